@@ -1,0 +1,19 @@
+//! The nouns that every part of Oribi speaks: request head, fields, response head.
+//!
+//! Nothing here knows a protocol's bytes, a socket or a language. A request head is kept as a [`HeadLayout`], the places of
+//! its parts in the bytes they arrived in, so that reading a head copies nothing; [`RequestHead`] joins a layout with its
+//! bytes. Terms are those of RFC 9110: *field*, *target*, *content*.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod field;
+mod request;
+mod response;
+mod status;
+
+pub use field::KnownField;
+pub use request::{FieldLayout, HeadLayout, RequestHead, Span, TargetForm, Version};
+pub use response::{FieldPair, ResponseHead};
+pub use status::reason;
