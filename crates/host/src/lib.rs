@@ -1,1 +1,71 @@
-//! placeholder
+//! What a language runtime sees of Oribi: a request, and a reply.
+//!
+//! A *host* answers exchanges. It knows no protocol and no socket: it is given a complete [`Request`] and a [`Reply`], and
+//! speaks to the server through the [`Outlet`] behind the reply. Everything a new language needs is in this crate.
+#![forbid(unsafe_code)]
+
+pub mod environment;
+mod native;
+mod reply;
+mod request;
+
+pub use native::Native;
+pub use reply::{BodyWriter, ExchangeId, Outlet, Reply, ReplyError};
+pub use request::{Content, Endpoint, Request};
+
+/// A language runtime with a loaded app: one for each process, shared by its lanes.
+pub trait Runtime: Sync {
+    /// Makes a context for a lane. With `own`, the lane gets one of its own that shares no state with another (a cloned
+    /// interpreter); without, it is the only lane and may use what the runtime loaded.
+    ///
+    /// The server calls this from one thread at a time, and not always from the thread that will use the context.
+    ///
+    /// # Errors
+    /// What went wrong, in words for the log.
+    fn open(&self, own: bool) -> Result<Box<dyn Host>, String>;
+
+    /// Runs in the process that loaded the app, just before it forks worker number `worker` (counted from 1).
+    fn before_fork(&self, worker: usize) {
+        let _ = worker;
+    }
+
+    /// Runs in a new worker before its first lane opens a context.
+    fn worker_started(&self, worker: usize) {
+        let _ = worker;
+    }
+
+    /// Runs in a worker that has answered its last request, before the process ends.
+    fn worker_stopping(&self, worker: usize) {
+        let _ = worker;
+    }
+
+    /// Runs in the process that forks the workers once the listeners accept connections.
+    fn server_ready(&self) {}
+}
+
+/// A context that answers exchanges, one at a time. It moves between threads only between [`Host::leave`] and
+/// [`Host::enter`].
+pub trait Host: Send {
+    /// The calling thread uses this context from now on.
+    fn enter(&mut self) {}
+
+    /// Answers one exchange, now or later: a reply that is dropped unfinished is answered 500 or cut off.
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
+
+    /// Runs what the app wanted done once the response has left; called when [`After::deferred`] was set.
+    fn run_deferred(&mut self) -> After {
+        After::default()
+    }
+
+    /// The calling thread stops using this context.
+    fn leave(&mut self) {}
+}
+
+/// What a host wants to happen after it has answered an exchange.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct After {
+    /// Call [`Host::run_deferred`] as soon as the response has been sent.
+    pub deferred: bool,
+    /// This context must answer nothing more: replace it (and the process, where it is the process's only one).
+    pub retire: bool,
+}

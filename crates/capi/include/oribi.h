@@ -1,0 +1,188 @@
+/* oribi.h - the C face of Oribi: everything that a language host written in C needs.
+ *
+ * A host is a table of functions (oribi_host). It loads its app, collects its options in an oribi_config and calls
+ * oribi_run(), which forks the workers, runs the event loops and calls the host back with complete requests. Every request
+ * arrives as one flat array of CGI-style variables and is answered by one of the oribi_respond functions, now or later.
+ *
+ * Rules that no compiler checks:
+ *  - No callback may be left by longjmp, by an exception or by exit(): run the language's code protected.
+ *  - A pointer in an oribi_request is good until the callback returns or until the first call of a function that takes the
+ *    same lane, whichever comes first: copy what must live longer BEFORE calling oribi_respond or the like.
+ *  - A lane is used by the thread that was called with it only.
+ */
+#ifndef ORIBI_H
+#define ORIBI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows by one with every change that breaks a host; oribi_run() refuses another number. */
+#define ORIBI_ABI 1
+
+/* Bytes that need not end with a NUL. `data` may be NULL when `size` is 0. */
+typedef struct oribi_bytes {
+    const char *data;
+    size_t size;
+} oribi_bytes;
+
+/* A field of a response. Names and values are validated by the server. */
+typedef struct oribi_field {
+    oribi_bytes name;
+    oribi_bytes value;
+} oribi_field;
+
+/* ---- Requests ---------------------------------------------------------------------------------------------------- */
+
+/* The first variables of every request, always there and always in this order: a variable's place in the array is its key. */
+enum {
+    ORIBI_REQUEST_METHOD = 0,
+    ORIBI_SCRIPT_NAME,
+    ORIBI_PATH_INFO, /* percent-decoded, or as sent: see oribi_host.raw_path */
+    ORIBI_REQUEST_URI,
+    ORIBI_QUERY_STRING,
+    ORIBI_SERVER_NAME,
+    ORIBI_SERVER_PORT,
+    ORIBI_SERVER_PROTOCOL,
+    ORIBI_REMOTE_ADDR,
+    ORIBI_REMOTE_PORT,
+    ORIBI_FIXED_VARIABLES /* how many there are */
+};
+
+/* The key of a variable whose name is not interned: build the name from `name`. */
+#define ORIBI_KEY_OTHER UINT32_MAX
+
+/* One variable. Keys below oribi_key_count() are interned: make the language's key objects once, at the start. */
+typedef struct oribi_variable {
+    oribi_bytes name; /* "HTTP_USER_AGENT" */
+    oribi_bytes value;
+    uint32_t key;
+} oribi_variable;
+
+/* How many keys are interned (the fixed variables, CONTENT_TYPE, CONTENT_LENGTH and the well-known HTTP_ names), and the
+ * name of each. The numbers are the same throughout the life of a process. */
+uint32_t oribi_key_count(void);
+oribi_bytes oribi_key_name(uint32_t key);
+
+typedef struct oribi_request {
+    const oribi_variable *variables;
+    size_t variable_count;
+    /* The content: in memory, or (content_file >= 0) in an unlinked file read from offset 0, which the server closes after
+     * the exchange: dup() it to keep it. Neither when content_size is 0. */
+    const char *content;
+    uint64_t content_size;
+    int content_file;
+    int https; /* 1: psgi.url_scheme and its like are "https" */
+} oribi_request;
+
+/* ---- Replies ------------------------------------------------------------------------------------------------------- */
+
+/* An event loop with the thread and the context that belong to it. */
+typedef struct oribi_lane oribi_lane;
+
+/* The name of an exchange; it may be kept and answered after the callback, from the same thread. */
+typedef uint64_t oribi_exchange;
+
+typedef enum oribi_result {
+    ORIBI_OK = 0,
+    ORIBI_GONE = 1,    /* the client has gone, or the exchange is already answered: stop producing */
+    ORIBI_INVALID = 2, /* the response breaks HTTP; the client got 500 if nothing was sent. oribi_last_error() says why */
+    ORIBI_FAILED = 3   /* the system refused (out of descriptors, ...); oribi_last_error() says what */
+} oribi_result;
+
+/* A whole response; the content is `parts` one behind the other. Content-Length is added unless a field says it. */
+oribi_result oribi_respond(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
+                           size_t field_count, const oribi_bytes *parts, size_t part_count);
+
+/* A whole response from `size` bytes of a regular file from `offset` on; the descriptor is duplicated. */
+oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
+                                size_t field_count, int file, uint64_t offset, uint64_t size);
+
+/* A response piece by piece. oribi_write() returns late while too much waits for a slow client. */
+oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
+                         size_t field_count);
+oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
+
+/* Gives an exchange up: 500 if nothing was sent, else the connection is cut so that the response does not look whole. */
+void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
+
+/* An informational response (100 to 199 without 101) before the final one; HTTP/1.0 clients are sent nothing. */
+oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
+                          size_t field_count);
+
+/* A new descriptor of the client's socket in blocking mode, or -1. The caller closes it. The connection serves no further
+ * request, and an exchange abandoned after this is closed without an answer. */
+int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
+
+/* What the last call in this thread that failed says, NUL-terminated. */
+const char *oribi_last_error(void);
+
+/* ---- Hosts --------------------------------------------------------------------------------------------------------- */
+
+/* What oribi_host.answer and oribi_host.run_deferred return, or-ed. */
+#define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
+#define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
+
+typedef struct oribi_host {
+    uint32_t abi;     /* ORIBI_ABI */
+    const char *name; /* "perl" */
+    void *data;       /* given to the functions below */
+    int raw_path;     /* 1: PATH_INFO stays percent-encoded */
+
+    /* Makes a context for a lane: with `own`, one that shares nothing with another lane's; without, the only one of the
+     * process. Never called from two threads at once. NULL: failed, and logged. */
+    void *(*open)(void *data, int own);
+    /* The calling thread starts or stops using a context. */
+    void (*enter)(void *context);
+    void (*leave)(void *context);
+    /* Frees a context that no thread uses. */
+    void (*close)(void *context);
+
+    /* Answers an exchange now, or keeps the exchange and answers later. */
+    uint32_t (*answer)(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
+    /* Runs what was to be done after the response has left. */
+    uint32_t (*run_deferred)(void *context);
+
+    /* Moments in the life of the processes; each may be NULL. `worker` counts from 1. */
+    void (*before_fork)(void *data, uint32_t worker);
+    void (*worker_started)(void *data, uint32_t worker);
+    void (*worker_stopping)(void *data, uint32_t worker);
+    void (*server_ready)(void *data);
+} oribi_host;
+
+/* ---- Configuration and running ------------------------------------------------------------------------------------- */
+
+typedef struct oribi_config oribi_config;
+
+typedef enum oribi_setting_result {
+    ORIBI_SETTING_OK = 0,
+    ORIBI_SETTING_UNKNOWN = 1, /* no such setting: warn, and say what is close (oribi_last_error()) */
+    ORIBI_SETTING_BAD = 2      /* the value does not fit: stop (oribi_last_error() says what would) */
+} oribi_setting_result;
+
+oribi_config *oribi_config_new(void);
+void oribi_config_free(oribi_config *config);
+
+/* Sets one setting by any of its names, with '_' or '-' between words: ("workers", "4"), ("max_reqs_per_child", "1000").
+ * A name that may be given several times (listen) adds. `origin` is said in messages and by `oribi check`: "command line". */
+oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
+
+/* Serves until told to stop and returns the exit status of the process. In a worker it returns never. The calling process
+ * must have one thread only. `config` is not freed. */
+int oribi_run(const oribi_config *config, const oribi_host *host);
+
+/* Writes a line to the error log. */
+typedef enum oribi_log_level { ORIBI_LOG_ERROR = 1, ORIBI_LOG_WARN = 2, ORIBI_LOG_INFO = 3, ORIBI_LOG_DEBUG = 4 } oribi_log_level;
+void oribi_log(oribi_log_level level, const char *text, size_t size);
+
+/* The version of the server, NUL-terminated: "0.1.0". */
+const char *oribi_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

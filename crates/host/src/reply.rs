@@ -1,0 +1,168 @@
+//! The reply to an exchange: from a host's answer to the server's outlet.
+
+use oribi_message::{FieldPair, ResponseHead};
+use std::fmt;
+use std::fs::File;
+use std::os::fd::OwnedFd;
+
+/// The name of an exchange. A host may keep it and answer later; an id that is out of date is answered by
+/// [`ReplyError::Gone`], never by another exchange's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExchangeId(pub u64);
+
+/// Why a reply was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyError {
+    /// The client has gone, or the exchange has been answered or given up: stop producing.
+    Gone,
+    /// The response breaks a rule of HTTP. If nothing of it had been sent, the client has been answered 500 in its place.
+    Invalid(&'static str),
+}
+
+impl fmt::Display for ReplyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Gone => f.write_str("the client has gone"),
+            Self::Invalid(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReplyError {}
+
+/// Where replies go: implemented by the server, used through [`Reply`] and [`BodyWriter`] or, by a host that keeps an
+/// exchange beyond their lives, directly.
+pub trait Outlet {
+    /// Sends a whole response whose content is `parts` one behind the other.
+    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError>;
+
+    /// Sends a whole response whose content is `size` bytes of `file` from `offset` on.
+    fn respond_file(
+        &self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        file: File,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), ReplyError>;
+
+    /// Sends a head whose content follows piece by piece.
+    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
+
+    /// Sends a piece of content. While too much waits for a slow client this does not return, but other connections are
+    /// served meanwhile as far as they need no app.
+    fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
+
+    /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look whole.
+    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
+
+    /// Gives the exchange up: 500 if nothing has been sent, else the connection is cut.
+    fn abandon(&self, exchange: ExchangeId);
+
+    /// Sends an informational (1xx) response before the final one. Clients that speak HTTP/1.0 are sent nothing.
+    fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
+
+    /// A second descriptor for the connection's socket, set to block. From now on the connection is not used for another
+    /// request, and an exchange that is given up unanswered is closed without a word: its host has spoken for it.
+    fn take_socket(&self, exchange: ExchangeId) -> Result<OwnedFd, ReplyError>;
+}
+
+/// The right to answer one exchange. Consumed by answering; dropped unanswered, it gives the exchange up.
+pub struct Reply<'a> {
+    outlet: &'a dyn Outlet,
+    exchange: ExchangeId,
+    open: bool,
+}
+
+impl<'a> Reply<'a> {
+    /// The reply to `exchange` by way of `outlet`.
+    #[must_use]
+    pub fn new(outlet: &'a dyn Outlet, exchange: ExchangeId) -> Self {
+        Self { outlet, exchange, open: true }
+    }
+
+    /// Sends a whole response.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn send(mut self, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        self.open = false;
+        self.outlet.respond(self.exchange, head, parts)
+    }
+
+    /// Sends a part of a file as a whole response.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn send_file(mut self, head: ResponseHead<'_>, file: File, offset: u64, size: u64) -> Result<(), ReplyError> {
+        self.open = false;
+        self.outlet.respond_file(self.exchange, head, file, offset, size)
+    }
+
+    /// Sends the head and goes on with the content.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn start(mut self, head: ResponseHead<'_>) -> Result<BodyWriter<'a>, ReplyError> {
+        self.open = false;
+        self.outlet.start(self.exchange, head)?;
+        Ok(BodyWriter { outlet: self.outlet, exchange: self.exchange, open: true })
+    }
+
+    /// Sends an informational response first.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn inform(&mut self, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.outlet.inform(self.exchange, status, fields)
+    }
+
+    /// Gives the right away: whoever holds the id must see to the answer.
+    #[must_use]
+    pub fn detach(mut self) -> (&'a dyn Outlet, ExchangeId) {
+        self.open = false;
+        (self.outlet, self.exchange)
+    }
+}
+
+impl Drop for Reply<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.outlet.abandon(self.exchange);
+        }
+    }
+}
+
+/// The right to write the content of a response. Dropped unfinished, the response is cut off.
+pub struct BodyWriter<'a> {
+    outlet: &'a dyn Outlet,
+    exchange: ExchangeId,
+    open: bool,
+}
+
+impl BodyWriter<'_> {
+    /// Sends a piece.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn write(&mut self, piece: &[u8]) -> Result<(), ReplyError> {
+        self.outlet.write(self.exchange, piece)
+    }
+
+    /// Ends the content.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn finish(mut self) -> Result<(), ReplyError> {
+        self.open = false;
+        self.outlet.finish(self.exchange)
+    }
+}
+
+impl Drop for BodyWriter<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            self.outlet.abandon(self.exchange);
+        }
+    }
+}
