@@ -1,0 +1,166 @@
+//! What the server is told to do: one typed value for each setting, with its default.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListenAddress {
+    /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
+    Tcp {
+        /// Host name, IPv4 or IPv6 address.
+        host: String,
+        /// Port; 0 lets the kernel choose.
+        port: u16,
+    },
+    /// A Unix socket.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// Permission bits of the socket file; `None` leaves them to the umask.
+        mode: Option<u32>,
+    },
+}
+
+/// Bounds of what a client may send or hold. Every limit is a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a request head, from the request line to the empty line.
+    pub head_bytes: usize,
+    /// Field lines of a request, and of a trailer section.
+    pub fields: usize,
+    /// Bytes of a request target.
+    pub target_bytes: usize,
+    /// Bytes of request content.
+    pub content_bytes: u64,
+    /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
+    pub content_memory_bytes: usize,
+    /// Bytes of a response that wait for a slow client before a streaming app is held.
+    pub output_bytes: usize,
+    /// Connections of a worker.
+    pub connections: usize,
+    /// Requests answered on one connection before it is closed; `None`: no limit.
+    pub requests_per_connection: Option<u32>,
+    /// Pipelined requests of one connection answered before another connection has its turn.
+    pub pipelined_per_turn: u32,
+}
+
+/// Deadlines, each absolute from the moment it starts: a trickle of bytes does not move it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// From the first byte of a request (or the accept) to the end of its head.
+    pub head: Duration,
+    /// From the end of the head to the end of the content.
+    pub content: Duration,
+    /// How long a kept-alive connection may be idle. Zero: no keep-alive.
+    pub keepalive: Duration,
+    /// How long a client may take for each 64 KiB of a response, or for what is left of it.
+    pub write: Duration,
+    /// How long a closed connection lingers for what the client is still sending.
+    pub linger: Duration,
+    /// How long workers may take to finish when told to stop.
+    pub graceful: Duration,
+}
+
+/// Where a log goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogTarget {
+    /// Standard output for the access log, standard error for the error log.
+    Standard,
+    /// A file, appended to.
+    File(PathBuf),
+}
+
+/// The format of access log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessFormat {
+    /// Apache's `common`.
+    Common,
+    /// Apache's `combined`.
+    Combined,
+    /// One JSON object a line.
+    Json,
+}
+
+/// All settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where to listen.
+    pub listen: Vec<ListenAddress>,
+    /// Length of the queue of connections that wait to be accepted.
+    pub backlog: u32,
+    /// SERVER_NAME for the app; `None`: the host of the listener.
+    pub server_name: Option<String>,
+    /// Worker processes.
+    pub workers: usize,
+    /// Lanes of each worker.
+    pub threads: usize,
+    /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
+    pub max_requests: Option<u64>,
+    /// With this, each worker draws its own number between this one and `max_requests`.
+    pub min_requests: Option<u64>,
+    /// Time between the starts of two workers.
+    pub spawn_interval: Duration,
+    /// Time to wait after a worker ended badly; it doubles while workers keep ending so, up to a minute.
+    pub respawn_interval: Duration,
+    /// Bounds.
+    pub limits: Limits,
+    /// Deadlines.
+    pub timeouts: Timeouts,
+    /// The Server field of responses; empty: none.
+    pub server_header: String,
+    /// Where request content beyond `content_memory_bytes` goes.
+    pub temporary_directory: PathBuf,
+    /// Where the access log goes; `None`: nowhere.
+    pub access_log: Option<LogTarget>,
+    /// The format of its lines.
+    pub access_log_format: AccessFormat,
+    /// Where the error log goes.
+    pub error_log: LogTarget,
+    /// The least important level that is logged.
+    pub log_level: log::LevelFilter,
+    /// Where the process id of the master is written.
+    pub pid_file: Option<PathBuf>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            backlog: 1024,
+            server_name: None,
+            workers: 1,
+            threads: 1,
+            max_requests: None,
+            min_requests: None,
+            spawn_interval: Duration::ZERO,
+            respawn_interval: Duration::from_secs(1),
+            limits: Limits {
+                head_bytes: 32 << 10,
+                fields: 100,
+                target_bytes: 8 << 10,
+                content_bytes: 1 << 30,
+                content_memory_bytes: 1 << 20,
+                output_bytes: 256 << 10,
+                connections: 16384,
+                requests_per_connection: None,
+                pipelined_per_turn: 16,
+            },
+            timeouts: Timeouts {
+                head: Duration::from_secs(30),
+                content: Duration::from_secs(300),
+                keepalive: Duration::from_secs(65),
+                write: Duration::from_secs(60),
+                linger: Duration::from_secs(5),
+                graceful: Duration::from_secs(30),
+            },
+            server_header: "Oribi".to_owned(),
+            temporary_directory: std::env::temp_dir(),
+            access_log: None,
+            access_log_format: AccessFormat::Combined,
+            error_log: LogTarget::Standard,
+            log_level: log::LevelFilter::Info,
+            pid_file: None,
+        }
+    }
+}
