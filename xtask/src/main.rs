@@ -1,2 +1,62 @@
-//! placeholder
-fn main() {}
+//! `cargo xtask`: checks of this repository that no other tool makes.
+#![forbid(unsafe_code)]
+
+mod architecture;
+mod sources;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask architecture
+
+  architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
+                 where unsafe code may stand, how long files may be and how they may not be called";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["architecture"] => report(&check_architecture()),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The top folder of the repository.
+fn root() -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Every breach of a rule, one line each; an error of a tool counts as one.
+fn check_architecture() -> Vec<String> {
+    let root = root();
+    let packages = architecture::packages(&root).map(|packages| architecture::check(&root, &packages));
+    let files = sources::tracked(&root).map(|files| sources::check(&root, &files));
+    [packages, files].into_iter().flat_map(|result| result.unwrap_or_else(|error| vec![error])).collect()
+}
+
+fn report(breaches: &[String]) -> ExitCode {
+    for breach in breaches {
+        eprintln!("architecture: {breach}");
+    }
+    if breaches.is_empty() {
+        println!("architecture: as drawn");
+        return ExitCode::SUCCESS;
+    }
+    ExitCode::FAILURE
+}
+
+#[cfg(test)]
+mod tests {
+    /// Makes `cargo test` prove what `cargo xtask architecture` says.
+    #[test]
+    fn this_repository_is_as_drawn() {
+        assert_eq!(super::check_architecture(), Vec::<String>::new());
+    }
+}

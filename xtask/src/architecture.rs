@@ -1,0 +1,236 @@
+//! Who may depend on whom, and where unsafe code may stand.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a crate of this workspace may do. A crate without a rule is a breach: the picture must name it first.
+struct Rule {
+    name: &'static str,
+    /// Crates of this workspace that it may see, in tests and build scripts too.
+    sees: &'static [&'static str],
+    /// Crates from elsewhere that it may be built with. A sans-I/O crate lists them all, so that none brings in a socket or
+    /// a clock unnoticed. Tests may use others.
+    uses: Uses,
+    unsafe_code: Unsafe,
+}
+
+enum Uses {
+    Only(&'static [&'static str]),
+    Anything,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Unsafe {
+    /// `#![forbid(unsafe_code)]` stands at the crate's root.
+    Forbidden,
+    /// System calls or another language's memory.
+    Allowed,
+}
+
+/// The picture: `message <- proto`, `message <- host`; `io` knows none of them; only `server` sees all of them; `cli` and
+/// `capi` stand on `server`.
+const RULES: &[Rule] = &[
+    Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-proto", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
+    Rule {
+        name: "oribi-server",
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
+    Rule {
+        name: "oribi-capi",
+        sees: &["oribi-message", "oribi-host", "oribi-server"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Allowed,
+    },
+    Rule { name: "oribi-cli", sees: &["oribi-host", "oribi-server"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-bench", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+];
+
+/// A crate of the workspace, as far as the rules look at it.
+pub struct Package {
+    name: String,
+    /// The source files that `rustc` is given: libraries, programs, tests.
+    roots: Vec<Root>,
+    dependencies: Vec<Dependency>,
+}
+
+struct Root {
+    path: PathBuf,
+    /// Whether it ends up in what users run.
+    product: bool,
+}
+
+struct Dependency {
+    name: String,
+    /// A crate of this workspace.
+    local: bool,
+    /// Only for tests.
+    tests_only: bool,
+}
+
+/// The crates of the workspace at `root`.
+///
+/// # Errors
+/// What cargo said, or that it could not be understood.
+pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let metadata: Value = serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
+    Ok(array(&metadata, "packages").iter().map(package).collect())
+}
+
+fn package(value: &Value) -> Package {
+    Package {
+        name: text(value, "name"),
+        roots: array(value, "targets")
+            .iter()
+            .map(|target| Root {
+                path: text(target, "src_path").into(),
+                product: array(target, "kind").iter().any(|kind| kind != "test" && kind != "bench" && kind != "example"),
+            })
+            .collect(),
+        dependencies: array(value, "dependencies")
+            .iter()
+            .map(|dependency| Dependency {
+                name: text(dependency, "name"),
+                local: dependency["path"].is_string(),
+                tests_only: dependency["kind"] == "dev",
+            })
+            .collect(),
+    }
+}
+
+fn array<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value[key].as_str().unwrap_or_default().to_owned()
+}
+
+/// Compares `packages` with the picture.
+pub fn check(root: &Path, packages: &[Package]) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for package in packages {
+        match RULES.iter().find(|rule| rule.name == package.name) {
+            Some(rule) => {
+                breaches.extend(dependency_breaches(rule, package));
+                breaches.extend(unsafe_breaches(root, rule, package));
+            }
+            None => breaches.push(format!("{} is not in the picture: give it a rule", package.name)),
+        }
+    }
+    for rule in RULES {
+        if !packages.iter().any(|package| package.name == rule.name) {
+            breaches.push(format!("{} is in the picture, but not in the workspace", rule.name));
+        }
+    }
+    breaches
+}
+
+fn dependency_breaches(rule: &Rule, package: &Package) -> Vec<String> {
+    let may = |dependency: &Dependency| match rule.uses {
+        _ if dependency.local => rule.sees.contains(&dependency.name.as_str()),
+        Uses::Only(list) => dependency.tests_only || list.contains(&dependency.name.as_str()),
+        Uses::Anything => true,
+    };
+    let breaches = package.dependencies.iter().filter(|dependency| !may(dependency));
+    breaches.map(|dependency| format!("{} must not depend on {}", rule.name, dependency.name)).collect()
+}
+
+fn unsafe_breaches(root: &Path, rule: &Rule, package: &Package) -> Vec<String> {
+    if rule.unsafe_code == Unsafe::Allowed {
+        return Vec::new();
+    }
+    let breach = |file: &Root| match std::fs::read_to_string(&file.path) {
+        Ok(source) if forbids_unsafe(&source) => None,
+        Ok(_) => Some(format!("{} must say #![forbid(unsafe_code)]", relative(root, &file.path))),
+        Err(error) => Some(format!("{}: {error}", file.path.display())),
+    };
+    package.roots.iter().filter(|file| file.product).filter_map(breach).collect()
+}
+
+/// Whether the attribute stands on a line of its own: one in a comment or behind a `cfg_attr` forbids nothing.
+fn forbids_unsafe(source: &str) -> bool {
+    source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]")
+}
+
+fn relative(root: &Path, path: &Path) -> String {
+    let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
+    path.strip_prefix(root).unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(name: &str) -> &'static Rule {
+        RULES.iter().find(|rule| rule.name == name).expect("the tests below name crates of the picture")
+    }
+
+    fn depending(name: &str, on: &str, local: bool, tests_only: bool) -> Package {
+        let dependency = Dependency { name: on.to_owned(), local, tests_only };
+        Package { name: name.to_owned(), roots: Vec::new(), dependencies: vec![dependency] }
+    }
+
+    #[test]
+    fn neighbours_must_not_see_one_another() {
+        for (from, to) in [
+            ("oribi-proto", "oribi-host"),
+            ("oribi-proto", "oribi-io"),
+            ("oribi-host", "oribi-proto"),
+            ("oribi-host", "oribi-io"),
+            ("oribi-io", "oribi-message"),
+            ("oribi-message", "oribi-proto"),
+            ("oribi-server", "oribi-cli"),
+        ] {
+            for tests_only in [false, true] {
+                let breaches = dependency_breaches(rule(from), &depending(from, to, true, tests_only));
+                assert_eq!(breaches, [format!("{from} must not depend on {to}")]);
+            }
+        }
+    }
+
+    #[test]
+    fn the_server_joins_the_three() {
+        for to in ["oribi-message", "oribi-proto", "oribi-host", "oribi-io"] {
+            let breaches = dependency_breaches(rule("oribi-server"), &depending("oribi-server", to, true, false));
+            assert_eq!(breaches, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn a_sans_io_crate_takes_no_crate_that_the_picture_does_not_name() {
+        let breaches =
+            |tests_only| dependency_breaches(rule("oribi-proto"), &depending("oribi-proto", "mio", false, tests_only));
+        assert_eq!(breaches(false), ["oribi-proto must not depend on mio"]);
+        assert_eq!(breaches(true), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_crate_that_the_picture_does_not_name_is_a_breach() {
+        let breaches = check(Path::new("."), &[depending("oribi-stranger", "memchr", false, false)]);
+        assert_eq!(breaches[0], "oribi-stranger is not in the picture: give it a rule");
+        assert_eq!(breaches.len(), 1 + RULES.len(), "and every crate of the picture is missing: {breaches:?}");
+    }
+
+    #[test]
+    fn only_the_bare_attribute_forbids_unsafe_code() {
+        assert!(forbids_unsafe("//! Words.\n#![forbid(unsafe_code)]\nfn main() {}\n"));
+        assert!(!forbids_unsafe("// #![forbid(unsafe_code)]\n"));
+        assert!(!forbids_unsafe("#![cfg_attr(test, forbid(unsafe_code))]\n"));
+        assert!(!forbids_unsafe("#![deny(unsafe_code)]\n"));
+    }
+}
