@@ -1,0 +1,74 @@
+# Oribi's commands. `make help` lists them.
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+# The perl whose modules the Debian packages of the set-up are.
+PERL    ?= /usr/bin/perl
+# Seconds for each fuzz target.
+TIME    ?= 600
+
+export CARGO_TARGET_DIR := $(CURDIR)/target
+export PERL
+# Where rustup puts cargo, for shells that were opened before it did.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+installed = $(DESTDIR)$(PREFIX)
+
+.PHONY: build help serve test load leak bench fuzz install uninstall clean setup-build setup-test setup-bench
+
+build: setup-build ## build target/release/oribi and the Perl host beside it
+	cargo build --release --locked --package oribi-cli --package oribi-capi
+	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || $(PERL) Makefile.PL
+	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 until Ctrl-C
+	@echo "Serving examples/hello.psgi on http://127.0.0.1:5000; Ctrl-C stops."
+	@exec target/release/oribi examples/hello.psgi --host 127.0.0.1 --port 5000
+
+test: setup-test build ## build, then run every test and every linter
+	@tests/run
+
+load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds
+	@tests/load/keepalive-8192
+
+leak: setup-test build ## answer a million requests and compare the memory with that of ten thousand
+	@cd hosts/perl && $(PERL) -Mblib xt/leak.t
+
+bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
+	cargo run --release --locked --package oribi-bench
+
+fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust and cargo-fuzz)
+	@fuzz/run $(TIME)
+
+install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR)
+	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }
+	install -D -m 755 target/release/oribi "$(installed)/bin/oribi"
+	rm -rf "$(installed)/lib/oribi"
+	install -d "$(installed)/lib/oribi/perl" "$(installed)/share/doc/oribi"
+	cp -R hosts/perl/blib/lib hosts/perl/blib/arch "$(installed)/lib/oribi/perl/"
+	find "$(installed)/lib/oribi" -name .exists -delete
+	cp -R README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs deploy examples \
+		"$(installed)/share/doc/oribi/"
+
+uninstall: ## remove what `make install` installed
+	rm -rf "$(installed)/bin/oribi" "$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
+
+clean: ## remove everything that was built
+	cargo clean
+	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
+
+setup-build:
+	@setup/toolchain.sh
+	@setup/debian.sh build
+
+setup-test:
+	@setup/toolchain.sh lint
+	@setup/debian.sh build test
+	@setup/cargo-deny.sh
+	@cargo fetch --quiet --locked
+
+setup-bench:
+	@setup/debian.sh build bench
