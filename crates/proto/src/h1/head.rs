@@ -1,0 +1,185 @@
+//! The syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
+//!
+//! The pass stops at the first byte that breaks a rule, so its verdict depends on no byte behind that one. When the bytes run
+//! out first, the [`Cursor`] keeps where it stood: the next call goes on from there, and a head that comes byte by byte costs
+//! as much work as one that comes whole. A head that came in pieces is laid out by one more pass at its end, because the
+//! layout belongs to the caller, who shares it among connections.
+
+use super::{Limits, Refusal, grammar};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
+
+/// Bytes of a method; no registered one has more than 17. A longer one is as unknown as can be: 501.
+const METHOD_BYTES: usize = 64;
+
+/// What the next byte belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Method,
+    Target,
+    Version,
+    /// The start of a field line, its name, or the empty line.
+    Name,
+    Value,
+}
+
+/// How far a head has been read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor {
+    part: Part,
+    /// Where the part starts.
+    start: u32,
+    /// Everything before this byte is correct.
+    pos: u32,
+    /// Complete field lines.
+    fields: u32,
+}
+
+impl Cursor {
+    pub(super) const START: Self = Self { part: Part::Method, start: 0, pos: 0, fields: 0 };
+
+    /// Whether bytes of this head have been read already, so that the layout lacks what they said.
+    #[inline]
+    pub(super) const fn has_moved(&self) -> bool {
+        self.pos > 0
+    }
+}
+
+/// Reads on and gives the length of the head, or `None` if its end is not in `input`, which starts with the head and is not
+/// longer than the limit of heads. Lays out everything but what [`super::target`] finds in the target.
+pub(super) fn read(
+    input: &[u8],
+    cursor: &mut Cursor,
+    layout: &mut HeadLayout,
+    limits: &Limits,
+) -> Result<Option<usize>, Refusal> {
+    let Cursor { mut part, start, pos, fields } = *cursor;
+    let (mut start, mut pos, mut fields) = (start as usize, pos as usize, fields as usize);
+    let mut name = Span::default();
+    let mut known = None;
+    layout.fields.clear();
+    loop {
+        match part {
+            Part::Method => {
+                pos = grammar::token_end(input, pos);
+                if pos > METHOD_BYTES {
+                    return Err(Refusal::METHOD_LENGTH);
+                }
+                match input.get(pos) {
+                    None => break,
+                    Some(b' ') if pos > 0 => {}
+                    Some(_) => return Err(Refusal::METHOD),
+                }
+                layout.method = Span::new(0, pos);
+                pos += 1;
+                start = pos;
+                part = Part::Target;
+            }
+            Part::Target => {
+                pos = grammar::target_end(input, pos);
+                if pos - start > limits.target_bytes {
+                    return Err(Refusal::TARGET_LENGTH);
+                }
+                match input.get(pos) {
+                    None => break,
+                    Some(b' ') if pos > start => {}
+                    Some(b' ') => return Err(Refusal::TARGET_EMPTY),
+                    Some(_) => return Err(Refusal::TARGET),
+                }
+                layout.target = Span::new(start, pos);
+                pos += 1;
+                start = pos;
+                part = Part::Version;
+            }
+            Part::Version => {
+                let Some(version) = read_version(input.get(start..).unwrap_or_default())? else { break };
+                layout.version = version;
+                pos = start + VERSION_LINE.len();
+                start = pos;
+                part = Part::Name;
+            }
+            Part::Name => {
+                if pos == start {
+                    match input.get(pos) {
+                        None => break,
+                        Some(b'\r') => match input.get(pos + 1) {
+                            None => break,
+                            Some(b'\n') => return Ok(Some(pos + 2)),
+                            Some(_) => return Err(Refusal::BARE_CR),
+                        },
+                        Some(b' ' | b'\t') => return Err(Refusal::FIELD_FOLDED),
+                        Some(b'\n') => return Err(Refusal::BARE_LF),
+                        Some(_) if fields >= limits.fields => return Err(Refusal::FIELD_COUNT),
+                        Some(_) => {}
+                    }
+                }
+                pos = grammar::token_end(input, pos);
+                match input.get(pos) {
+                    None => break,
+                    Some(b':') if pos > start => {}
+                    Some(b' ' | b'\t') => return Err(Refusal::FIELD_SPACE),
+                    Some(_) => return Err(Refusal::FIELD_NAME),
+                }
+                name = Span::new(start, pos);
+                known = KnownField::lookup(&input[start..pos]);
+                pos += 1;
+                start = pos;
+                part = Part::Value;
+            }
+            Part::Value => {
+                pos = grammar::value_end(input, pos);
+                match input.get(pos) {
+                    None => break,
+                    Some(b'\r') => match input.get(pos + 1) {
+                        None => break,
+                        Some(b'\n') => {}
+                        Some(_) => return Err(Refusal::BARE_CR),
+                    },
+                    Some(b'\n') => return Err(Refusal::BARE_LF),
+                    Some(_) => return Err(Refusal::FIELD_VALUE),
+                }
+                let mut end = pos;
+                while start < end && matches!(input[start], b' ' | b'\t') {
+                    start += 1;
+                }
+                while start < end && matches!(input[end - 1], b' ' | b'\t') {
+                    end -= 1;
+                }
+                layout.fields.push(FieldLayout { name, value: Span::new(start, end), known });
+                fields += 1;
+                pos += 2;
+                start = pos;
+                part = Part::Name;
+            }
+        }
+    }
+    *cursor = Cursor { part, start: start as u32, pos: pos as u32, fields: fields as u32 };
+    Ok(None)
+}
+
+const VERSION_LINE: &[u8; 10] = b"HTTP/1.1\r\n";
+
+/// The version that the line starts with; `None` while its end is missing.
+#[inline]
+fn read_version(line: &[u8]) -> Result<Option<Version>, Refusal> {
+    if line.starts_with(VERSION_LINE) {
+        return Ok(Some(Version::Http11));
+    }
+    let mut version = Version::Http11;
+    for (place, &byte) in line.iter().take(VERSION_LINE.len()).enumerate() {
+        match place {
+            5 if byte.is_ascii_digit() => {}
+            // A version that is well-formed is one we know, or a 505 (RFC 9110, section 15.6.6).
+            7 if byte.is_ascii_digit() => match (line[5], byte) {
+                (b'1', b'1') => {}
+                (b'1', b'0') => version = Version::Http10,
+                _ => return Err(Refusal::VERSION_UNSUPPORTED),
+            },
+            9 if byte != b'\n' => return Err(Refusal::BARE_CR),
+            8 if byte == b'\n' => return Err(Refusal::BARE_LF),
+            5 | 7 => return Err(Refusal::VERSION),
+            _ if byte != VERSION_LINE[place] => return Err(Refusal::VERSION),
+            _ => {}
+        }
+    }
+    Ok((line.len() >= VERSION_LINE.len()).then_some(version))
+}

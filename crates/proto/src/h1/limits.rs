@@ -1,0 +1,34 @@
+//! How much a client may send.
+
+/// Bounds of a request. Each is checked while bytes arrive, so that nothing beyond it need ever be held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a head, from the first byte of the request line to the end of the empty line; more is a 431. At most 1 GiB
+    /// is ever allowed, since places in a head are kept in 32 bits. Default 32 KiB: nginx reads up to four buffers of 8 KiB
+    /// (`large_client_header_buffers`).
+    pub head_bytes: usize,
+    /// Field lines of a head, and of a trailer section; more is a 431. Default 100, as in Apache (`LimitRequestFields`).
+    pub fields: usize,
+    /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
+    pub target_bytes: usize,
+    /// Bytes of content; more is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54.
+    pub content_bytes: u64,
+    /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and
+    /// no extension is in use (RFC 9112, section 7.1.1, asks recipients to bound them).
+    pub chunk_line_bytes: usize,
+    /// Bytes of a trailer section; more is a 431. Default 8 KiB, one header buffer of nginx.
+    pub trailer_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 32 << 10,
+            fields: 100,
+            target_bytes: 8 << 10,
+            content_bytes: 1 << 30,
+            chunk_line_bytes: 256,
+            trailer_bytes: 8 << 10,
+        }
+    }
+}

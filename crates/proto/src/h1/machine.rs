@@ -1,0 +1,263 @@
+//! The machine of one connection: its state, what it says of itself, and how it reads requests.
+
+use super::chunked::{Chunks, Found};
+use super::head::Cursor;
+use super::response::Writing;
+use super::{Limits, Refusal, head, meaning};
+use core::ops::Range;
+use oribi_message::{HeadLayout, Version};
+
+/// Empty lines before a request line that are passed over. RFC 9112, section 2.2, asks for one, since old clients send it
+/// behind the content of a POST; a few do no harm, any number would let a client keep the machine busy with nothing.
+const EMPTY_LINES: u8 = 4;
+
+/// A place in a head is kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
+const HEAD_BYTES: usize = 1 << 30;
+
+/// How the content of a request is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// There is none: the request is complete.
+    None,
+    /// `Content-Length: 0`: there is one, but it is empty. The request is complete.
+    Empty,
+    /// So many bytes follow; never 0.
+    Length(u64),
+    /// Chunks follow.
+    Chunked,
+}
+
+/// What one look at the input found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// So many bytes at the start of the input are done with.
+    pub consumed: usize,
+    /// What they were.
+    pub event: Event,
+}
+
+/// What the client has sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing complete yet: more input is needed, or, when the request is complete, a response. Some input may have been
+    /// consumed nevertheless: empty lines before a request, the framing of chunks.
+    NeedInput,
+    /// A head: `input[start..consumed]`. The places in the layout count from `start`.
+    Head {
+        /// Where it starts.
+        start: usize,
+        /// What follows it. After [`Framing::None`] and [`Framing::Empty`] the request is complete and no
+        /// [`Event::End`] follows.
+        content: Framing,
+    },
+    /// A piece of the content: `input[range]`, never empty. The range lies within the consumed bytes.
+    Content(Range<usize>),
+    /// The content is complete, and with it the request.
+    End,
+    /// The request is refused, and so is everything behind it: from now on every step says this. Answer with
+    /// [`Machine::write_refusal`](super::Machine::write_refusal) and close.
+    Refused(Refusal),
+}
+
+/// Where the reading of a request stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Reading {
+    Head {
+        cursor: Cursor,
+        empty_lines: u8,
+    },
+    Length {
+        left: u64,
+    },
+    Chunked(Chunks),
+    Complete,
+    Refused(Refusal),
+    /// The connection is not read from any more.
+    Ended,
+}
+
+/// The server's side of one HTTP/1 connection. Small, without memory of its own, and good for any number of requests.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub(super) reading: Reading,
+    pub(super) writing: Writing,
+    pub(super) version: Version,
+    /// The method is HEAD: the response has no content.
+    pub(super) bodiless: bool,
+    /// A 100 is expected and has not been written.
+    pub(super) expects_continue: bool,
+    /// The connection ends with this response.
+    pub(super) close: bool,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    /// A machine for a new connection.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            reading: Reading::Head { cursor: Cursor::START, empty_lines: 0 },
+            writing: Writing::Nothing,
+            version: Version::Http11,
+            bodiless: false,
+            expects_continue: false,
+            close: false,
+        }
+    }
+
+    /// Whether it waits for a request, or for the rest of a head.
+    #[inline]
+    #[must_use]
+    pub const fn awaits_head(&self) -> bool {
+        matches!(self.reading, Reading::Head { .. })
+    }
+
+    /// Whether a head has been read and its content is not complete. It is complete once [`Event::End`] has been given,
+    /// so go on calling [`Machine::handle_input`] after the last piece.
+    #[inline]
+    #[must_use]
+    pub const fn awaits_content(&self) -> bool {
+        matches!(self.reading, Reading::Length { .. } | Reading::Chunked(_))
+    }
+
+    /// Whether a request has been read to its end and its response is not finished.
+    #[inline]
+    #[must_use]
+    pub const fn request_complete(&self) -> bool {
+        matches!(self.reading, Reading::Complete)
+    }
+
+    /// Whether the final response has been begun.
+    #[inline]
+    #[must_use]
+    pub const fn response_started(&self) -> bool {
+        !matches!(self.writing, Writing::Nothing)
+    }
+
+    /// Whether the client waits for a 100 before it sends the content: it said `Expect: 100-continue`, speaks HTTP/1.1, has
+    /// content to send, and neither a 100 nor a final response has been written.
+    #[inline]
+    #[must_use]
+    pub const fn expects_continue(&self) -> bool {
+        self.expects_continue
+    }
+
+    /// Whether the connection cannot be used again after this response.
+    #[inline]
+    #[must_use]
+    pub const fn must_close(&self) -> bool {
+        self.close
+    }
+
+    /// Looks at the input, that is all bytes received and not consumed yet, and takes one step. Call it again, without the
+    /// bytes consumed, until it says [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes behind a complete
+    /// request are left alone until its response is finished.
+    ///
+    /// `layout` is filled in when the step is a head, and is undefined otherwise; machines may share one.
+    #[inline]
+    pub fn handle_input(&mut self, input: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Step {
+        match &mut self.reading {
+            Reading::Head { .. } => self.read_head(input, layout, limits),
+            Reading::Length { left: 0 } => self.end(0),
+            Reading::Length { left } => {
+                let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
+                *left -= length as u64;
+                match length {
+                    0 => need_input(0),
+                    _ => Step { consumed: length, event: Event::Content(0..length) },
+                }
+            }
+            Reading::Chunked(chunks) => match chunks.read(input, limits) {
+                Ok(Found::Nothing) => need_input(input.len()),
+                Ok(Found::Piece(range)) => Step { consumed: range.end, event: Event::Content(range) },
+                Ok(Found::End(consumed)) => self.end(consumed),
+                Err(refusal) => self.refuse(refusal),
+            },
+            Reading::Complete | Reading::Ended => need_input(0),
+            Reading::Refused(refusal) => Step { consumed: 0, event: Event::Refused(*refusal) },
+        }
+    }
+
+    fn read_head(&mut self, input: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Step {
+        let Reading::Head { cursor, empty_lines } = &mut self.reading else { return need_input(0) };
+        let mut start = 0;
+        if !cursor.has_moved() {
+            loop {
+                match input[start..] {
+                    [b'\r', b'\n', ..] if *empty_lines == EMPTY_LINES => return self.refuse(Refusal::EMPTY_LINES),
+                    [b'\r', b'\n', ..] => {
+                        *empty_lines += 1;
+                        start += 2;
+                    }
+                    [] | [b'\r'] => return need_input(start),
+                    [b'\r', ..] => return self.refuse(Refusal::BARE_CR),
+                    [b'\n', ..] => return self.refuse(Refusal::BARE_LF),
+                    _ => break,
+                }
+            }
+        }
+        let bound = limits.head_bytes.min(HEAD_BYTES);
+        let received = &input[start..];
+        let window = &received[..received.len().min(bound)];
+        let in_pieces = cursor.has_moved();
+        let outcome = match head::read(window, cursor, layout, limits) {
+            Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
+            outcome => outcome,
+        };
+        // A refused HEAD is answered without content too. The method stands in front of whatever was wrong, so this does
+        // not depend on how much has arrived.
+        self.bodiless = received.starts_with(b"HEAD ");
+        let length = match outcome {
+            Ok(Some(length)) => length,
+            Ok(None) if received.len() >= bound => return self.refuse(Refusal::HEAD_LENGTH),
+            Ok(None) => return need_input(start),
+            Err(refusal) => return self.refuse(refusal),
+        };
+        self.version = layout.version;
+        let meaning = match meaning::read(&received[..length], layout, limits) {
+            Ok(meaning) => meaning,
+            Err(refusal) => return self.refuse(refusal),
+        };
+        self.close = !meaning.persist;
+        self.expects_continue = meaning.expects_continue;
+        self.reading = match meaning.framing {
+            Framing::None | Framing::Empty => Reading::Complete,
+            Framing::Length(left) => Reading::Length { left },
+            Framing::Chunked => Reading::Chunked(Chunks::START),
+        };
+        Step { consumed: start + length, event: Event::Head { start, content: meaning.framing } }
+    }
+
+    #[inline]
+    fn end(&mut self, consumed: usize) -> Step {
+        self.reading = Reading::Complete;
+        Step { consumed, event: Event::End }
+    }
+
+    #[cold]
+    fn refuse(&mut self, refusal: Refusal) -> Step {
+        self.reading = Reading::Refused(refusal);
+        self.close = true;
+        Step { consumed: 0, event: Event::Refused(refusal) }
+    }
+}
+
+#[inline]
+fn need_input(consumed: usize) -> Step {
+    Step { consumed, event: Event::NeedInput }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Machine;
+
+    #[test]
+    fn an_idle_connection_is_cheap() {
+        assert!(size_of::<Machine>() <= 64, "{}", size_of::<Machine>());
+    }
+}

@@ -1,0 +1,37 @@
+//! HTTP/1.1 and HTTP/1.0, the server's side (RFC 9110 for the meaning, RFC 9112 for the bytes).
+//!
+//! One [`Machine`] goes with one connection and answers one request at a time; pipelined requests wait in the caller's buffer
+//! until [`Machine::finish`] has said [`Finish::Reuse`].
+//!
+//! # How strict it is
+//! Where RFC 9112 lets a recipient choose between repairing a message and refusing it, this machine refuses, because two
+//! recipients that repair differently are what request smuggling lives on:
+//! * lines end in CR LF; a lone CR or LF is a 400, and so is a folded field line;
+//! * the request line has exactly two spaces; a field name is a token with the colon right behind it;
+//! * a field value may hold anything but control bytes (HTAB may stand); bytes from 0x80 on are passed on as they are;
+//! * a target is visible ASCII without `#`. The characters that URIs exclude but browsers send unescaped (`"<>[]\^{|}` and
+//!   the backquote) are let through, bytes from 0x80 on are not: no browser sends them, and what they would mean depends on
+//!   the reader. Broken percent escapes are left to the host, who decodes;
+//! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty one is legal (RFC 9112, section 3.2);
+//! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal;
+//! * CONNECT is a 501: there is nothing to tunnel to.
+//!
+//! # The same answer for every split
+//! How the bytes of a request are cut into packets does not change its answer. Syntax and size rules are decided by the first
+//! byte that breaks one; rules on what the fields mean are looked at only once the head is complete and correct. So a refusal
+//! never depends on how much had arrived when the machine looked.
+
+mod chunked;
+mod grammar;
+mod head;
+mod limits;
+mod machine;
+mod meaning;
+mod refusal;
+mod response;
+mod target;
+
+pub use limits::Limits;
+pub use machine::{Event, Framing, Machine, Step};
+pub use refusal::Refusal;
+pub use response::{Finish, InvalidResponse, Preset};

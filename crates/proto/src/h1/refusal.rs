@@ -1,0 +1,81 @@
+//! Why a request is not answered by a host.
+
+/// A request that the server answers itself, with an error status, and closes the connection after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    status: u16,
+    reason: &'static str,
+}
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
+        impl Refusal {
+            $($(#[$doc])* $visibility const $name: Self = Self { status: $status, reason: $reason };)*
+        }
+    };
+}
+
+refusals! {
+    /// The head did not come in time.
+    pub HEAD_TIMEOUT = 408 "the request head did not arrive in time";
+    /// The content did not come in time.
+    pub CONTENT_TIMEOUT = 408 "the request content did not arrive in time";
+    /// Something in the server or in its host failed.
+    pub INTERNAL = 500 "the server failed";
+    /// The server is busy or going down.
+    pub OVERLOADED = 503 "the server is busy";
+    /// There is no room to keep the content until the host reads it.
+    pub STORAGE = 507 "no room for the request content";
+    /// The content exceeds [`Limits::content_bytes`](super::Limits::content_bytes).
+    pub CONTENT_SIZE = 413 "the content exceeds the limit";
+
+    pub(super) BARE_CR = 400 "CR without LF";
+    pub(super) BARE_LF = 400 "LF without CR";
+    pub(super) EMPTY_LINES = 400 "too many empty lines before the request line";
+    pub(super) METHOD = 400 "the method is not a token";
+    pub(super) METHOD_LENGTH = 501 "unknown method";
+    pub(super) METHOD_CONNECT = 501 "no tunnels here";
+    pub(super) TARGET = 400 "invalid byte in the request target";
+    pub(super) TARGET_EMPTY = 400 "no request target";
+    pub(super) TARGET_LENGTH = 414 "the request target exceeds the limit";
+    pub(super) TARGET_FORM = 400 "this form of request target does not go with the method";
+    pub(super) TARGET_AUTHORITY = 400 "invalid authority in the request target";
+    pub(super) VERSION = 400 "invalid protocol version";
+    pub(super) VERSION_UNSUPPORTED = 505 "only HTTP/1.1 and HTTP/1.0";
+    pub(super) HEAD_LENGTH = 431 "the request head exceeds the limit";
+    pub(super) FIELD_COUNT = 431 "too many fields";
+    pub(super) FIELD_FOLDED = 400 "white space before a field name";
+    pub(super) FIELD_SPACE = 400 "white space between a field name and its colon";
+    pub(super) FIELD_NAME = 400 "invalid field name";
+    pub(super) FIELD_VALUE = 400 "control byte in a field value";
+    pub(super) HOST_MISSING = 400 "no Host";
+    pub(super) HOST_REPEATED = 400 "more than one Host";
+    pub(super) HOST_INVALID = 400 "invalid Host";
+    pub(super) LENGTH_INVALID = 400 "invalid Content-Length";
+    pub(super) LENGTH_REPEATED = 400 "more than one Content-Length";
+    pub(super) LENGTH_AND_CODING = 400 "both Content-Length and Transfer-Encoding";
+    pub(super) CODING_INVALID = 400 "invalid Transfer-Encoding";
+    pub(super) CODING_REPEATED = 400 "more than one Transfer-Encoding";
+    pub(super) CODING_VERSION = 400 "Transfer-Encoding in an HTTP/1.0 request";
+    pub(super) CODING_UNSUPPORTED = 501 "no transfer coding but chunked";
+    pub(super) EXPECTATION = 417 "unknown expectation";
+    pub(super) CHUNK_SIZE = 400 "invalid chunk size";
+    pub(super) CHUNK_LINE = 400 "chunk-size line too long";
+    pub(super) CHUNK_EXTENSION = 400 "invalid chunk extension";
+    pub(super) CHUNK_END = 400 "chunk data not followed by CR LF";
+    pub(super) TRAILER_LENGTH = 431 "the trailer section exceeds the limit";
+}
+
+impl Refusal {
+    /// The status code it is answered with.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        self.status
+    }
+
+    /// What was wrong, for the client and the log: a few words without line ends.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        self.reason
+    }
+}

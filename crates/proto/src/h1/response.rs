@@ -1,0 +1,383 @@
+//! How the machine writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 4 to 7).
+
+use super::machine::{Machine, Reading};
+use super::{Refusal, grammar};
+use alloc::vec::Vec;
+use core::fmt;
+use oribi_message::{FieldPair, KnownField, ResponseHead, Version, reason};
+
+/// Rendered field lines that the server adds to every final response, unless the app has set that field.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Preset<'a> {
+    /// `Date: Sat, 21 Nov 2026 03:00:00 GMT` and CR LF, or empty.
+    pub date: &'a [u8],
+    /// `Server: ` with a name and CR LF, or empty.
+    pub server: &'a [u8],
+}
+
+/// What becomes of the connection after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The machine waits for the next request.
+    Reuse,
+    /// Close it once everything has been sent. If the client may still be sending, linger (RFC 9112, section 9.6).
+    Close,
+    /// Content-Length had promised more: close, so that the response does not look whole.
+    Short {
+        /// So many bytes more.
+        missing: u64,
+    },
+    /// More content was offered than Content-Length had promised, and was cut off. The response looks whole to the client
+    /// but is not what the app meant: log and close.
+    Over,
+}
+
+/// Why a response cannot be sent: the app has broken a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvalidResponse(pub &'static str);
+
+impl fmt::Display for InvalidResponse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl core::error::Error for InvalidResponse {}
+
+/// Where the writing of a response stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Writing {
+    /// Not begun.
+    Nothing,
+    /// The head has been written; the response has no content, whatever is offered.
+    Dropped,
+    /// So many bytes of content are still promised; `over` if more than that has been offered.
+    Length {
+        left: u64,
+        over: bool,
+    },
+    Chunked,
+    /// The end of the connection ends the content.
+    UntilClose,
+    /// Finished, and the connection with it.
+    Ended,
+}
+
+/// What the fields of a response say to the machine.
+#[derive(Default)]
+struct Said {
+    date: bool,
+    server: bool,
+    close: bool,
+    upgrade: bool,
+    length: Option<u64>,
+}
+
+impl Machine {
+    /// Writes `100 Continue` if the client waits for one; see [`Machine::expects_continue`].
+    pub fn write_continue(&mut self, out: &mut Vec<u8>) {
+        if self.expects_continue {
+            self.expects_continue = false;
+            out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+    }
+
+    /// Writes an informational response. An HTTP/1.0 client, which would not understand it, is sent nothing.
+    ///
+    /// # Errors
+    /// If there is no request to answer or its final response has been begun, the status is not in 100 to 199 or is 101
+    /// (that one changes protocols), or a field is invalid. Nothing has been written then.
+    pub fn write_informational(
+        &mut self,
+        status: u16,
+        fields: &[FieldPair<'_>],
+        out: &mut Vec<u8>,
+    ) -> Result<(), InvalidResponse> {
+        self.check_ready()?;
+        if !matches!(status, 100 | 102..=199) {
+            return Err(InvalidResponse("not an informational status"));
+        }
+        let mark = out.len();
+        write_status_line(status, out);
+        if let Err(invalid) = write_fields(fields, None, out) {
+            out.truncate(mark);
+            return Err(invalid);
+        }
+        out.extend_from_slice(b"\r\n");
+        if self.version == Version::Http10 {
+            out.truncate(mark);
+        } else if status == 100 {
+            self.expects_continue = false;
+        }
+        Ok(())
+    }
+
+    /// Writes the head of the final response and settles how its content is framed.
+    ///
+    /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
+    /// either, HTTP/1.1 clients get chunks and HTTP/1.0 clients a closed connection. `persist` is false when the server
+    /// wants to close the connection after this response. A head that is written before the request has been read to its
+    /// end announces the close as well, as what the client still sends will not be read.
+    ///
+    /// The app's Date and Server replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
+    /// passed on, since they speak of a connection that is not the app's; `Connection: close` is obeyed.
+    ///
+    /// # Errors
+    /// If there is no request to answer or its response has been begun, the status is not in 200 to 599, or a field is
+    /// invalid: a name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number
+    /// or stands twice. Nothing has been written and nothing has changed then.
+    pub fn write_head(
+        &mut self,
+        head: ResponseHead<'_>,
+        length: Option<u64>,
+        persist: bool,
+        preset: &Preset<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), InvalidResponse> {
+        self.check_ready()?;
+        if !matches!(head.status, 200..=599) {
+            return Err(InvalidResponse("not a final status"));
+        }
+        let mark = out.len();
+        write_status_line(head.status, out);
+        let said = match write_fields(head.fields, Some(preset), out) {
+            Ok(said) => said,
+            Err(invalid) => {
+                out.truncate(mark);
+                return Err(invalid);
+            }
+        };
+        let modern = self.version == Version::Http11;
+        self.close |= !persist || said.close || !self.request_complete();
+        self.writing = match (head.status, said.length, length) {
+            // RFC 9110, section 8.6: no Content-Length with 204. RFC 9110, section 15.3.6: 205 has no content.
+            (204, _, _) => Writing::Dropped,
+            (205, _, _) => {
+                write_length(0, out);
+                Writing::Dropped
+            }
+            // With HEAD and 304 it tells of the response that GET would have had, which the app knows best; an empty
+            // content mostly means that it was left out.
+            (304, said, _) => {
+                said.into_iter().for_each(|length| write_length(length, out));
+                Writing::Dropped
+            }
+            (_, said, known) if self.bodiless => {
+                said.or(known.filter(|&length| length > 0)).into_iter().for_each(|length| write_length(length, out));
+                Writing::Dropped
+            }
+            (_, Some(left), _) | (_, None, Some(left)) => {
+                write_length(left, out);
+                Writing::Length { left, over: false }
+            }
+            (_, None, None) if modern => {
+                out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
+                Writing::Chunked
+            }
+            (_, None, None) => {
+                self.close = true;
+                Writing::UntilClose
+            }
+        };
+        out.extend_from_slice(match (said.upgrade, self.close, modern) {
+            // Upgrade must be named in Connection (RFC 9110, section 7.8).
+            (true, true, _) => b"Connection: close, upgrade\r\n\r\n".as_slice(),
+            (true, false, true) => b"Connection: upgrade\r\n\r\n",
+            (true, false, false) => b"Connection: keep-alive, upgrade\r\n\r\n",
+            (false, true, true) => b"Connection: close\r\n\r\n",
+            (false, false, false) => b"Connection: keep-alive\r\n\r\n",
+            (false, true, false) | (false, false, true) => b"\r\n",
+        });
+        self.expects_continue = false;
+        Ok(())
+    }
+
+    /// Announces `size` bytes of content: writes what goes in front of them and returns how many of them may be sent. That
+    /// is fewer than `size` when the response has no content or less than this, and then the rest must be dropped.
+    /// If it is more than 0, send so many bytes and then call [`Machine::write_content_suffix`].
+    #[inline]
+    #[must_use]
+    pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        match &mut self.writing {
+            Writing::Length { left, over } => {
+                let sent = size.min(*left);
+                *over |= size > *left;
+                *left -= sent;
+                sent
+            }
+            // A chunk of no bytes would end the content.
+            Writing::Chunked if size > 0 => {
+                write_hexadecimal(size, out);
+                out.extend_from_slice(b"\r\n");
+                size
+            }
+            Writing::UntilClose => size,
+            Writing::Nothing | Writing::Dropped | Writing::Chunked | Writing::Ended => 0,
+        }
+    }
+
+    /// Writes what goes behind the bytes that [`Machine::write_content_prefix`] announced.
+    #[inline]
+    pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.writing, Writing::Chunked) {
+            out.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// Ends the response and tells what becomes of the connection. Only [`Finish::Reuse`] leaves the machine ready for
+    /// another request. Without a head, nothing has been answered: the connection closes.
+    #[inline]
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Finish {
+        let finish = match self.writing {
+            Writing::Length { left, .. } if left > 0 => Finish::Short { missing: left },
+            Writing::Length { over: true, .. } => Finish::Over,
+            Writing::Nothing | Writing::UntilClose | Writing::Ended => Finish::Close,
+            Writing::Dropped | Writing::Length { .. } | Writing::Chunked if self.close || !self.request_complete() => {
+                Finish::Close
+            }
+            Writing::Dropped | Writing::Length { .. } | Writing::Chunked => Finish::Reuse,
+        };
+        if matches!(self.writing, Writing::Chunked) {
+            out.extend_from_slice(b"0\r\n\r\n");
+        }
+        *self = Self::new();
+        if finish != Finish::Reuse {
+            self.end_connection();
+        }
+        finish
+    }
+
+    /// Writes the answer to a request that the server refuses: plain text, and the connection closes. Once a response has
+    /// been begun there is no way to refuse any more: then nothing is written, and the connection must be cut.
+    pub fn write_refusal(&mut self, refusal: Refusal, preset: &Preset<'_>, out: &mut Vec<u8>) {
+        let started = self.response_started();
+        let bodiless = self.bodiless;
+        self.end_connection();
+        self.reading = Reading::Refused(refusal);
+        if started {
+            return;
+        }
+        let status = refusal.status();
+        let (phrase, detail) = (reason(status), refusal.reason());
+        write_status_line(status, out);
+        out.extend_from_slice(preset.date);
+        out.extend_from_slice(preset.server);
+        out.extend_from_slice(b"Content-Type: text/plain\r\n");
+        write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
+        out.extend_from_slice(b"Connection: close\r\n\r\n");
+        if !bodiless {
+            out.extend_from_slice(&digits(status));
+            out.push(b' ');
+            out.extend_from_slice(phrase.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(detail.as_bytes());
+            out.push(b'\n');
+        }
+    }
+
+    fn end_connection(&mut self) {
+        self.reading = Reading::Ended;
+        self.writing = Writing::Ended;
+        self.expects_continue = false;
+        self.close = true;
+    }
+
+    fn check_ready(&self) -> Result<(), InvalidResponse> {
+        if self.response_started() {
+            return Err(InvalidResponse("the response has been begun already"));
+        }
+        if !self.request_complete() && !self.awaits_content() {
+            return Err(InvalidResponse("no request to answer"));
+        }
+        Ok(())
+    }
+}
+
+fn digits(status: u16) -> [u8; 3] {
+    [status / 100, status / 10, status].map(|rest| b'0' + (rest % 10) as u8)
+}
+
+/// The status line names HTTP/1.1 to every client (RFC 9110, section 6.2: the highest version that the server conforms to).
+fn write_status_line(status: u16, out: &mut Vec<u8>) {
+    if status == 200 {
+        out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
+        return;
+    }
+    out.extend_from_slice(b"HTTP/1.1 ");
+    out.extend_from_slice(&digits(status));
+    out.push(b' ');
+    out.extend_from_slice(reason(status).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Writes the preset lines of a final response (none for an informational one) and the fields that the app may set.
+fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut Vec<u8>) -> Result<Said, InvalidResponse> {
+    let Preset { date, server } = preset.copied().unwrap_or_default();
+    let first = out.len();
+    out.extend_from_slice(date);
+    out.extend_from_slice(server);
+    let mut said = Said::default();
+    for &(name, value) in fields {
+        if !grammar::is_value(value) {
+            return Err(InvalidResponse("control byte in a field value"));
+        }
+        match KnownField::lookup(name) {
+            Some(KnownField::ContentLength) => {
+                let length = grammar::number(value).ok_or(InvalidResponse("invalid Content-Length"))?;
+                if said.length.replace(length).is_some() {
+                    return Err(InvalidResponse("more than one Content-Length"));
+                }
+                continue;
+            }
+            Some(KnownField::Connection) => {
+                said.close |= grammar::elements(value).any(|option| option.eq_ignore_ascii_case(b"close"));
+                continue;
+            }
+            Some(KnownField::KeepAlive | KnownField::ProxyConnection | KnownField::Trailer) => continue,
+            Some(KnownField::TransferEncoding) => {
+                return Err(InvalidResponse("Transfer-Encoding is the server's to set"));
+            }
+            Some(KnownField::Upgrade) => said.upgrade = true,
+            Some(KnownField::Date) if !said.date => {
+                said.date = true;
+                out.drain(first..first + date.len());
+            }
+            None if !grammar::is_token(name) => return Err(InvalidResponse("a field name is not a token")),
+            None if !said.server && name.eq_ignore_ascii_case(b"server") => {
+                said.server = true;
+                let place = if said.date { first } else { first + date.len() };
+                out.drain(place..place + server.len());
+            }
+            _ => {}
+        }
+        out.extend_from_slice(name);
+        out.extend_from_slice(b": ");
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+    Ok(said)
+}
+
+fn write_length(length: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"Content-Length: ");
+    let mut digits = [0; 20];
+    let mut place = digits.len();
+    let mut rest = length;
+    loop {
+        place -= 1;
+        digits[place] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[place..]);
+    out.extend_from_slice(b"\r\n");
+}
+
+fn write_hexadecimal(number: u64, out: &mut Vec<u8>) {
+    let count = number.max(1).ilog2() / 4 + 1;
+    for place in (0..count).rev() {
+        out.push(b"0123456789abcdef"[(number >> (4 * place)) as usize % 16]);
+    }
+}

@@ -1,0 +1,132 @@
+//! The forms of a request target (RFC 9112, section 3.2) and what is a host (RFC 3986, section 3.2).
+
+use super::{Refusal, grammar};
+use memchr::{memchr, memchr2};
+use oribi_message::{HeadLayout, Span, TargetForm};
+
+/// Lays out the parts of the target.
+pub(super) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refusal> {
+    let method = layout.method.of(input);
+    let target = layout.target.of(input);
+    let (first, end) = (layout.target.start as usize, layout.target.end as usize);
+    layout.authority = None;
+    layout.https = false;
+    let path = if method == b"CONNECT" {
+        return Err(Refusal::METHOD_CONNECT);
+    } else if target.first() == Some(&b'/') {
+        layout.form = TargetForm::Origin;
+        first
+    } else if target == b"*" {
+        if method != b"OPTIONS" {
+            return Err(Refusal::TARGET_FORM);
+        }
+        layout.form = TargetForm::Asterisk;
+        first
+    } else {
+        let scheme = scheme_length(target).ok_or(Refusal::TARGET_FORM)?;
+        let rest = &target[scheme..];
+        let length = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
+        // An http URI without a host is invalid (RFC 9110, section 4.2.1).
+        if !is_authority(&rest[..length]) || matches!(rest[..length], [] | [b':', ..]) {
+            return Err(Refusal::TARGET_AUTHORITY);
+        }
+        layout.form = TargetForm::Absolute;
+        layout.https = scheme == b"https://".len();
+        layout.authority = Some(Span::new(first + scheme, first + scheme + length));
+        first + scheme + length
+    };
+    let question = memchr(b'?', &input[path..end]).map(|offset| path + offset);
+    layout.path = Span::new(path, question.unwrap_or(end));
+    layout.query = question.map(|question| Span::new(question + 1, end));
+    Ok(())
+}
+
+/// Length of `http://` or `https://` in front; schemes are case-insensitive.
+fn scheme_length(target: &[u8]) -> Option<usize> {
+    [b"http://".as_slice(), b"https://"]
+        .into_iter()
+        .find(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+        .map(<[u8]>::len)
+}
+
+/// Whether this is a host and perhaps a port, or empty: what Host may hold and what may stand behind `http://`. User
+/// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
+pub(super) fn is_authority(bytes: &[u8]) -> bool {
+    let host_end = if let [b'[', rest @ ..] = bytes {
+        let length = rest.iter().take_while(|&&byte| grammar::is(byte, grammar::LITERAL)).count();
+        if length == 0 || rest.get(length) != Some(&b']') {
+            return false;
+        }
+        length + 2
+    } else {
+        let mut place = 0;
+        loop {
+            match bytes.get(place) {
+                Some(&byte) if grammar::is(byte, grammar::NAME) => place += 1,
+                Some(b'%') if matches!(bytes[place + 1..], [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()) => {
+                    place += 3;
+                }
+                _ => break place,
+            }
+        }
+    };
+    match bytes[host_end..] {
+        [] | [b':'] => true,
+        [b':', ref port @ ..] => port.len() <= 5 && grammar::number(port).is_some_and(|port| port <= u64::from(u16::MAX)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_authority;
+
+    #[test]
+    fn authorities() {
+        for good in [
+            "",
+            "a",
+            "localhost:5000",
+            "a.b-c_d~e",
+            "127.0.0.1:0",
+            "[::1]",
+            "[::1]:65535",
+            "[v1.x]",
+            "a:",
+            "%41%c3:80",
+            "a!$&'()*+;=",
+        ] {
+            assert!(is_authority(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "a,b",
+            "u@a",
+            "a b",
+            "a:b",
+            "a:65536",
+            "a:000001",
+            "a:+1",
+            "a:1:2",
+            "::1",
+            "[",
+            "[]",
+            "[::1",
+            "[::1]x",
+            "[::1]:x",
+            "[a/b]",
+            "a/b",
+            "%4",
+            "%zz",
+            "%",
+            "a\u{e9}",
+            "a\\b",
+            "a\"",
+            "<a>",
+            "a#",
+            "a?",
+            "[::1%eth0]",
+        ] {
+            assert!(!is_authority(bad.as_bytes()), "{bad}");
+        }
+    }
+}
