@@ -1,1 +1,7 @@
 //! placeholder
+#![deny(unsafe_code)]
+
+mod closing;
+pub mod process;
+
+pub use closing::ignore_new_connections;

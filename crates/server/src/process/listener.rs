@@ -1,6 +1,17 @@
-//! Sockets that connections arrive at.
+//! Sockets that connections arrive at: opening them, naming them, taking them away.
 
-use std::os::fd::OwnedFd;
+use crate::config::{ListenAddress, Settings};
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// How often another port is tried when the kernel's choice for one address is taken on another.
+const PORT_CHOICES: usize = 16;
 
 /// A bound socket that accepts connections. All workers share it; nobody but its opener unlinks or shuts it down.
 #[derive(Debug)]
@@ -15,4 +26,269 @@ pub struct Listener {
     pub server_port: String,
     /// Whether it is a Unix socket.
     pub unix: bool,
+    /// The file of a Unix socket that this process (or the one it was forked from) made.
+    file: Option<SocketFile>,
+}
+
+/// A socket in the file system, told apart from one that another server has put in its place since.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+impl Listener {
+    /// A listener that another process opened.
+    ///
+    /// # Errors
+    /// The descriptor is not a listening socket.
+    pub(crate) fn adopted(socket: OwnedFd, display: String, server_name: String) -> Result<Self, String> {
+        let refused = |why: String| format!("cannot adopt the listener {display}: {why}");
+        match sockopt::socket_acceptconn(&socket) {
+            Ok(true) => {}
+            Ok(false) => return Err(refused("the descriptor is not a listening socket".to_owned())),
+            Err(error) => return Err(refused(words(error))),
+        }
+        let address = rustix::net::getsockname(&socket).map_err(|error| refused(words(error)))?;
+        let internet = SocketAddr::try_from(address).ok();
+        let server_port = internet.map_or_else(|| "0".to_owned(), |address| address.port().to_string());
+        Ok(Self { socket, display, server_name, server_port, unix: internet.is_none(), file: None })
+    }
+
+    /// Whether a connection waits to be accepted.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let mut polled = [rustix::event::PollFd::new(&self.socket, rustix::event::PollFlags::IN)];
+        matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
+    }
+
+    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false where the system
+    /// does not let us: then they keep coming until the socket is closed.
+    pub(crate) fn turn_away(&self) -> bool {
+        // New connections find a Unix socket by its file.
+        self.unix || oribi_io::ignore_new_connections(&self.socket).is_ok()
+    }
+
+    /// Removes the file of a Unix socket, if this process made it and it is still the same.
+    pub(crate) fn remove_file(&mut self) {
+        let Some(file) = self.file.take() else { return };
+        let same = |found: &std::fs::Metadata| found.dev() == file.device && found.ino() == file.inode;
+        if std::fs::symlink_metadata(&file.path).is_ok_and(|found| same(&found)) {
+            // What cannot be removed is found stale, and removed, by the next start.
+            let _ = std::fs::remove_file(&file.path);
+        }
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Opens all listeners of `settings`. A name is listened for on all its addresses, and an empty host, `*` or `::` means every
+/// interface, IPv6 and IPv4, each with a socket of its own: so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
+///
+/// # Errors
+/// Which address could not be listened on, why, and what might help. Nothing stays open, no file stays behind.
+pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    let mut listeners: Vec<Listener> = Vec::new();
+    for address in &settings.listen {
+        let opened = match address {
+            ListenAddress::Tcp { host, port } => open_tcp(settings, host, *port, &mut listeners),
+            ListenAddress::Unix { path, mode } => open_unix(settings, path, *mode).map(|listener| listeners.push(listener)),
+        };
+        if let Err(message) = opened {
+            listeners.iter_mut().for_each(Listener::remove_file);
+            return Err(message);
+        }
+    }
+    if listeners.is_empty() {
+        return Err("there is no address to listen on".to_owned());
+    }
+    Ok(listeners)
+}
+
+fn open_tcp(settings: &Settings, host: &str, port: u16, listeners: &mut Vec<Listener>) -> Result<(), String> {
+    let addresses = addresses_of(host, port)?;
+    // With port 0 the kernel chooses for the first address, and the others have to follow.
+    let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
+    loop {
+        choices -= 1;
+        match open_together(settings, host, &addresses, listeners) {
+            Ok(opened) => {
+                listeners.extend(opened);
+                return Ok(());
+            }
+            Err((_, Errno::ADDRINUSE)) if choices > 0 => {}
+            Err((address, error)) => return Err(refusal(host, address, error)),
+        }
+    }
+}
+
+/// The addresses meant by `host`, in the order in which the system prefers them.
+fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
+    if matches!(host, "" | "*" | "::") {
+        return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
+    }
+    let mut addresses = Vec::new();
+    let found = (host, port).to_socket_addrs().map_err(|error| format!("cannot listen on {host}: {error}"))?;
+    for address in found {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    if addresses.is_empty() { Err(format!("cannot listen on {host}: the name has no address")) } else { Ok(addresses) }
+}
+
+/// Opens `addresses` on one port. Those of a family or an interface that this machine does not have are left out as long as
+/// another works, and those that an earlier listener covers are not opened twice.
+fn open_together(
+    settings: &Settings,
+    host: &str,
+    addresses: &[SocketAddr],
+    before: &[Listener],
+) -> Result<Vec<Listener>, (SocketAddr, Errno)> {
+    let mut opened: Vec<Listener> = Vec::new();
+    let mut covered = false;
+    let mut absent = None;
+    let mut chosen_port = None;
+    for address in addresses {
+        let mut address = *address;
+        if let Some(port) = chosen_port {
+            address.set_port(port);
+        }
+        let display = format!("http://{address}");
+        if before.iter().any(|listener| listener.display == display) {
+            covered = true;
+            continue;
+        }
+        match bind_tcp(address, settings.backlog) {
+            Ok((socket, bound)) => {
+                chosen_port = Some(bound.port());
+                opened.push(Listener {
+                    socket,
+                    display: format!("http://{bound}"),
+                    server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
+                    server_port: bound.port().to_string(),
+                    unix: false,
+                    file: None,
+                });
+            }
+            Err(error @ (Errno::AFNOSUPPORT | Errno::ADDRNOTAVAIL)) => absent = absent.or(Some((address, error))),
+            Err(error) => return Err((address, error)),
+        }
+    }
+    match absent {
+        Some(refused) if opened.is_empty() && !covered => Err(refused),
+        _ => Ok(opened),
+    }
+}
+
+fn bind_tcp(address: SocketAddr, backlog: u32) -> Result<(OwnedFd, SocketAddr), Errno> {
+    let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    if address.is_ipv6() {
+        sockopt::set_ipv6_v6only(&socket, true)?;
+    }
+    // TCP_DEFER_ACCEPT stays off: it would keep connections that have sent nothing yet where no deadline of ours sees them,
+    // and where closing the listener drops them without a word.
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, queue_length(backlog))?;
+    let bound = rustix::net::getsockname(&socket).and_then(SocketAddr::try_from)?;
+    Ok((socket, bound))
+}
+
+fn queue_length(backlog: u32) -> i32 {
+    i32::try_from(backlog).unwrap_or(i32::MAX)
+}
+
+/// The name that the app is told when no setting gives one: the host as the user wrote it, or, for all interfaces, what this
+/// machine is called.
+fn server_name(host: &str, bound: IpAddr) -> String {
+    if !bound.is_unspecified() {
+        return host.to_owned();
+    }
+    let system = rustix::system::uname();
+    match system.nodename().to_str() {
+        Ok(name) if !name.is_empty() => name.to_owned(),
+        _ => "localhost".to_owned(),
+    }
+}
+
+fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
+    let hint = match error {
+        Errno::ADDRINUSE => "; is another server running? choose another with --port",
+        Errno::ADDRNOTAVAIL => "; no interface of this machine has it",
+        Errno::ACCESS if address.port() < 1024 => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        _ => "",
+    };
+    let meaning =
+        if host.parse::<IpAddr>().is_ok() || address.ip().is_unspecified() { String::new() } else { format!(" ({host})") };
+    format!("cannot listen on {address}{meaning}: {}{hint}", words(error))
+}
+
+/// What the system says, without the number that `io::Error` adds, beginning in lower case.
+fn words(error: Errno) -> String {
+    let text = io::Error::from(error).to_string();
+    let text = text.split(" (os error").next().unwrap_or_default();
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+fn open_unix(settings: &Settings, path: &Path, mode: Option<u32>) -> Result<Listener, String> {
+    let refused = |why: &str| format!("cannot listen on {}: {why}", path.display());
+    let address = SocketAddrUnix::new(path).map_err(|error| match error {
+        Errno::NAMETOOLONG => refused("the path of a socket must be shorter than 108 bytes"),
+        _ => refused(&words(error)),
+    })?;
+    make_room(path, &address).map_err(|why| refused(&why))?;
+    let socket =
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
+            .map_err(|error| refused(&words(error)))?;
+    // The file must never exist with more permissions than asked for, not even until a chmod.
+    let umask_before = mode.map(|mode| rustix::process::umask(Mode::from_raw_mode(!mode & 0o777)));
+    let bound = rustix::net::bind(&socket, &address);
+    if let Some(umask) = umask_before {
+        rustix::process::umask(umask);
+    }
+    bound.map_err(|error| refused(&words(error)))?;
+    let file = std::fs::symlink_metadata(path)
+        .map(|found| SocketFile { path: path.to_owned(), device: found.dev(), inode: found.ino() })
+        .map_err(|error| refused(&error.to_string()))?;
+    let mut listener = Listener {
+        socket,
+        display: format!("unix:{}", path.display()),
+        server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
+        server_port: "0".to_owned(),
+        unix: true,
+        file: Some(file),
+    };
+    if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {
+        listener.remove_file();
+        return Err(refused(&words(error)));
+    }
+    Ok(listener)
+}
+
+/// Removes what a server that did not end well has left at `path`; refuses to touch anything else.
+fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err("something that is not a socket is there; remove it or choose another path".to_owned());
+        }
+        Ok(_) => {}
+    }
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let probe = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(words)?;
+    match rustix::net::connect(&probe, address) {
+        Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(|error| error.to_string()),
+        Err(Errno::NOENT) => Ok(()),
+        // EAGAIN: somebody listens, and the queue is full.
+        Ok(()) | Err(Errno::AGAIN) => Err("another server is listening there".to_owned()),
+        Err(error) => Err(words(error)),
+    }
 }

@@ -3,5 +3,5 @@
 mod listener;
 mod scoreboard;
 
-pub use listener::Listener;
+pub use listener::{Listener, open};
 pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};

@@ -1,8 +1,11 @@
 //! The control block that the supervisor shares with its workers: one slot of atomics for each.
 
+use oribi_io::process::{SharedLine, shared_lines};
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// What a worker is doing. Written by the worker.
+/// What a worker is doing. Written by the worker, and by the supervisor before it forks and after the worker has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum WorkerState {
@@ -32,18 +35,134 @@ pub enum WorkerCommand {
     Quit = 3,
 }
 
-/// A worker's part of the scoreboard.
-#[derive(Debug, Default)]
-#[repr(C, align(64))]
+/// A worker's part of the scoreboard: names for the atomics in a cache line of its own.
+#[derive(Clone, Copy, Debug)]
 pub struct WorkerSlot {
     /// The process id, 0 in a vacant slot.
-    pub pid: AtomicU32,
+    pub pid: &'static AtomicU32,
     /// A [`WorkerState`].
-    pub state: AtomicU32,
+    pub state: &'static AtomicU32,
     /// A [`WorkerCommand`].
-    pub command: AtomicU32,
+    pub command: &'static AtomicU32,
     /// Connections open now.
-    pub connections: AtomicU32,
+    pub connections: &'static AtomicU32,
     /// Requests answered since the worker started.
-    pub requests: AtomicU64,
+    pub requests: &'static AtomicU64,
+}
+
+impl WorkerSlot {
+    const fn of(line: &'static SharedLine) -> Self {
+        let [pid, state, command, connections, ..] = &line.halves;
+        let [requests, ..] = &line.words;
+        Self { pid, state, command, connections, requests }
+    }
+
+    /// A slot that no other process sees, for a lane without a supervisor.
+    #[must_use]
+    pub fn unshared() -> Self {
+        Self::of(Box::leak(Box::default()))
+    }
+
+    /// What the worker is doing.
+    #[must_use]
+    pub fn state(&self) -> WorkerState {
+        match self.state.load(Acquire) {
+            0 => WorkerState::Vacant,
+            1 => WorkerState::Starting,
+            2 => WorkerState::Ready,
+            3 => WorkerState::Retiring,
+            _ => WorkerState::Draining,
+        }
+    }
+
+    /// Says what the worker is doing.
+    pub fn set_state(&self, state: WorkerState) {
+        self.state.store(state as u32, Release);
+    }
+
+    /// What the worker is told to do.
+    #[must_use]
+    pub fn command(&self) -> WorkerCommand {
+        match self.command.load(Acquire) {
+            0 => WorkerCommand::Serve,
+            1 => WorkerCommand::Drain,
+            2 => WorkerCommand::Retire,
+            _ => WorkerCommand::Quit,
+        }
+    }
+
+    /// Tells the worker what to do. It looks when it is woken.
+    pub fn set_command(&self, command: WorkerCommand) {
+        self.command.store(command as u32, Release);
+    }
+
+    /// Tells a worker that still serves to retire; another command is left as it is. Returns whether it was changed.
+    pub(crate) fn retire_if_serving(&self) -> bool {
+        let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
+        self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
+    }
+
+    /// Prepares the slot for a worker that is about to be forked.
+    pub(crate) fn occupy(&self, command: WorkerCommand) {
+        self.connections.store(0, Relaxed);
+        self.requests.store(0, Relaxed);
+        self.set_command(command);
+        self.set_state(WorkerState::Starting);
+    }
+
+    /// Frees the slot of a worker that has ended.
+    pub(crate) fn vacate(&self) {
+        self.pid.store(0, Relaxed);
+        self.connections.store(0, Relaxed);
+        self.set_state(WorkerState::Vacant);
+    }
+}
+
+/// All slots. Made before the first fork; it cannot grow.
+#[derive(Debug)]
+pub(crate) struct Scoreboard {
+    slots: Vec<WorkerSlot>,
+}
+
+impl Scoreboard {
+    /// Slots for `count` workers.
+    pub(crate) fn new(count: usize) -> io::Result<Self> {
+        Ok(Self { slots: shared_lines(count)?.iter().map(WorkerSlot::of).collect() })
+    }
+
+    /// The slots; the number of a slot is its worker's for life, counted from 0 here and from 1 for people.
+    pub(crate) fn slots(&self) -> &[WorkerSlot] {
+        &self.slots
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {
+        let scoreboard = Scoreboard::new(2).expect("memory is to be had");
+        let slot = scoreboard.slots()[1];
+        assert_eq!(slot.state(), WorkerState::Vacant);
+        slot.requests.store(7, Relaxed);
+        slot.occupy(WorkerCommand::Drain);
+        assert_eq!(
+            (slot.state(), slot.command(), slot.requests.load(Relaxed)),
+            (WorkerState::Starting, WorkerCommand::Drain, 0)
+        );
+        assert_eq!(scoreboard.slots()[0].state(), WorkerState::Vacant);
+        slot.vacate();
+        assert_eq!(slot.state(), WorkerState::Vacant);
+    }
+
+    #[test]
+    fn a_worker_retires_by_itself_only_while_it_is_told_nothing_else() {
+        let slot = WorkerSlot::unshared();
+        assert!(slot.retire_if_serving());
+        assert_eq!(slot.command(), WorkerCommand::Retire);
+        slot.set_command(WorkerCommand::Drain);
+        assert!(!slot.retire_if_serving());
+        assert_eq!(slot.command(), WorkerCommand::Drain);
+    }
 }

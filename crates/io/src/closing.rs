@@ -1,0 +1,71 @@
+//! Turning new connections away while those that have arrived are still taken.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// Makes the kernel ignore new connections to a listening TCP socket. Those whose handshake has begun are still completed and
+/// queued, so that a server that stops can empty the queue and lose nobody; whoever is ignored tries again a second later and
+/// then finds the port closed.
+///
+/// The filter belongs to the socket, hence to every process that shares it. On a Unix socket, use of it is an error.
+///
+/// # Errors
+/// The system's refusal.
+pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
+    const FLAGS_OFFSET: u32 = 13; // of a TCP header: RFC 9293, section 3.1
+    const SYN: u32 = 0x02;
+    const ACK: u32 = 0x10;
+    // A segment that opens a connection has SYN without ACK. The kernel runs the program on the TCP header.
+    let program = [
+        instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, 0, 0, FLAGS_OFFSET),
+        instruction(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, 0, 0, SYN | ACK),
+        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, SYN),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
+        instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
+    ];
+    // The kernel only reads the program, whatever the type of the pointer says.
+    let argument = libc::sock_fprog { len: program.len() as u16, filter: program.as_ptr().cast_mut() };
+    // SAFETY: option and argument belong together, both pointers are good for the length of the call, and the descriptor is
+    // borrowed for as long.
+    let result = unsafe {
+        libc::setsockopt(
+            listener.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const argument).cast(),
+            size_of::<libc::sock_fprog>() as libc::socklen_t,
+        )
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+const fn instruction(code: u32, when_true: u8, when_false: u8, operand: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: when_true, jf: when_false, k: operand }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Duration;
+
+    #[test]
+    fn what_has_arrived_is_taken_and_what_comes_later_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is bound");
+        let mut early = TcpStream::connect(address).expect("the queue has room");
+        ignore_new_connections(&listener).expect("no privilege is needed");
+        TcpStream::connect_timeout(&address, Duration::from_millis(50)).expect_err("nobody answers");
+        let (mut accepted, _) = listener.accept().expect("the early one waits");
+        early.write_all(b"request").expect("connected");
+        let mut received = [0; 7];
+        accepted.read_exact(&mut received).expect("the filter lets data pass");
+        accepted.write_all(b"reply").expect("connected");
+        let mut received = [0; 5];
+        early.read_exact(&mut received).expect("the filter lets data pass");
+        listener.set_nonblocking(true).expect("it is open");
+        assert_eq!(listener.accept().expect_err("nobody else came").kind(), io::ErrorKind::WouldBlock);
+    }
+}
