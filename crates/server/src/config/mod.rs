@@ -1,5 +1,22 @@
 //! What the server is told to do, and where each word of it came from.
+//!
+//! One table (`table`) says everything that is known of a setting: its names, its environment variable, its help and how its
+//! text is read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
+mod address;
+mod cpus;
+mod error;
+mod given;
+mod origin;
+mod resolve;
+mod setting;
 mod settings;
+mod table;
+mod value;
 
+pub use error::SettingError;
+pub use given::Config;
+pub use origin::Origin;
+pub use resolve::{Explained, Resolved};
+pub use setting::{Section, Setting, table};
 pub use settings::{AccessFormat, Limits, ListenAddress, LogTarget, Settings, Timeouts};

@@ -31,7 +31,7 @@ pub struct Limits {
     pub fields: usize,
     /// Bytes of a request target.
     pub target_bytes: usize,
-    /// Bytes of request content.
+    /// Bytes of request content; [`Limits::UNLIMITED`] for no limit.
     pub content_bytes: u64,
     /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
     pub content_memory_bytes: usize,
@@ -45,7 +45,12 @@ pub struct Limits {
     pub pipelined_per_turn: u32,
 }
 
-/// Deadlines, each absolute from the moment it starts: a trickle of bytes does not move it.
+impl Limits {
+    /// The number of bytes that stands for "no limit": no file can be larger.
+    pub const UNLIMITED: u64 = i64::MAX as u64;
+}
+
+/// Deadlines, each absolute from the moment it starts: a trickle of bytes does not move it. [`Timeouts::NEVER`] is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request (or the accept) to the end of its head.
@@ -56,10 +61,15 @@ pub struct Timeouts {
     pub keepalive: Duration,
     /// How long a client may take for each 64 KiB of a response, or for what is left of it.
     pub write: Duration,
-    /// How long a closed connection lingers for what the client is still sending.
+    /// How long a closed connection lingers for what the client is still sending. Zero: not at all.
     pub linger: Duration,
-    /// How long workers may take to finish when told to stop.
+    /// How long workers may take to finish when told to stop. Zero: not at all.
     pub graceful: Duration,
+}
+
+impl Timeouts {
+    /// The time that stands for "no deadline": ten years, which any clock can be moved by without overflow.
+    pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 }
 
 /// Where a log goes.
@@ -82,7 +92,8 @@ pub enum AccessFormat {
     Json,
 }
 
-/// All settings.
+/// All settings. The default of `workers` here is 1; [`Config`](super::Config) puts the CPUs allowed to the process there, and
+/// its listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where to listen.
@@ -155,7 +166,7 @@ impl Default for Settings {
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),
-            temporary_directory: std::env::temp_dir(),
+            temporary_directory: PathBuf::from("/tmp"),
             access_log: None,
             access_log_format: AccessFormat::Combined,
             error_log: LogTarget::Standard,

@@ -1,0 +1,214 @@
+//! Listen addresses as people write them.
+
+use super::settings::ListenAddress;
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+/// Bytes of the path of a Unix socket: `sun_path` has 108 (Linux, unix(7)), one of them for the NUL.
+const SOCKET_PATH_BYTES: usize = 107;
+
+const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a Unix socket: /PATH, ./PATH, unix:PATH";
+const NO_TLS: &str = "Oribi does not speak TLS; put a TLS proxy in front of it";
+
+impl ListenAddress {
+    /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
+    /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. Behind the path of a Unix socket, `?mode=660` or
+    /// `:mode=660` sets its permission bits.
+    ///
+    /// # Errors
+    /// What would have fitted.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        if let Some(path) = socket_path(text) {
+            return parse_socket(path);
+        }
+        let rest = match text.split_once("://") {
+            Some(("http", authority)) => return parse_tcp(authority.strip_suffix('/').unwrap_or(authority), Some(80)),
+            Some(("tcp", authority)) => authority,
+            Some(("https" | "ssl" | "tls", _)) => return Err(NO_TLS.to_owned()),
+            Some(_) => return Err(EXPECTED.to_owned()),
+            None => text,
+        };
+        if rest.ends_with(":ssl") {
+            return Err(NO_TLS.to_owned());
+        }
+        parse_tcp(rest, None)
+    }
+}
+
+/// The path, if `text` names a Unix socket: by a scheme, a slash, or (what plackup takes for a socket) its ending.
+fn socket_path(text: &str) -> Option<&str> {
+    if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
+        return Some(path);
+    }
+    let named = text.starts_with('/') || (text.contains('/') && !text.contains("://"));
+    let name = text.split(['?', ':']).next().unwrap_or(text);
+    (named || name.ends_with(".sock") || name.ends_with(".socket")).then_some(text)
+}
+
+/// The path of a Unix socket with what may stand behind it.
+pub(super) fn parse_socket(text: &str) -> Result<ListenAddress, String> {
+    let text = text.strip_prefix("unix:").unwrap_or(text);
+    let (path, mode) = match text.rsplit_once("?mode=").or_else(|| text.rsplit_once(":mode=")) {
+        Some((path, mode)) => (path, Some(parse_mode(mode)?)),
+        None => (text, None),
+    };
+    if path.is_empty() || path.contains(['\0', '?']) || path.ends_with('/') {
+        return Err("expected the path of a Unix socket, as in /run/app.sock or /run/app.sock?mode=660".to_owned());
+    }
+    if path.len() > SOCKET_PATH_BYTES {
+        return Err(format!("expected a path of at most {SOCKET_PATH_BYTES} bytes: Unix sockets allow no more"));
+    }
+    Ok(ListenAddress::Unix { path: PathBuf::from(path), mode })
+}
+
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && !text.starts_with('+') => Ok(mode),
+        _ => Err("expected permission bits as an octal number, as in ?mode=660".to_owned()),
+    }
+}
+
+fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, String> {
+    if let Some(inside) = text.strip_prefix('[') {
+        let Some((host, rest)) = inside.split_once(']') else { return Err("expected ] behind the IPv6 address".to_owned()) };
+        let port = match (rest.strip_prefix(':'), default_port) {
+            (Some(port), _) => parse_port(port)?,
+            (None, Some(port)) if rest.is_empty() => port,
+            _ => return Err("expected a port behind the IPv6 address: [::1]:5000".to_owned()),
+        };
+        return Ok(ListenAddress::Tcp { host: parse_host(&format!("[{host}]"))?, port });
+    }
+    if text.bytes().filter(|&byte| byte == b':').count() > 1 {
+        return Err("expected brackets around an IPv6 address: [::1]:5000".to_owned());
+    }
+    match (text.rsplit_once(':'), default_port) {
+        (Some((host, port)), _) => Ok(ListenAddress::Tcp { port: parse_port(port)?, host: parse_host(host)? }),
+        (None, Some(port)) if !text.is_empty() => Ok(ListenAddress::Tcp { host: parse_host(text)?, port }),
+        (None, None) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(ListenAddress::Tcp { host: String::new(), port: parse_port(text)? })
+        }
+        _ => Err(EXPECTED.to_owned()),
+    }
+}
+
+/// A host to listen on; empty and `*` are all interfaces. Brackets around an IPv6 address are taken off.
+pub(super) fn parse_host(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let bare = bracketed.unwrap_or(text);
+    if text.is_empty() || text == "*" {
+        return Ok(String::new());
+    }
+    let fits = if bracketed.is_some() || bare.contains(':') {
+        bare.parse::<Ipv6Addr>().is_ok()
+    } else {
+        bare.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte))
+    };
+    if fits { Ok(bare.to_owned()) } else { Err("expected a host name, an IPv4 or an IPv6 address".to_owned()) }
+}
+
+/// A port; 0 lets the kernel choose.
+pub(super) fn parse_port(text: &str) -> Result<u16, String> {
+    let text = text.trim();
+    match text.parse() {
+        Ok(port) if !text.starts_with('+') => Ok(port),
+        _ => Err("expected a port from 0 to 65535, as in 127.0.0.1:5000 (0: the kernel chooses)".to_owned()),
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    /// In a form that [`ListenAddress::parse`] reads.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { host, port } if host.is_empty() => write!(formatter, "*:{port}"),
+            Self::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
+            Self::Tcp { host, port } => write!(formatter, "{host}:{port}"),
+            Self::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
+            Self::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tcp(host: &str, port: u16) -> ListenAddress {
+        ListenAddress::Tcp { host: host.to_owned(), port }
+    }
+
+    fn unix(path: &str, mode: Option<u32>) -> ListenAddress {
+        ListenAddress::Unix { path: PathBuf::from(path), mode }
+    }
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            (":5000", tcp("", 5000)),
+            ("5000", tcp("", 5000)),
+            ("*:5000", tcp("", 5000)),
+            ("127.0.0.1:5000", tcp("127.0.0.1", 5000)),
+            ("[::1]:5000", tcp("::1", 5000)),
+            ("[::]:5000", tcp("::", 5000)),
+            ("localhost:0", tcp("localhost", 0)),
+            ("http://127.0.0.1:5000", tcp("127.0.0.1", 5000)),
+            ("http://127.0.0.1:5000/", tcp("127.0.0.1", 5000)),
+            ("http://localhost", tcp("localhost", 80)),
+            ("http://[::1]", tcp("::1", 80)),
+            ("tcp://0.0.0.0:9292", tcp("0.0.0.0", 9292)),
+            ("/run/app.sock", unix("/run/app.sock", None)),
+            ("/run/app", unix("/run/app", None)),
+            ("./x.sock", unix("./x.sock", None)),
+            ("run/x", unix("run/x", None)),
+            ("app.sock", unix("app.sock", None)),
+            ("unix:/run/app.sock", unix("/run/app.sock", None)),
+            ("unix:///run/app.sock", unix("/run/app.sock", None)),
+            ("unix:app", unix("app", None)),
+            ("/run/app.sock:mode=660", unix("/run/app.sock", Some(0o660))),
+            ("/run/app.sock?mode=0660", unix("/run/app.sock", Some(0o660))),
+            ("app.sock?mode=600", unix("app.sock", Some(0o600))),
+        ] {
+            assert_eq!(ListenAddress::parse(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        for (text, part) in [
+            ("", "expected HOST:PORT"),
+            ("localhost", "expected HOST:PORT"),
+            ("::1:5000", "brackets"),
+            ("[::1]", "port behind"),
+            ("[::1:5000", "expected ]"),
+            ("[zz]:5000", "host name"),
+            ("a b:5000", "host name"),
+            ("127.0.0.1:65536", "65535"),
+            ("127.0.0.1:", "65535"),
+            ("127.0.0.1:+80", "65535"),
+            ("https://localhost", "TLS"),
+            (":5000:ssl", "TLS"),
+            ("ftp://localhost", "expected HOST:PORT"),
+            ("unix:", "path"),
+            ("/run/", "path"),
+            ("/run/app.sock?mode=999", "octal"),
+            ("/run/app.sock?mode=7777", "octal"),
+            ("/run/app.sock?umask=0", "path"),
+        ] {
+            let error = ListenAddress::parse(text).expect_err(text);
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        assert!(ListenAddress::parse(&format!("/{}", "a".repeat(107))).is_err());
+        assert!(ListenAddress::parse(&format!("/{}", "a".repeat(106))).is_ok());
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for address in
+            [tcp("", 80), tcp("::1", 80), tcp("a.b", 0), unix("/a", None), unix("b", Some(0o60)), unix("/a", Some(0))]
+        {
+            assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! How many CPUs this process may use: the smaller of its affinity and of the CPU quota of its control groups.
+//!
+//! A container with a quota of one CPU on a machine of 64 is a machine of one CPU: 64 workers there would only be throttled
+//! together (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many CPUs this process may use; at least 1.
+#[must_use]
+pub fn allowed() -> usize {
+    // The affinity fails only for a kernel with more CPUs than `CpuSet` has room for: then ask for all of them.
+    let affinity = rustix::thread::sched_getaffinity(None)
+        .map(|set| set.count() as usize)
+        .or_else(|_| std::thread::available_parallelism().map(usize::from))
+        .unwrap_or(1);
+    allowed_under(Path::new("/"), affinity)
+}
+
+/// The same with the file system of control groups under `root` and a known affinity.
+fn allowed_under(root: &Path, affinity: usize) -> usize {
+    quota(root).unwrap_or(usize::MAX).min(affinity).max(1)
+}
+
+/// The smallest quota of the control groups that this process is in, in CPUs, rounded up.
+fn quota(root: &Path) -> Option<usize> {
+    let memberships = fs::read_to_string(root.join("proc/self/cgroup")).ok()?;
+    let mut smallest = None;
+    // cgroups(7): "hierarchy-ID:controller-list:cgroup-path"
+    for line in memberships.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let groups = root.join("sys/fs/cgroup");
+        let (mounts, read): (Vec<PathBuf>, fn(&Path) -> Option<usize>) = if controllers.is_empty() {
+            (vec![groups.clone(), groups.join("unified")], read_v2)
+        } else if controllers.split(',').any(|name| name == "cpu") {
+            (vec![groups.join(controllers), groups.join("cpu")], read_v1)
+        } else {
+            continue;
+        };
+        for mount in mounts {
+            smallest = smallest.into_iter().chain(smallest_of_ancestors(&mount, path, read)).min();
+        }
+    }
+    smallest
+}
+
+/// The smallest quota of a group and of those above it. In a container the path is often that of the host, of which the mount
+/// shows only the container's own part as its root: groups that are not there are passed over.
+fn smallest_of_ancestors(mount: &Path, group: &str, read: fn(&Path) -> Option<usize>) -> Option<usize> {
+    Path::new(group.trim_start_matches('/')).ancestors().filter_map(|path| read(&mount.join(path))).min()
+}
+
+/// `cpu.max`: "$MAX $PERIOD", both in microseconds; "max" for none.
+fn read_v2(group: &Path) -> Option<usize> {
+    let text = fs::read_to_string(group.join("cpu.max")).ok()?;
+    let mut words = text.split_ascii_whitespace();
+    let quota = words.next()?.parse::<u64>().ok()?;
+    let period = words.next().map_or(Ok(100_000), str::parse::<u64>).ok()?;
+    rounded_up(quota, period)
+}
+
+/// `cpu.cfs_quota_us` and `cpu.cfs_period_us`; -1 for none.
+fn read_v1(group: &Path) -> Option<usize> {
+    let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    rounded_up(number("cpu.cfs_quota_us")?, number("cpu.cfs_period_us")?)
+}
+
+fn rounded_up(quota: u64, period: u64) -> Option<usize> {
+    if period == 0 {
+        return None;
+    }
+    usize::try_from(quota.div_ceil(period)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A directory that holds some files and goes away with the value.
+    struct Root(PathBuf);
+
+    impl Root {
+        fn with(files: &[(&str, &str)]) -> Self {
+            static NUMBER: AtomicU32 = AtomicU32::new(0);
+            let name = format!("oribi-cpus-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+            let root = std::env::temp_dir().join(name);
+            for (path, text) in files {
+                let path = root.join(path);
+                fs::create_dir_all(path.parent().expect("a directory")).expect("directory made");
+                fs::write(path, text).expect("file written");
+            }
+            Self(root)
+        }
+    }
+
+    impl Drop for Root {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn quotas() {
+        let membership = "proc/self/cgroup";
+        for (expected, files) in [
+            (8, &[][..]),
+            (8, &[(membership, "0::/a/b\n")]),
+            (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "max 100000\n")]),
+            (2, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "200000 100000\n")]),
+            (3, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "200001 100000\n")]),
+            (1, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "1000 100000\n")]),
+            (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "6400000 100000\n")]),
+            (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "100000 0\n")]),
+            (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "nonsense\n")]),
+            // A group above has the smaller one.
+            (
+                2,
+                &[
+                    (membership, "0::/a/b\n"),
+                    ("sys/fs/cgroup/a/cpu.max", "150000 100000\n"),
+                    ("sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"),
+                ],
+            ),
+            // In a container: the path of the host, the files at the root of the mount.
+            (4, &[(membership, "0::/docker/0123\n"), ("sys/fs/cgroup/cpu.max", "400000 100000\n")]),
+            // Version 1, by itself and beside an empty version 2.
+            (
+                2,
+                &[
+                    (membership, "4:memory:/m\n2:cpu,cpuacct:/a\n0::/\n"),
+                    ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us", "150000\n"),
+                    ("sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us", "100000\n"),
+                ],
+            ),
+            (
+                8,
+                &[
+                    (membership, "2:cpu:/\n"),
+                    ("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n"),
+                    ("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n"),
+                ],
+            ),
+        ] {
+            let root = Root::with(files);
+            assert_eq!(allowed_under(&root.0, 8), expected, "{files:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_always_one() {
+        assert_eq!(allowed_under(Path::new("/nowhere"), 0), 1);
+        assert!(allowed() >= 1);
+    }
+}

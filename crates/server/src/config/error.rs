@@ -1,0 +1,46 @@
+//! Why a setting could not be taken.
+
+use std::fmt;
+
+/// Why a setting could not be taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SettingError {
+    /// There is no setting of this name.
+    Unknown {
+        /// The name, as given.
+        name: String,
+        /// A name that is close to it.
+        suggestion: Option<&'static str>,
+    },
+    /// The value does not fit.
+    Bad {
+        /// The name of the setting or of the environment variable, as given.
+        name: String,
+        /// The value, as given.
+        value: String,
+        /// What would have fitted: "expected ...".
+        why: String,
+    },
+}
+
+impl SettingError {
+    pub(super) fn bad(name: impl Into<String>, value: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::Bad { name: name.into(), value: value.into(), why: why.into() }
+    }
+}
+
+impl fmt::Display for SettingError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown { name, suggestion: None } => write!(formatter, "unknown setting `{}`", name.escape_debug()),
+            Self::Unknown { name, suggestion: Some(suggestion) } => {
+                write!(formatter, "unknown setting `{}`; did you mean `{suggestion}`?", name.escape_debug())
+            }
+            Self::Bad { name, value, why } => {
+                write!(formatter, "bad value `{}` for {}: {why}", value.escape_debug(), name.escape_debug())
+            }
+        }
+    }
+}
+
+impl std::error::Error for SettingError {}

@@ -1,0 +1,49 @@
+//! Where the text of a setting came from, and which of two texts wins.
+
+use std::fmt;
+
+/// Where the text of a setting came from. The command line wins over the environment, the environment over a file, and
+/// anything over the default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A configuration file.
+    File(String),
+    /// An environment variable.
+    Environment(&'static str),
+    /// A flag of the `oribi` command.
+    CommandLine,
+    /// A program that called Oribi, and whose own command line it probably was: `plackup`, `rackup`.
+    Caller(String),
+}
+
+impl Origin {
+    /// The origin that a host written in C names by a text.
+    #[must_use]
+    pub fn named(text: &str) -> Self {
+        if text == "command line" { Self::CommandLine } else { Self::Caller(text.to_owned()) }
+    }
+
+    /// The higher rank wins; within one rank, what was said last.
+    pub(super) fn rank(&self) -> u8 {
+        match self {
+            Self::Default => 0,
+            Self::File(_) => 1,
+            Self::Environment(_) => 2,
+            Self::CommandLine | Self::Caller(_) => 3,
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => formatter.write_str("default"),
+            Self::File(path) => formatter.write_str(path),
+            Self::Environment(variable) => write!(formatter, "environment ({variable})"),
+            Self::CommandLine => formatter.write_str("command line"),
+            Self::Caller(name) => formatter.write_str(name),
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! From what was given to the settings: who wins, what contradicts what, where to listen.
+
+use super::error::SettingError;
+use super::given::{Config, Given};
+use super::origin::Origin;
+use super::setting::{Draft, Setting, table};
+use super::settings::{ListenAddress, LogTarget, Settings};
+use super::value::{show_limit, show_size};
+use std::path::PathBuf;
+
+/// Where `oribi` listens when nobody says otherwise. As with plackup 5000, but only for this machine.
+const DEFAULT_HOST: &str = "127.0.0.1";
+const DEFAULT_PORT: u16 = 5000;
+
+/// The settings, and where each came from.
+#[derive(Clone, Debug)]
+pub struct Resolved {
+    /// The settings.
+    pub settings: Settings,
+    /// For each row of the table, where its value came from.
+    origins: Vec<Origin>,
+}
+
+/// One line of the explanation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explained<'a> {
+    /// The name of the setting.
+    pub name: &'static str,
+    /// Its value, in a form that can be set again; empty where there is none.
+    pub value: String,
+    /// Where it came from.
+    pub origin: &'a Origin,
+    /// What the setting does.
+    pub help: &'static str,
+}
+
+impl Resolved {
+    pub(super) fn new(config: &Config) -> Result<Self, SettingError> {
+        let given = winners(&config.given);
+        let mut draft = config.draft();
+        let mut origins = vec![Origin::Default; table().len()];
+        for given in &given {
+            let before = draft.settings.clone();
+            given.apply(&mut draft)?;
+            origins[given.row] = given.origin.clone();
+            // A shorthand is the origin of what it changed.
+            for (row, setting) in table().iter().enumerate() {
+                if setting.show.is_some_and(|show| show(&before) != show(&draft.settings)) {
+                    origins[row] = given.origin.clone();
+                }
+            }
+        }
+        let origin_of_listeners = settle_listeners(&mut draft, &given)?;
+        let mut settings = draft.settings;
+        if let Some(origin) = origin_of_listeners {
+            origins[row("listen")] = origin;
+        }
+        if origins[row("max-uri-size")] == Origin::Default {
+            settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
+        }
+        check(&settings)?;
+        make_absolute(&mut settings);
+        Ok(Self { settings, origins })
+    }
+
+    /// Each setting that is not a shorthand, in the order of the table.
+    pub fn explain(&self) -> impl Iterator<Item = (&'static Setting, Explained<'_>)> {
+        table().iter().zip(&self.origins).filter_map(|(setting, origin)| {
+            let value = setting.show?(&self.settings);
+            Some((setting, Explained { name: setting.name, value, origin, help: setting.help }))
+        })
+    }
+
+    /// All that differs from the defaults, as `name=value` texts from which another process makes the same settings: the same
+    /// whatever its own environment or number of CPUs says.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> = self.settings.listen.iter().map(|address| format!("listen={address}")).collect();
+        let defaults = Settings::default();
+        for (setting, explained) in self.explain() {
+            let default = setting.show.map(|show| show(&defaults));
+            let said = *explained.origin != Origin::Default || setting.environment.is_some();
+            if setting.name != "listen" && (said || default.as_ref() != Some(&explained.value)) {
+                arguments.push(format!("{}={}", setting.name, explained.value));
+            }
+        }
+        arguments
+    }
+}
+
+/// The texts that count, in the order to apply them: lower ranks first, within a rank from the top of the table to its end, and
+/// of several for one setting the last of the highest rank (all of that rank for one that adds).
+fn winners(given: &[Given]) -> Vec<Given> {
+    let mut sorted: Vec<Given> = given.to_vec();
+    sorted.sort_by_key(|given| (given.origin.rank(), given.row));
+    let same = |left: usize, right: usize| left == right || (adds_listener(left) && adds_listener(right));
+    let highest = |row: usize| sorted.iter().filter(|given| same(given.row, row)).map(|given| given.origin.rank()).max();
+    let mut winners: Vec<Given> = Vec::new();
+    for candidate in &sorted {
+        if Some(candidate.origin.rank()) != highest(candidate.row) {
+            continue;
+        }
+        if !table()[candidate.row].repeats {
+            winners.retain(|winner| winner.row != candidate.row);
+        }
+        winners.push(candidate.clone());
+    }
+    winners
+}
+
+/// Whether a row adds to the listeners.
+fn adds_listener(given: usize) -> bool {
+    given == row("listen") || given == row("socket")
+}
+
+/// Puts the listeners together from `listen` and `socket` or from `host` and `port`, whichever was said with more authority.
+/// Returns where they came from.
+fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>, SettingError> {
+    let best =
+        |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| given.origin.rank());
+    let (listen, tcp) = (best(adds_listener), best(|given| given == row("host") || given == row("port")));
+    let rank = |given: Option<&Given>| given.map(|given| given.origin.rank());
+    if let Some(listen) = listen
+        && rank(Some(listen)) >= rank(tcp)
+    {
+        // plackup says host and port beside listen, where they are the same once more. A person who does so means something.
+        if let Some(tcp) = tcp.filter(|tcp| tcp.origin == Origin::CommandLine && listen.origin == Origin::CommandLine) {
+            let why = format!("it would have no effect beside `{}`; write --listen HOST:PORT for each", listen.name);
+            return Err(SettingError::bad(&tcp.name, &tcp.text, why));
+        }
+        return Ok(Some(listen.origin.clone()));
+    }
+    let port_by_environment =
+        given.iter().any(|given| given.row == row("port") && matches!(given.origin, Origin::Environment(_)));
+    // Who hands out ports by the environment (a container, a platform) connects from elsewhere.
+    let default_host = if port_by_environment { "" } else { DEFAULT_HOST };
+    let host = draft.host.take().unwrap_or_else(|| default_host.to_owned());
+    draft.settings.listen = vec![ListenAddress::Tcp { host, port: draft.port.unwrap_or(DEFAULT_PORT) }];
+    Ok(tcp.map(|tcp| tcp.origin.clone()))
+}
+
+/// Refuses settings that contradict each other.
+fn check(settings: &Settings) -> Result<(), SettingError> {
+    match (settings.min_requests, settings.max_requests) {
+        (Some(min), None) => {
+            let why = "it needs --max-requests: each worker draws its number between the two";
+            return Err(SettingError::bad("min-requests", min.to_string(), why));
+        }
+        (Some(min), Some(max)) if min > max => {
+            let why = format!("expected at most max-requests, which is {}", show_limit(Some(max)));
+            return Err(SettingError::bad("min-requests", min.to_string(), why));
+        }
+        _ => {}
+    }
+    let limits = &settings.limits;
+    if limits.target_bytes > limits.head_bytes {
+        let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
+        return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
+    }
+    Ok(())
+}
+
+/// An app may change its directory while it is loaded, and logs are opened again later: paths are fixed now.
+fn make_absolute(settings: &mut Settings) {
+    let absolute = |path: &mut PathBuf| {
+        // It fails only where there is no current directory; then the path is as good as any.
+        if let Ok(full) = std::path::absolute(&*path) {
+            *path = full;
+        }
+    };
+    if let Some(LogTarget::File(path)) = &mut settings.access_log {
+        absolute(path);
+    }
+    if let LogTarget::File(path) = &mut settings.error_log {
+        absolute(path);
+    }
+    settings.pid_file.as_mut().map(absolute);
+    absolute(&mut settings.temporary_directory);
+}
+
+/// The row of a setting that is known to be in the table (a test sees to it).
+fn row(name: &str) -> usize {
+    table().iter().position(|setting| setting.name == name).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine of 3 CPUs.
+    fn config(environment: &[&str], command_line: &[&str]) -> Config {
+        let variable = |name: &str| {
+            let pair = environment.iter().filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name);
+            pair.map(|(_, value)| value.to_owned())
+        };
+        let mut config = Config::with(variable, 3);
+        for pair in command_line {
+            let (name, value) = pair.split_once('=').expect("name=value");
+            config.set(name, value, Origin::CommandLine).expect(pair);
+        }
+        config
+    }
+
+    fn listeners(environment: &[&str], command_line: &[&str]) -> String {
+        let settings = config(environment, command_line).finish().expect("fits");
+        settings.listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn where_to_listen() {
+        for (environment, command_line, expected) in [
+            (&[][..], &[][..], "127.0.0.1:5000"),
+            (&[], &["port=8080"], "127.0.0.1:8080"),
+            (&[], &["host=0.0.0.0"], "0.0.0.0:5000"),
+            (&[], &["host=*", "port=80"], "*:80"),
+            (&[], &["host=::1", "port=80"], "[::1]:80"),
+            (&[], &["port=80", "port=81"], "127.0.0.1:81"),
+            (&["PORT=3000"], &[], "*:3000"),
+            (&["PORT=3000"], &["host=127.0.0.1"], "127.0.0.1:3000"),
+            (&["PORT=3000"], &["port=80"], "127.0.0.1:80"),
+            (&["PORT="], &[], "127.0.0.1:5000"),
+            (&["HOST=::1"], &[], "[::1]:5000"),
+            (&["HOST=::1", "PORT=3000"], &[], "[::1]:3000"),
+            (&["PORT=3000"], &["listen=:80"], "*:80"),
+            (&["PORT=3000", "HOST=::1"], &["socket=/x"], "unix:/x"),
+            (&[], &["listen=:80", "listen=/x?mode=660", "listen=:80"], "*:80 unix:/x?mode=660"),
+            (&[], &["listen=/x", "socket=/x"], "unix:/x"),
+            (&[], &["listen=:0", "listen=:0"], "*:0 *:0"),
+        ] {
+            assert_eq!(listeners(environment, command_line), expected, "{environment:?} {command_line:?}");
+        }
+    }
+
+    #[test]
+    fn port_beside_listen_is_an_echo_of_plackup_and_a_mistake_of_a_person() {
+        let error = config(&[], &["listen=:80", "port=81"]).finish().expect_err("a mistake").to_string();
+        assert_eq!(
+            error,
+            "bad value `81` for port: it would have no effect beside `listen`; write --listen HOST:PORT for each"
+        );
+        let mut config = Config::with(|_| None, 1);
+        for (name, value) in [("listen", ":80"), ("port", "80"), ("host", "")] {
+            config.set(name, value, Origin::named("plackup")).expect("fits");
+        }
+        assert_eq!(config.finish().expect("fits").listen.len(), 1);
+    }
+
+    #[test]
+    fn the_higher_origin_wins_in_any_order() {
+        let mut config = Config::with(|name| (name == "WEB_CONCURRENCY").then(|| "2".to_owned()), 3);
+        assert_eq!(config.finish().expect("fits").workers, 2);
+        config.set("max_workers", "5", Origin::named("plackup")).expect("fits");
+        config.set("workers", "7", Origin::File("/etc/oribi".to_owned())).expect("fits");
+        config.set("listen", ":7", Origin::File("/etc/oribi".to_owned())).expect("fits");
+        assert_eq!(config.finish().expect("fits").workers, 5);
+        assert_eq!(config.finish().expect("fits").listen[0].to_string(), "*:7");
+        config.set("socket", "/x", Origin::CommandLine).expect("fits");
+        assert_eq!(config.finish().expect("fits").listen[0].to_string(), "unix:/x");
+    }
+
+    #[test]
+    fn workers_of_the_environment() {
+        for (text, expected) in [("auto", 3), ("", 3), (" ", 3), ("AUTO", 3), ("2", 2)] {
+            let pair = format!("WEB_CONCURRENCY={text}");
+            assert_eq!(config(&[&pair], &[]).finish().expect("fits").workers, expected, "{text:?}");
+        }
+        let error = config(&["WEB_CONCURRENCY=many"], &[]).finish().expect_err("does not fit").to_string();
+        assert_eq!(error, "bad value `many` for WEB_CONCURRENCY: expected a whole number from 1 to 1024, or auto");
+        let overruled = config(&["WEB_CONCURRENCY=many"], &["workers=4"]);
+        assert_eq!(overruled.finish().expect("nobody asks the environment").workers, 4);
+    }
+
+    #[test]
+    fn shorthands_give_way_to_what_is_more_particular() {
+        let resolved = config(&[], &["header-timeout=5", "timeout=300", "disable-keepalive="]).resolve().expect("fits");
+        let timeouts = &resolved.settings.timeouts;
+        assert_eq!(timeouts.head, Duration::from_secs(5));
+        assert_eq!(timeouts.content, Duration::from_secs(300));
+        assert_eq!(timeouts.write, Duration::from_secs(300));
+        assert_eq!(timeouts.keepalive, Duration::ZERO);
+        let origin = |name: &str| resolved.explain().find(|(_, line)| line.name == name).map(|(_, line)| line.origin.clone());
+        assert_eq!(origin("write-timeout"), Some(Origin::CommandLine));
+        assert_eq!(origin("keepalive-timeout"), Some(Origin::CommandLine));
+        assert_eq!(origin("linger-timeout"), Some(Origin::Default));
+        assert_eq!(origin("timeout"), None);
+    }
+
+    #[test]
+    fn contradictions() {
+        for (command_line, part) in [
+            (&["min-requests=10"][..], "needs --max-requests"),
+            (&["min-requests=10", "max-requests=5"], "at most max-requests, which is 5"),
+            (&["max-header-size=4k", "max-uri-size=5k"], "at most max-header-size, which is 4KiB"),
+        ] {
+            let error = config(&[], command_line).finish().expect_err("a contradiction").to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let small = config(&[], &["max-header-size=4k"]).finish().expect("the default of the target gives way");
+        assert_eq!(small.limits.target_bytes, 4096);
+    }
+
+    #[test]
+    fn errors_say_what_came_and_what_would_fit() {
+        let mut config = Config::with(|_| None, 1);
+        for (name, value, expected) in [
+            ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
+            ("qqq\n", "1", "unknown setting `qqq\\n`"),
+            ("max_workers", "0", "bad value `0` for max_workers: expected a whole number from 1 to 1024, or auto"),
+            (
+                "max-body-size",
+                "10q",
+                "bad value `10q` for max-body-size: expected a size in bytes, such as 65536, 64k, 1m or 1GiB",
+            ),
+            (
+                "timeout",
+                "soon",
+                "bad value `soon` for timeout: expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds",
+            ),
+            ("log-level", "loud", "bad value `loud` for log-level: expected off, error, warn, info, debug or trace"),
+            ("keepalive", "maybe", "bad value `maybe` for keepalive: expected on or off"),
+            ("server-header", "a\r\nb", "bad value `a\\r\\nb` for server-header: expected visible ASCII characters"),
+        ] {
+            let error = config.set(name, value, Origin::CommandLine).expect_err(name);
+            assert_eq!(error.to_string(), expected);
+        }
+        assert!(config.given.is_empty(), "a refused text must leave nothing behind");
+    }
+
+    #[test]
+    fn arguments_make_the_same_settings_elsewhere() {
+        let all = [
+            "listen=:80",
+            "listen=/x.sock?mode=660",
+            "backlog=7",
+            "server_name=example.org",
+            "threads=2",
+            "max_reqs_per_child=1000",
+            "min_reqs_per_child=800",
+            "spawn_interval=1.5",
+            "err_respawn_interval=500ms",
+            "graceful_timeout=off",
+            "timeout=20",
+            "body-timeout=off",
+            "max_keepalive_reqs=100",
+            "keepalive_timeout=2",
+            "linger-timeout=0",
+            "max-header-size=16k",
+            "max-headers=50",
+            "max-uri-len=4000",
+            "max-body-len=off",
+            "body-buffer-size=64k",
+            "output-buffer-size=64k",
+            "max-connections=9",
+            "max-pipelined-requests=1",
+            "server-header=",
+            "access-log=-",
+            "access-log-format=json",
+            "error-log=/var/log/oribi",
+            "log-level=debug",
+            "pid=/run/oribi.pid",
+        ];
+        for command_line in [&[][..], &all] {
+            let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");
+            let mut copy = Config::with(|name| Some(if name == "TMPDIR" { "/" } else { "5" }.to_owned()), 64);
+            for argument in original.arguments() {
+                let (name, value) = argument.split_once('=').expect("name=value");
+                copy.set(name, value, Origin::CommandLine).expect(name);
+            }
+            assert_eq!(copy.finish(), Ok(original.settings));
+        }
+        // Every setting with a value of its own took part.
+        let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], &all).resolve().expect("fits");
+        let untouched: Vec<_> =
+            original.explain().filter(|(_, line)| *line.origin == Origin::Default).map(|(_, line)| line.name).collect();
+        assert_eq!(untouched, [""; 0]);
+    }
+
+    #[test]
+    fn defaults_can_be_read_and_are_told_truthfully() {
+        let defaults = config(&[], &[]).finish().expect("fits");
+        for setting in table() {
+            let Some(show) = setting.show else { continue };
+            let text = show(&defaults);
+            let mut draft = config(&[], &[]).draft();
+            if !text.is_empty() {
+                (setting.apply)(&mut draft, &text).expect(setting.name);
+                assert_eq!(show(&draft.settings), text, "{}", setting.name);
+            }
+            let told = setting.default_text().unwrap_or_default();
+            // Words stand for a default that depends on something; else it is the value itself.
+            let depends = ["listen", "server-name", "workers"].contains(&setting.name);
+            assert!(depends || told.starts_with(&text), "{}: {told}", setting.name);
+        }
+    }
+
+    #[test]
+    fn log_files_are_found_after_a_change_of_directory() {
+        let settings = config(&[], &["access-log=log/access"]).finish().expect("fits");
+        assert!(matches!(settings.access_log, Some(LogTarget::File(path)) if path.is_absolute()));
+    }
+}

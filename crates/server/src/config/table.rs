@@ -1,0 +1,304 @@
+//! The table of settings: one row for each.
+//!
+//! Rows of a section stand together. A shorthand stands above the settings that it sets, because rows are applied from top to
+//! bottom and the more particular one has the last word.
+
+use super::address::{parse_host, parse_port, parse_socket};
+use super::setting::{Draft, Section, Setting};
+use super::settings::{ListenAddress, Settings};
+use super::value::{
+    access_format, boolean, count, deadline, duration_or_off, field_value, host_name, limit, log_level, log_target,
+    optional_log_target, path, patience, show_access_format, show_duration, show_limit, show_log_target, show_size, size,
+    size_limit, small_count,
+};
+use std::time::Duration;
+
+/// The largest head: places in a head are kept in 32 bits, see [`oribi_message::Span`].
+const HEAD_BYTES: u64 = 1 << 30;
+/// The most workers, and lanes of a worker, that can be asked for: more is a slip of the finger.
+const PROCESSES: u32 = 1024;
+/// listen(2) takes an `int`.
+const BACKLOG: u64 = i32::MAX as u64;
+/// The most field lines: enough for any use, and small enough that walking through them is nothing.
+const FIELDS: u32 = 65536;
+
+pub(super) static TABLE: &[Setting] = &[
+    Setting::new(
+        "listen",
+        Section::Listening,
+        "ADDRESS",
+        "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in \
+         ?mode=660 for its permission bits. May be given several times",
+    )
+    .short('l')
+    .aliases(&["bind"])
+    .repeats()
+    .default_words("127.0.0.1:5000, or *:$PORT")
+    .apply(|draft, text| {
+        let address = ListenAddress::parse(text)?;
+        add_listener(draft, address);
+        Ok(())
+    })
+    .show(show_listen),
+    Setting::new("socket", Section::Listening, "PATH", "Listen on a Unix socket: --listen PATH").short('S').apply(
+        |draft, text| {
+            let address = parse_socket(text)?;
+            add_listener(draft, address);
+            Ok(())
+        },
+    ),
+    Setting::new("host", Section::Listening, "HOST", "Listen on this host or address (* for all) and the port of --port")
+        .short('o')
+        .environment("HOST")
+        .apply(|draft, text| parse_host(text).map(|host| draft.host = Some(host))),
+    Setting::new("port", Section::Listening, "PORT", "Listen on this port (0: the kernel chooses) and the host of --host")
+        .short('p')
+        .environment("PORT")
+        .apply(|draft, text| parse_port(text).map(|port| draft.port = Some(port))),
+    Setting::new(
+        "backlog",
+        Section::Listening,
+        "NUMBER",
+        "Connections that may wait to be accepted; the kernel has a bound too",
+    )
+    .apply(|draft, text| count(text, 1..=BACKLOG).map(|number| draft.settings.backlog = number as u32))
+    .show(|settings| settings.backlog.to_string()),
+    Setting::new("server-name", Section::Listening, "NAME", "What the app is told as SERVER_NAME")
+        .default_words("the host listened on")
+        .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
+        .show(|settings| settings.server_name.clone().unwrap_or_default()),
+    // ---- Workers and threads
+    Setting::new("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default")
+        .aliases(&["max-workers", "worker-processes"])
+        .environment("WEB_CONCURRENCY")
+        .default_words("the CPUs that the process may use, cgroup quota included")
+        .apply(|draft, text| {
+            let automatic = text.trim().eq_ignore_ascii_case("auto");
+            draft.settings.workers = if automatic { draft.processors } else { or_auto(small_count(text, 1..=PROCESSES))? };
+            Ok(())
+        })
+        .show(|settings| settings.workers.to_string()),
+    Setting::new("threads", Section::Workers, "NUMBER", "Lanes of each worker, each with an interpreter of its own")
+        .apply(|draft, text| small_count(text, 1..=PROCESSES).map(|number| draft.settings.threads = number))
+        .show(|settings| settings.threads.to_string()),
+    Setting::new(
+        "max-requests",
+        Section::Workers,
+        "NUMBER",
+        "Requests after which a worker (with threads: an interpreter) is replaced; 0 is never",
+    )
+    .aliases(&["max-reqs-per-child", "max-requests-per-child", "max-request-per-child", "max-requests-per-worker"])
+    .apply(|draft, text| limit(text).map(|number| draft.settings.max_requests = number))
+    .show(|settings| show_limit(settings.max_requests)),
+    Setting::new(
+        "min-requests",
+        Section::Workers,
+        "NUMBER",
+        "Let each worker draw its own number between this one and --max-requests, so that not all are replaced at once",
+    )
+    .aliases(&["min-reqs-per-child", "min-requests-per-child", "min-request-per-child"])
+    .apply(|draft, text| limit(text).map(|number| draft.settings.min_requests = number))
+    .show(|settings| show_limit(settings.min_requests)),
+    Setting::new("spawn-interval", Section::Workers, "TIME", "Time between the starts of two workers")
+        .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.spawn_interval = time))
+        .show(|settings| show_duration(settings.spawn_interval)),
+    Setting::new(
+        "respawn-interval",
+        Section::Workers,
+        "TIME",
+        "Time to wait before a worker that ended badly is replaced; doubled up to a minute while that goes on",
+    )
+    .aliases(&["err-respawn-interval"])
+    .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
+    .show(|settings| show_duration(settings.respawn_interval)),
+    Setting::new(
+        "graceful-timeout",
+        Section::Workers,
+        "TIME",
+        "How long workers may finish what they have when told to stop; 0 stops at once, off waits without end",
+    )
+    .aliases(&["worker-shutdown-timeout", "shutdown-timeout"])
+    .apply(|draft, text| patience(text).map(|time| draft.settings.timeouts.graceful = time))
+    .show(|settings| show_duration(settings.timeouts.graceful)),
+    // ---- Timeouts
+    Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
+        |draft, text| {
+            let time = deadline(text)?;
+            draft.settings.timeouts.head = time;
+            draft.settings.timeouts.content = time;
+            draft.settings.timeouts.write = time;
+            Ok(())
+        },
+    ),
+    Setting::new("read-timeout", Section::Timeouts, "TIME", "Sets --header-timeout and --body-timeout").apply(|draft, text| {
+        let time = deadline(text)?;
+        draft.settings.timeouts.head = time;
+        draft.settings.timeouts.content = time;
+        Ok(())
+    }),
+    Setting::new(
+        "header-timeout",
+        Section::Timeouts,
+        "TIME",
+        "From the first byte of a request to the end of its header; or off",
+    )
+    .aliases(&["head-timeout", "first-data-timeout"])
+    .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.head = time))
+    .show(|settings| show_duration(settings.timeouts.head)),
+    Setting::new("body-timeout", Section::Timeouts, "TIME", "From the end of the header to the end of the body; or off")
+        .aliases(&["content-timeout"])
+        .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.content = time))
+        .show(|settings| show_duration(settings.timeouts.content)),
+    Setting::new("write-timeout", Section::Timeouts, "TIME", "What a client may take for each 64 KiB of a response; or off")
+        .aliases(&["send-timeout"])
+        .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.write = time))
+        .show(|settings| show_duration(settings.timeouts.write)),
+    Setting::new(
+        "keepalive-timeout",
+        Section::Timeouts,
+        "TIME",
+        "How long a connection may wait for its next request; 0: none may",
+    )
+    .aliases(&["keep-alive-timeout", "idle-timeout", "persistent-timeout"])
+    .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.keepalive = time))
+    .show(|settings| show_duration(settings.timeouts.keepalive)),
+    Setting::new("keepalive", Section::Timeouts, "", "Answer one request per connection: --keepalive-timeout 0")
+        .aliases(&["keep-alive"])
+        .apply(|draft, text| {
+            if !boolean(text)? {
+                draft.settings.timeouts.keepalive = Duration::ZERO;
+            }
+            Ok(())
+        }),
+    Setting::new(
+        "linger-timeout",
+        Section::Timeouts,
+        "TIME",
+        "How long a connection that is closed early still takes what the client sends, so that it can read the answer; or off",
+    )
+    .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.linger = time))
+    .show(|settings| show_duration(settings.timeouts.linger)),
+    // ---- Limits
+    Setting::new(
+        "max-header-size",
+        Section::Limits,
+        "SIZE",
+        "Bytes of a request line with all its header fields; more is a 431",
+    )
+    .aliases(&["max-head-size", "max-header-len"])
+    .apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
+    .show(|settings| show_size(settings.limits.head_bytes as u64)),
+    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more is a 431")
+        .aliases(&["max-header-count"])
+        .apply(|draft, text| small_count(text, 1..=FIELDS).map(|number| draft.settings.limits.fields = number))
+        .show(|settings| settings.limits.fields.to_string()),
+    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more is a 414")
+        .aliases(&["max-uri-len", "max-uri-length"])
+        .default_words("8KiB, or --max-header-size where that is less")
+        .apply(|draft, text| size(text, 1..=HEAD_BYTES).map(|bytes| draft.settings.limits.target_bytes = bytes as usize))
+        .show(|settings| show_size(settings.limits.target_bytes as u64)),
+    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more is a 413. `off` for no limit")
+        .aliases(&["max-body-len", "max-body-length", "max-content-size"])
+        .apply(|draft, text| size_limit(text).map(|bytes| draft.settings.limits.content_bytes = bytes))
+        .show(|settings| show_size(settings.limits.content_bytes)),
+    Setting::new(
+        "body-buffer-size",
+        Section::Limits,
+        "SIZE",
+        "Bytes of a request body kept in memory; more goes to a temporary file",
+    )
+    .aliases(&["client-body-buffer-size"])
+    .apply(|draft, text| size(text, 0..=HEAD_BYTES).map(|bytes| draft.settings.limits.content_memory_bytes = bytes as usize))
+    .show(|settings| show_size(settings.limits.content_memory_bytes as u64)),
+    Setting::new(
+        "output-buffer-size",
+        Section::Limits,
+        "SIZE",
+        "Bytes of a response that may wait for a slow client before a streaming app is held",
+    )
+    .apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
+    .show(|settings| show_size(settings.limits.output_bytes as u64)),
+    Setting::new(
+        "max-connections",
+        Section::Limits,
+        "NUMBER",
+        "Connections of a worker; the oldest idle one makes room for a new one",
+    )
+    .aliases(&["worker-connections"])
+    .apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))
+    .show(|settings| settings.limits.connections.to_string()),
+    Setting::new(
+        "max-keepalive-requests",
+        Section::Limits,
+        "NUMBER",
+        "Requests answered on one connection before it is closed; 1 is no keep-alive, 0 no limit",
+    )
+    .aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
+    .apply(|draft, text| {
+        let number = limit(text)?;
+        // Four thousand million requests on one connection are no limit either.
+        draft.settings.limits.requests_per_connection = number.and_then(|number| u32::try_from(number).ok());
+        Ok(())
+    })
+    .show(|settings| show_limit(settings.limits.requests_per_connection.map(u64::from))),
+    Setting::new(
+        "max-pipelined-requests",
+        Section::Limits,
+        "NUMBER",
+        "Pipelined requests of one connection answered before another connection has its turn",
+    )
+    .apply(|draft, text| count(text, 1..=65536).map(|number| draft.settings.limits.pipelined_per_turn = number as u32))
+    .show(|settings| settings.limits.pipelined_per_turn.to_string()),
+    // ---- Responses
+    Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text sends none")
+        .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))
+        .show(|settings| settings.server_header.clone()),
+    // ---- Logs and files
+    Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
+        .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
+        .show(|settings| settings.access_log.as_ref().map_or_else(|| "off".to_owned(), show_log_target)),
+    Setting::new("access-log-format", Section::Logs, "NAME", "common, combined or json; the times are UTC")
+        .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
+        .show(|settings| show_access_format(settings.access_log_format).to_owned()),
+    Setting::new(
+        "error-log",
+        Section::Logs,
+        "PATH",
+        "Write errors, and what the app writes to standard error, to a file instead",
+    )
+    .apply(|draft, text| log_target(text).map(|target| draft.settings.error_log = target))
+    .show(|settings| show_log_target(&settings.error_log)),
+    Setting::new(
+        "log-level",
+        Section::Logs,
+        "LEVEL",
+        "The least important messages to write: off, error, warn, info, debug or trace",
+    )
+    .apply(|draft, text| log_level(text).map(|level| draft.settings.log_level = level))
+    .show(|settings| settings.log_level.as_str().to_ascii_lowercase()),
+    Setting::new("pid-file", Section::Logs, "PATH", "Write the process id of the master to a file")
+        .aliases(&["pid", "pidfile"])
+        .apply(|draft, text| path(text).map(|path| draft.settings.pid_file = Some(path)))
+        .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
+    Setting::new("temporary-directory", Section::Logs, "PATH", "Where request bodies go that are too large for memory")
+        .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
+        .environment("TMPDIR")
+        .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
+        .show(|settings| settings.temporary_directory.display().to_string()),
+];
+
+/// Adds a listener unless the same one is there: plackup says some of them twice, as `socket` and as `listen`.
+fn add_listener(draft: &mut Draft, address: ListenAddress) {
+    let chosen_by_kernel = matches!(address, ListenAddress::Tcp { port: 0, .. });
+    if chosen_by_kernel || !draft.settings.listen.contains(&address) {
+        draft.settings.listen.push(address);
+    }
+}
+
+fn show_listen(settings: &Settings) -> String {
+    settings.listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+fn or_auto(number: Result<usize, String>) -> Result<usize, String> {
+    number.map_err(|why| format!("{why}, or auto"))
+}

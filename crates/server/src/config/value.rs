@@ -1,0 +1,355 @@
+//! Values as people write them: counts, sizes, durations, switches. Every error says what would fit.
+
+use super::settings::{AccessFormat, Limits, LogTarget, Timeouts};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Words that switch something off, where a number would mean "at once" or "nothing" and people mean "never".
+fn is_off(text: &str) -> bool {
+    ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
+/// A whole number in `range`.
+pub fn count(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let text = text.trim();
+    let (low, high) = (*range.start(), *range.end());
+    let parsed = if digits_only(text) { text.parse::<u64>().ok() } else { None };
+    match parsed {
+        Some(number) if range.contains(&number) => Ok(number),
+        _ if high == u64::MAX => Err(format!("expected a whole number from {low} on")),
+        _ => Err(format!("expected a whole number from {low} to {high}")),
+    }
+}
+
+/// A whole number in `range`, as `usize`.
+pub fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usize, String> {
+    count(text, u64::from(*range.start())..=u64::from(*range.end())).map(|number| number as usize)
+}
+
+/// A whole number of which 0 and `off` mean "no limit".
+pub fn limit(text: &str) -> Result<Option<u64>, String> {
+    if is_off(text.trim()) {
+        return Ok(None);
+    }
+    match count(text, 0..=u64::MAX) {
+        Ok(0) => Ok(None),
+        Ok(number) => Ok(Some(number)),
+        Err(_) => Err("expected a whole number, or 0 for no limit".to_owned()),
+    }
+}
+
+/// Bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. Units count by 1024, whatever their spelling: that is what they mean
+/// in the configuration of every web server.
+pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let text = text.trim();
+    let (number, unit) = split_unit(text);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" | "b" => Some(0),
+        "k" | "kb" | "kib" => Some(10),
+        "m" | "mb" | "mib" => Some(20),
+        "g" | "gb" | "gib" => Some(30),
+        "t" | "tb" | "tib" => Some(40),
+        _ => None,
+    };
+    let bytes = match (digits_only(number), shift) {
+        (true, Some(shift)) => number.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift)),
+        _ => return Err("expected a size in bytes, such as 65536, 64k, 1m or 1GiB".to_owned()),
+    };
+    match bytes {
+        Some(bytes) if range.contains(&bytes) => Ok(bytes),
+        _ => Err(format!("expected a size from {} to {}", show_size(*range.start()), show_size(*range.end()))),
+    }
+}
+
+/// Bytes from 1 on, or `off` for no limit. A 0 is refused: some servers take it for "nothing", others for "no limit".
+pub fn size_limit(text: &str) -> Result<u64, String> {
+    if is_off(text.trim()) {
+        return Ok(Limits::UNLIMITED);
+    }
+    match size(text, 0..=Limits::UNLIMITED) {
+        Ok(0) => Err("expected a size such as 64k or 1m, or `off` for no limit; 0 could mean either".to_owned()),
+        other => other,
+    }
+}
+
+/// A length of time of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number counts seconds.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    const EXPECTED: &str = "expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds";
+    const YEAR: u128 = 365 * 24 * 3600 * 1000;
+    let text = text.trim();
+    let (number, unit) = split_unit(text);
+    let milliseconds_of_unit: u128 = match unit.to_ascii_lowercase().as_str() {
+        "ms" => 1,
+        "" | "s" | "sec" => 1000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(EXPECTED.to_owned()),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // 13 digits of milliseconds are three hundred years, and keep the arithmetic below far from its bounds.
+    if !digits_only(whole) || !digits_only(fraction) || whole.len() > 13 || fraction.len() > 9 {
+        return Err(EXPECTED.to_owned());
+    }
+    let (Ok(whole), Ok(part)) = (whole.parse::<u128>(), fraction.parse::<u128>()) else { return Err(EXPECTED.to_owned()) };
+    let exact = whole * milliseconds_of_unit;
+    let part = part * milliseconds_of_unit / 10_u128.pow(fraction.len() as u32);
+    match u64::try_from(exact + part) {
+        Ok(milliseconds) if u128::from(milliseconds) <= YEAR => Ok(Duration::from_millis(milliseconds)),
+        _ => Err("expected a time of at most 365d".to_owned()),
+    }
+}
+
+/// A deadline: a time above zero, or `off` for none. A 0 is refused: some servers take it for "at once", others for "never".
+pub fn deadline(text: &str) -> Result<Duration, String> {
+    if is_off(text.trim()) {
+        return Ok(Timeouts::NEVER);
+    }
+    match duration(text)? {
+        Duration::ZERO => {
+            Err("expected a time above zero such as 30s, or `off` for no deadline; 0 could mean either".to_owned())
+        }
+        time => Ok(time),
+    }
+}
+
+/// A time, of which 0 and `off` mean that the thing does not happen at all.
+pub fn duration_or_off(text: &str) -> Result<Duration, String> {
+    if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
+}
+
+/// A time to wait at most: 0 is "not at all", `off` is "without end".
+pub fn patience(text: &str) -> Result<Duration, String> {
+    if is_off(text.trim()) { Ok(Timeouts::NEVER) } else { duration(text) }
+}
+
+/// `on`, `off` and their synonyms. An empty text is what a switch without a value leaves: on.
+pub fn boolean(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "" | "1" | "on" | "yes" | "true" => Ok(true),
+        "0" | "off" | "no" | "false" => Ok(false),
+        _ => Err("expected on or off".to_owned()),
+    }
+}
+
+/// A path.
+pub fn path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() || text.contains('\0') {
+        return Err("expected a path".to_owned());
+    }
+    Ok(PathBuf::from(text))
+}
+
+/// Where a log goes: `-` or a path.
+pub fn log_target(text: &str) -> Result<LogTarget, String> {
+    match text {
+        "-" => Ok(LogTarget::Standard),
+        _ => path(text).map(LogTarget::File).map_err(|_| "expected a path, or `-`".to_owned()),
+    }
+}
+
+/// Where a log goes, or `off`.
+pub fn optional_log_target(text: &str) -> Result<Option<LogTarget>, String> {
+    if is_off(text) { Ok(None) } else { log_target(text).map(Some).map_err(|why| format!("{why}, or `off`")) }
+}
+
+/// A format of the access log.
+pub fn access_format(text: &str) -> Result<AccessFormat, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "common" => Ok(AccessFormat::Common),
+        "combined" => Ok(AccessFormat::Combined),
+        "json" => Ok(AccessFormat::Json),
+        _ => Err("expected common, combined or json".to_owned()),
+    }
+}
+
+/// A level of the error log.
+pub fn log_level(text: &str) -> Result<log::LevelFilter, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "off" => Ok(log::LevelFilter::Off),
+        "error" => Ok(log::LevelFilter::Error),
+        "warn" | "warning" => Ok(log::LevelFilter::Warn),
+        "info" | "notice" => Ok(log::LevelFilter::Info),
+        "debug" => Ok(log::LevelFilter::Debug),
+        "trace" => Ok(log::LevelFilter::Trace),
+        _ => Err("expected off, error, warn, info, debug or trace".to_owned()),
+    }
+}
+
+/// Text that may stand in a field of a response: visible ASCII and single spaces between.
+pub fn field_value(text: &str) -> Result<String, String> {
+    let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+    if visible && text.trim() == text { Ok(text.to_owned()) } else { Err("expected visible ASCII characters".to_owned()) }
+}
+
+/// A name for SERVER_NAME: what may stand in a URI as a host.
+pub fn host_name(text: &str) -> Result<String, String> {
+    let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\"\\<>".contains(&byte));
+    if fits { Ok(text.to_owned()) } else { Err("expected a host name or an address".to_owned()) }
+}
+
+/// Bytes with the largest unit that loses nothing.
+pub fn show_size(bytes: u64) -> String {
+    if bytes >= Limits::UNLIMITED {
+        return "off".to_owned();
+    }
+    for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
+        if bytes != 0 && bytes % (1 << shift) == 0 {
+            return format!("{}{unit}", bytes >> shift);
+        }
+    }
+    bytes.to_string()
+}
+
+/// A time with the largest unit that loses nothing and leaves more than one of it.
+pub fn show_duration(time: Duration) -> String {
+    if time >= Timeouts::NEVER {
+        return "off".to_owned();
+    }
+    let milliseconds = time.as_millis();
+    for (length, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")] {
+        if milliseconds > length && milliseconds % length == 0 {
+            return format!("{}{unit}", milliseconds / length);
+        }
+    }
+    match milliseconds {
+        0 => "0".to_owned(),
+        1000 => "1s".to_owned(),
+        _ => format!("{milliseconds}ms"),
+    }
+}
+
+/// A number of which none is shown as `off`.
+pub fn show_limit(limit: Option<u64>) -> String {
+    limit.map_or_else(|| "off".to_owned(), |number| number.to_string())
+}
+
+/// Where a log goes.
+pub fn show_log_target(target: &LogTarget) -> String {
+    match target {
+        LogTarget::Standard => "-".to_owned(),
+        LogTarget::File(path) => path.display().to_string(),
+    }
+}
+
+/// The name of a format.
+pub fn show_access_format(format: AccessFormat) -> &'static str {
+    match format {
+        AccessFormat::Common => "common",
+        AccessFormat::Combined => "combined",
+        AccessFormat::Json => "json",
+    }
+}
+
+fn digits_only(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The number, and the unit behind it (with or without a space between).
+fn split_unit(text: &str) -> (&str, &str) {
+    let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
+    (text[..end].trim_end(), &text[end..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        for (text, expected) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64k", 64 << 10),
+            ("64K", 64 << 10),
+            ("1m", 1 << 20),
+            ("1MiB", 1 << 20),
+            ("1 MB", 1 << 20),
+            ("2g", 2 << 30),
+            ("100b", 100),
+        ] {
+            assert_eq!(size(text, 0..=u64::MAX), Ok(expected), "{text}");
+        }
+        for text in ["", "k", "-1", "+1", "1.5m", "64q", "0x10", "1_000", "99999999999999999999", "99999999t", "1k1"] {
+            assert!(size(text, 0..=u64::MAX).is_err(), "{text}");
+        }
+        assert_eq!(size("1k", 2048..=4096), Err("expected a size from 2KiB to 4KiB".to_owned()));
+        assert_eq!(size_limit("off"), Ok(Limits::UNLIMITED));
+        assert!(size_limit("0").is_err());
+    }
+
+    #[test]
+    fn durations() {
+        for (text, milliseconds) in [
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("0", 0),
+            ("500ms", 500),
+            ("1.5", 1500),
+            ("0.25s", 250),
+            ("5m", 300_000),
+            ("5 min", 300_000),
+            ("2h", 7_200_000),
+            ("1d", 86_400_000),
+            ("365d", 31_536_000_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "-1", "1.", ".5", "1..2", "5 minutes", "366d", "99999999999999", "1e3", "1s2"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn never_and_not_at_all() {
+        assert_eq!(deadline("off"), Ok(Timeouts::NEVER));
+        assert!(deadline("0").is_err());
+        assert_eq!(duration_or_off("off"), Ok(Duration::ZERO));
+        assert_eq!(duration_or_off("0"), Ok(Duration::ZERO));
+        assert_eq!(patience("off"), Ok(Timeouts::NEVER));
+        assert_eq!(patience("0"), Ok(Duration::ZERO));
+        assert_eq!(limit("0"), Ok(None));
+        assert_eq!(limit("never"), Ok(None));
+        assert_eq!(limit("7"), Ok(Some(7)));
+        assert!(limit("many").is_err());
+    }
+
+    #[test]
+    fn counts_and_switches() {
+        assert_eq!(count(" 8 ", 1..=10), Ok(8));
+        assert_eq!(count("0", 1..=10), Err("expected a whole number from 1 to 10".to_owned()));
+        assert!(count("+8", 1..=10).is_err());
+        for (text, expected) in
+            [("", true), ("1", true), ("Yes", true), ("on", true), ("0", false), ("off", false), ("FALSE", false)]
+        {
+            assert_eq!(boolean(text), Ok(expected), "{text}");
+        }
+        assert!(boolean("perhaps").is_err());
+    }
+
+    #[test]
+    fn fields_carry_no_line_ends() {
+        assert!(field_value("Oribi 1.0").is_ok());
+        assert_eq!(field_value(""), Ok(String::new()));
+        for text in ["a\r\nSet-Cookie: x", "a\0", "\u{e9}", " a"] {
+            assert!(field_value(text).is_err(), "{text:?}");
+        }
+        for text in ["", "a b", "a/b", "a\n"] {
+            assert!(host_name(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for milliseconds in [0, 1, 999, 1000, 1001, 30_000, 60_000, 65_000, 300_000, 3_600_000, 86_400_000, 172_800_000] {
+            let time = Duration::from_millis(milliseconds);
+            assert_eq!(duration(&show_duration(time)), Ok(time), "{}", show_duration(time));
+        }
+        assert_eq!(show_duration(Duration::from_secs(300)), "5m");
+        assert_eq!(show_duration(Duration::from_secs(60)), "60s");
+        for bytes in [0, 1, 1023, 1024, 1536, 1 << 20, 3 << 30, 1 << 40] {
+            assert_eq!(size(&show_size(bytes), 0..=u64::MAX), Ok(bytes), "{}", show_size(bytes));
+        }
+    }
+}
