@@ -1,0 +1,142 @@
+package Test::Oribi;
+
+# Starts the built `oribi` for a test, and ends whatever is still running when the test ends.
+
+use v5.36;
+use Carp           qw(croak);
+use Cwd            ();
+use File::Basename qw(dirname);
+use File::Temp     ();
+use IO::Socket::IP ();
+use IO::Socket::UNIX ();
+use Net::EmptyPort qw(empty_port);
+use POSIX          qw(WNOHANG);
+use Time::HiRes    qw(sleep time);
+
+# How long a server may take to start or to stop before the test gives up: far longer than it needs on a busy machine.
+use constant PATIENCE => 60;
+
+# The top folder of the repository.
+sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
+
+# The command, given by ORIBI for another build than the one in target/release.
+sub command { return $ENV{ORIBI} // root() . '/target/release/oribi' }
+
+# Test::Oribi->start(ARGUMENT...): runs `oribi ARGUMENT...` on a free TCP port of 127.0.0.1.
+sub start ($class, @arguments) {
+    my $port = empty_port();
+    return $class->_spawn({ port => $port }, command(), @arguments, '--host', '127.0.0.1', '--port', $port);
+}
+
+# Test::Oribi->start_on_socket(ARGUMENT...): the same on a Unix socket.
+sub start_on_socket ($class, @arguments) {
+    my $folder = File::Temp->newdir;
+    my $socket = "$folder/oribi.sock";
+    return $class->_spawn({ socket => $socket, folder => $folder }, command(), @arguments, '--listen', "$socket?mode=666");
+}
+
+# Test::Oribi->run_on_port(PORT, COMMAND...): runs a command that is expected to listen there.
+sub run_on_port ($class, $port, @command) {
+    return $class->_spawn({ port => $port }, @command);
+}
+
+sub _spawn ($class, $self, @command) {
+    bless $self, $class;
+    $self->{log} = File::Temp->new;
+    $self->{owner} = $$;
+    my $pid = fork // croak "fork: $!";
+    if ($pid == 0) {
+        # A process group of its own, as a terminal gives it, so that a test can press Ctrl-C.
+        POSIX::setpgid(0, 0);
+        open STDIN,  '<',  '/dev/null'             or POSIX::_exit(126);
+        open STDOUT, '>>', $self->{log}->filename or POSIX::_exit(126);
+        open STDERR, '>&', \*STDOUT                or POSIX::_exit(126);
+        exec { $command[0] } @command or POSIX::_exit(127);
+    }
+    $self->{pid} = $pid;
+    my $ready = $self->wait_until(sub { $self->connection || defined $self->exit_status });
+    if (!$ready || defined $self->{status}) {
+        my $what = $ready ? "ended with status $self->{status}" : 'does not listen';
+        croak "@command $what:\n" . $self->log_text;
+    }
+    return $self;
+}
+
+sub pid  ($self) { return $self->{pid} }
+sub port ($self) { return $self->{port} }
+sub url  ($self) { return "http://127.0.0.1:$self->{port}" }
+
+# The address in the form that nginx wants behind `server`.
+sub upstream ($self) { return $self->{socket} ? "unix:$self->{socket}" : "127.0.0.1:$self->{port}" }
+
+# A new connection, or undef if the server takes none.
+sub connection ($self) {
+    return IO::Socket::UNIX->new(Peer => $self->{socket}) if $self->{socket};
+    return IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $self->{port});
+}
+
+# Everything written to standard output and standard error so far.
+sub log_text ($self) {
+    open my $in, '<', $self->{log}->filename or croak "log: $!";
+    local $/ = undef;
+    return scalar readline $in;
+}
+
+# The processes whose parent is process PID.
+sub children ($pid) {
+    my @children;
+    for my $file (glob '/proc/[0-9]*/stat') {
+        open my $in, '<', $file or next;
+        # The name in parentheses may hold anything; state and parent follow the last one.
+        push @children, $1 if (readline($in) // '') =~ /\A(\d+) .*\) (?!Z)\S $pid /s;
+    }
+    return @children;
+}
+
+# The processes that have no children below PID: the workers, wherever in the tree they are.
+sub leaves ($pid) {
+    my @children = children($pid);
+    return @children ? map { leaves($_) } @children : ($pid);
+}
+
+sub workers ($self) { return leaves($self->{pid}) }
+
+# Sends SIGNAL to the first process, or with a minus ("-INT") to its group as a terminal does.
+sub signal ($self, $signal) { return kill $signal, $self->{pid} }
+
+# The status that wait(2) gave, or undef while the process runs.
+sub exit_status ($self) {
+    $self->{status} = $? if !defined $self->{status} && waitpid($self->{pid}, WNOHANG) == $self->{pid};
+    return $self->{status};
+}
+
+# Waits until CONDITION is true; false if it does not become so.
+sub wait_until ($self, $condition) {
+    my $end = time + PATIENCE;
+    until ($condition->()) {
+        return 0 if time > $end;
+        sleep 0.02;
+    }
+    return 1;
+}
+
+# Sends SIGNAL and waits for the end; returns the status of wait(2), or undef if the process had to be killed.
+sub stop ($self, $signal = 'TERM') {
+    $self->signal($signal);
+    return $self->{status} if $self->wait_until(sub { defined $self->exit_status });
+    $self->_end;
+    return;
+}
+
+sub _end ($self) {
+    return if $self->{owner} != $$ || defined $self->{status};
+    local ($?, $!, $@);
+    kill '-KILL', $self->{pid};
+    waitpid $self->{pid}, 0;
+    $self->{status} = $?;
+    return;
+}
+
+sub DESTROY ($self) { return $self->{pid} ? $self->_end : undef }
+
+1;
