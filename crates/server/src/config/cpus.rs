@@ -6,6 +6,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Reads the quota of one control group, in CPUs, rounded up.
+type ReadQuota = fn(&Path) -> Option<usize>;
+
 /// How many CPUs this process may use; at least 1.
 #[must_use]
 pub fn allowed() -> usize {
@@ -31,7 +34,7 @@ fn quota(root: &Path) -> Option<usize> {
         let mut parts = line.splitn(3, ':');
         let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
         let groups = root.join("sys/fs/cgroup");
-        let (mounts, read): (Vec<PathBuf>, fn(&Path) -> Option<usize>) = if controllers.is_empty() {
+        let (mounts, read): (Vec<PathBuf>, ReadQuota) = if controllers.is_empty() {
             (vec![groups.clone(), groups.join("unified")], read_v2)
         } else if controllers.split(',').any(|name| name == "cpu") {
             (vec![groups.join(controllers), groups.join("cpu")], read_v1)
@@ -47,7 +50,7 @@ fn quota(root: &Path) -> Option<usize> {
 
 /// The smallest quota of a group and of those above it. In a container the path is often that of the host, of which the mount
 /// shows only the container's own part as its root: groups that are not there are passed over.
-fn smallest_of_ancestors(mount: &Path, group: &str, read: fn(&Path) -> Option<usize>) -> Option<usize> {
+fn smallest_of_ancestors(mount: &Path, group: &str, read: ReadQuota) -> Option<usize> {
     Path::new(group.trim_start_matches('/')).ancestors().filter_map(|path| read(&mount.join(path))).min()
 }
 

@@ -195,7 +195,7 @@ pub fn show_size(bytes: u64) -> String {
         return "off".to_owned();
     }
     for (shift, unit) in [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")] {
-        if bytes != 0 && bytes % (1 << shift) == 0 {
+        if bytes != 0 && bytes.is_multiple_of(1 << shift) {
             return format!("{}{unit}", bytes >> shift);
         }
     }
@@ -209,7 +209,7 @@ pub fn show_duration(time: Duration) -> String {
     }
     let milliseconds = time.as_millis();
     for (length, unit) in [(86_400_000, "d"), (3_600_000, "h"), (60_000, "m"), (1000, "s")] {
-        if milliseconds > length && milliseconds % length == 0 {
+        if milliseconds > length && milliseconds.is_multiple_of(length) {
             return format!("{}{unit}", milliseconds / length);
         }
     }

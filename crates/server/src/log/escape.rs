@@ -1,0 +1,200 @@
+//! Makes text from outside harmless in a log.
+
+use std::fmt::{self, Write};
+
+/// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash, and whatever is not printable ASCII is
+/// written `\n`, `\t` or `\xhh`.
+pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
+    append(
+        bytes,
+        line,
+        |byte| matches!(byte, 0x20..=0x7e) && byte != b'"' && byte != b'\\',
+        |byte, line| match byte {
+            b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
+            b'\n' => line.extend_from_slice(b"\\n"),
+            b'\r' => line.extend_from_slice(b"\\r"),
+            b'\t' => line.extend_from_slice(b"\\t"),
+            _ => line.extend_from_slice(&[b'\\', b'x', hexadecimal(byte >> 4), hexadecimal(byte & 15)]),
+        },
+    );
+}
+
+/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). What is not UTF-8 becomes U+FFFD.
+pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
+    for chunk in bytes.utf8_chunks() {
+        append(
+            chunk.valid().as_bytes(),
+            line,
+            |byte| byte >= 0x20 && !matches!(byte, b'"' | b'\\' | 0x7f),
+            |byte, line| match byte {
+                b'"' | b'\\' => line.extend_from_slice(&[b'\\', byte]),
+                b'\n' => line.extend_from_slice(b"\\n"),
+                b'\r' => line.extend_from_slice(b"\\r"),
+                b'\t' => line.extend_from_slice(b"\\t"),
+                _ => line.extend_from_slice(&[b'\\', b'u', b'0', b'0', hexadecimal(byte >> 4), hexadecimal(byte & 15)]),
+            },
+        );
+        if !chunk.invalid().is_empty() {
+            line.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+/// Copies runs of bytes that are `plain` and gives each other one to `escape`.
+fn append(bytes: &[u8], line: &mut Vec<u8>, plain: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut Vec<u8>)) {
+    let mut rest = bytes;
+    while let Some(index) = rest.iter().position(|&byte| !plain(byte)) {
+        line.extend_from_slice(&rest[..index]);
+        escape(rest[index], line);
+        rest = &rest[index + 1..];
+    }
+    line.extend_from_slice(rest);
+}
+
+fn hexadecimal(digit: u8) -> u8 {
+    b"0123456789abcdef"[usize::from(digit & 15)]
+}
+
+/// Takes the text of a message and appends it with its control characters escaped, up to a number of bytes. Line ends inside
+/// are kept as `\n` and those at the end are dropped, for a message of Perl ends with one.
+pub struct Message<'a> {
+    line: &'a mut Vec<u8>,
+    /// Bytes that may still be appended.
+    room: usize,
+    /// Line ends seen and not yet written, because nothing has followed them.
+    line_ends: usize,
+    cut: bool,
+}
+
+impl<'a> Message<'a> {
+    pub fn new(line: &'a mut Vec<u8>, room: usize) -> Self {
+        Self { line, room, line_ends: 0, cut: false }
+    }
+
+    fn push(&mut self, text: &str) {
+        if self.cut {
+            return;
+        }
+        if text.len() > self.room {
+            self.cut = true;
+            self.line.extend_from_slice(b"...");
+            return;
+        }
+        self.room -= text.len();
+        self.line.extend_from_slice(text.as_bytes());
+    }
+
+    fn escape(&mut self, character: char) {
+        match character {
+            '\n' => self.push("\\n"),
+            '\r' => self.push("\\r"),
+            '\t' => self.push("\\t"),
+            _ => {
+                // Control characters end at U+009F: two digits are enough.
+                let code = character as u32 as u8;
+                let digits = [b'\\', b'x', hexadecimal(code >> 4), hexadecimal(code)];
+                self.push(std::str::from_utf8(&digits).unwrap_or_default());
+            }
+        }
+    }
+}
+
+impl Write for Message<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for run in text.split_inclusive(char::is_control) {
+            let control = run.chars().next_back().filter(|character| character.is_control());
+            let plain = &run[..run.len() - control.map_or(0, char::len_utf8)];
+            if !plain.is_empty() || control.is_some_and(|control| control != '\n') {
+                for _ in 0..std::mem::take(&mut self.line_ends) {
+                    self.push("\\n");
+                }
+            }
+            self.push(plain);
+            match control {
+                Some('\n') => self.line_ends += 1,
+                Some(control) => self.escape(control),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn quoted(bytes: &[u8]) -> String {
+        let mut line = Vec::new();
+        append_quoted(bytes, &mut line);
+        String::from_utf8(line).expect("ASCII")
+    }
+
+    fn json(bytes: &[u8]) -> String {
+        let mut line = Vec::new();
+        append_json(bytes, &mut line);
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    fn message(pieces: &[&str], room: usize) -> String {
+        let mut line = Vec::new();
+        let mut message = Message::new(&mut line, room);
+        for piece in pieces {
+            message.write_str(piece).expect("memory takes it");
+        }
+        String::from_utf8(line).expect("UTF-8")
+    }
+
+    #[test]
+    fn quoted_text() {
+        for (bytes, expected) in [
+            (&b""[..], ""),
+            (b"/a?b=c%20d", "/a?b=c%20d"),
+            (b"a\"b\\c", "a\\\"b\\\\c"),
+            (b"a\r\n\tb\0\x1b[31m\x7f", "a\\r\\n\\tb\\x00\\x1b[31m\\x7f"),
+            ("\u{e9}\u{9b}".as_bytes(), "\\xc3\\xa9\\xc2\\x9b"),
+            (b"\xff", "\\xff"),
+        ] {
+            assert_eq!(quoted(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn json_text() {
+        for (bytes, expected) in [
+            (&b"/a"[..], "/a"),
+            (b"a\"b\\c\r\n\t\0\x1f\x7f", "a\\\"b\\\\c\\r\\n\\t\\u0000\\u001f\\u007f"),
+            ("\u{e9}\u{1f98c}".as_bytes(), "\u{e9}\u{1f98c}"),
+            (b"a\xffb\xc3", "a\u{fffd}b\u{fffd}"),
+        ] {
+            assert_eq!(json(bytes), expected);
+        }
+    }
+
+    #[test]
+    fn every_byte_stays_inside_its_line() {
+        for byte in 0..=255_u8 {
+            for text in [quoted(&[byte]), json(&[byte])] {
+                assert!(!text.contains(|character: char| character.is_ascii_control()), "{byte}");
+                assert!(!text.starts_with('"'), "{byte}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages() {
+        for (pieces, expected) in [
+            (&["died at app.psgi line 3.\n"][..], "died at app.psgi line 3."),
+            (&["one\n", "two\n\n"], "one\\ntwo"),
+            (&["one\n\n", "\ttwo"], "one\\n\\n\\ttwo"),
+            (&["\u{1b}[31m", "\u{9b}", "\u{7f}"], "\\x1b[31m\\x9b\\x7f"),
+            (&["\u{e9}\0"], "\u{e9}\\x00"),
+            (&["\n"], ""),
+        ] {
+            assert_eq!(message(pieces, 1000), expected);
+        }
+        assert_eq!(message(&["12345", "6"], 5), "12345...");
+        assert_eq!(message(&["12345\n", "", "\n"], 5), "12345");
+        assert_eq!(message(&["123456", "7"], 5), "...");
+    }
+}

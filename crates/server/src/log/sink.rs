@@ -1,0 +1,390 @@
+//! Lines on their way into a file or a pipe.
+//!
+//! A log that cannot be written costs lines, never requests: they are counted, and the error log says so once a minute.
+
+use crate::config::LogTarget;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Bytes of lines that are gathered before they are written without waiting for the end of the turn.
+const BATCH_BYTES: usize = 64 << 10;
+/// Bytes of lines that may wait for a slow reader of a pipe.
+const WAITING_BYTES: usize = 256 << 10;
+/// What a pipe takes whole, or not at all (PIPE_BUF of Linux, pipe(7)).
+const PIPE_BYTES: usize = 4096;
+/// How often lost lines are reported.
+const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+/// How long a lane that ends waits for a slow reader of its last lines.
+const LAST_WAIT: Duration = Duration::from_secs(1);
+
+/// Gathers lines and writes them together.
+#[derive(Debug)]
+pub struct LineSink {
+    output: Output,
+    kind: Kind,
+    /// Whole lines that are not written yet, and the one that is being made.
+    buffer: Vec<u8>,
+    /// The last write left a line unfinished in the file.
+    torn: bool,
+    losses: Losses,
+}
+
+#[derive(Debug)]
+enum Output {
+    Standard,
+    /// A file with its path, to open it again.
+    File(File, PathBuf),
+}
+
+impl Output {
+    fn open(target: &LogTarget) -> io::Result<Self> {
+        match target {
+            LogTarget::Standard => Ok(Self::Standard),
+            LogTarget::File(path) => {
+                // A named pipe may be given too; then nobody shall wait for its reader.
+                let flags = OFlags::NONBLOCK.bits() as i32;
+                let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
+                Ok(Self::File(file, path.clone()))
+            }
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Standard => "standard output".to_owned(),
+            Self::File(_, path) => path.display().to_string(),
+        }
+    }
+}
+
+impl AsFd for Output {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Standard => rustix::stdio::stdout(),
+            Self::File(file, _) => file.as_fd(),
+        }
+    }
+}
+
+/// How an output takes lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// At once, whole, or not at all.
+    File,
+    /// A pipe or a terminal: as fast as its reader.
+    Stream,
+    /// The same, and can be asked not to wait.
+    Socket,
+}
+
+impl Kind {
+    fn of(output: &Output) -> Self {
+        match rustix::fs::fstat(output).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Socket) => Self::Socket,
+            Ok(FileType::Fifo | FileType::CharacterDevice) => Self::Stream,
+            _ => Self::File,
+        }
+    }
+}
+
+/// Lines that could not be written.
+#[derive(Debug, Default)]
+struct Losses {
+    lines: u64,
+    last_error: Option<Errno>,
+    reported: Option<Instant>,
+}
+
+impl LineSink {
+    /// Opens the output; several lanes and processes may have the same file open.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn open(target: &LogTarget) -> io::Result<Self> {
+        Output::open(target).map(Self::new)
+    }
+
+    fn new(output: Output) -> Self {
+        Self { kind: Kind::of(&output), output, buffer: Vec::new(), torn: false, losses: Losses::default() }
+    }
+
+    /// Opens the file again, by its name. Lines gathered so far go to the old one.
+    ///
+    /// # Errors
+    /// The file cannot be opened; then the old one stays.
+    pub fn reopen(&mut self) -> io::Result<()> {
+        self.flush();
+        if let Output::File(_, path) = &self.output {
+            self.output = Output::open(&LogTarget::File(path.clone()))?;
+            self.kind = Kind::of(&self.output);
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Adds the line that `write` appends. It is written by the next [`LineSink::flush`], or now if much has come together.
+    pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.buffer.is_empty() && self.torn {
+            self.buffer.push(b'\n');
+            self.torn = false;
+        }
+        write(&mut self.buffer);
+        self.buffer.push(b'\n');
+        if self.buffer.len() >= BATCH_BYTES {
+            self.flush();
+        }
+    }
+
+    /// Writes what has come together, by one system call if it is a file. What a slow reader of a pipe cannot take yet waits for
+    /// the next call.
+    pub fn flush(&mut self) {
+        if self.buffer.is_empty() {
+            return;
+        }
+        match self.kind {
+            Kind::File => self.write_file(),
+            Kind::Stream | Kind::Socket => self.write_stream(Duration::ZERO),
+        }
+        self.report();
+    }
+
+    fn write_file(&mut self) {
+        match rustix::io::retry_on_intr(|| rustix::io::write(&self.output, &self.buffer)) {
+            Ok(written) if written == self.buffer.len() => self.buffer.clear(),
+            Ok(written) => self.lose(written, Errno::NOSPC),
+            Err(error) => self.lose(0, error),
+        }
+    }
+
+    /// Writes by pieces that a pipe takes whole, each when the reader has room, waiting for it up to `patience`.
+    fn write_stream(&mut self, patience: Duration) {
+        let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
+        let mut done = 0;
+        while done < self.buffer.len() {
+            let piece = &self.buffer[done..done + whole_lines(&self.buffer[done..])];
+            let mut polled = [PollFd::new(&self.output, PollFlags::OUT)];
+            if !matches!(poll(&mut polled, Some(&wait)), Ok(1)) {
+                break;
+            }
+            let result = rustix::io::retry_on_intr(|| match self.kind {
+                Kind::Socket => rustix::net::send(&self.output, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
+                _ => rustix::io::write(&self.output, piece),
+            });
+            match result {
+                Ok(written) => done += written,
+                Err(Errno::AGAIN) => break,
+                Err(error) => return self.lose(done, error),
+            }
+        }
+        self.buffer.drain(..done);
+        if self.buffer.len() > WAITING_BYTES {
+            self.lose(0, Errno::AGAIN);
+        }
+    }
+
+    /// Gives the buffer up, of which `written` bytes are out.
+    fn lose(&mut self, written: usize, error: Errno) {
+        let (out, lost) = self.buffer.split_at(written);
+        // An unfinished line is closed by a line end before the next, so that the two do not make up a third.
+        self.torn = out.last().map_or(self.torn, |&byte| byte != b'\n');
+        self.losses.lines += lost.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.losses.last_error = Some(error);
+        self.buffer.clear();
+    }
+
+    /// Says how many lines were lost, unless it has said so a short while ago.
+    fn report(&mut self) {
+        let Some(error) = self.losses.last_error else { return };
+        let now = Instant::now();
+        if self.losses.reported.is_some_and(|last| now.duration_since(last) < REPORT_INTERVAL) {
+            return;
+        }
+        let reason = match error {
+            Errno::AGAIN => "its reader is too slow".to_owned(),
+            error => io::Error::from(error).to_string(),
+        };
+        log::warn!("access log: {} lines could not be written to {}: {reason}", self.losses.lines, self.output.name());
+        self.losses = Losses { reported: Some(now), ..Losses::default() };
+    }
+}
+
+impl Drop for LineSink {
+    fn drop(&mut self) {
+        self.flush();
+        if !self.buffer.is_empty() {
+            self.write_stream(LAST_WAIT);
+            let waiting = self.buffer.len();
+            if waiting > 0 {
+                self.lose(0, Errno::AGAIN);
+            }
+        }
+        if self.losses.lines > 0 {
+            self.losses.reported = None;
+            self.report();
+        }
+    }
+}
+
+/// How many bytes of whole lines fit into a piece; a line that is longer than a piece is one by itself.
+fn whole_lines(buffer: &[u8]) -> usize {
+    let fits = &buffer[..buffer.len().min(PIPE_BYTES)];
+    if let Some(end) = fits.iter().rposition(|&byte| byte == b'\n') {
+        return end + 1;
+    }
+    buffer.iter().position(|&byte| byte == b'\n').map_or(buffer.len(), |end| end + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::OwnedFd;
+
+    const LINE: &str = "127.0.0.1 - - [06/Nov/1994:08:49:37 +0000] \"GET / HTTP/1.1\" 200 13";
+
+    fn line(buffer: &mut Vec<u8>) {
+        buffer.extend_from_slice(LINE.as_bytes());
+    }
+
+    /// A file that goes away with the value.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new(name: &str) -> Self {
+            Self(std::env::temp_dir().join(format!("oribi-access-{}-{name}", std::process::id())))
+        }
+
+        fn read(&self) -> String {
+            std::fs::read_to_string(&self.0).expect("readable")
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    fn log_into(descriptor: impl Into<OwnedFd>) -> LineSink {
+        LineSink::new(Output::File(File::from(descriptor.into()), PathBuf::from("a pipe")))
+    }
+
+    #[test]
+    fn lines_are_written_together_and_after_rotation_to_the_new_file() {
+        let (place, moved) = (Place::new("log"), Place::new("log.1"));
+        let mut log = LineSink::open(&LogTarget::File(place.0.clone())).expect("opened");
+        log.add(line);
+        log.add(line);
+        assert_eq!(place.read(), "");
+        log.flush();
+        assert_eq!(place.read().lines().count(), 2);
+        log.add(line);
+        std::fs::rename(&place.0, &moved.0).expect("moved");
+        log.reopen().expect("opened again");
+        log.add(line);
+        drop(log);
+        assert_eq!((moved.read().lines().count(), place.read().lines().count()), (3, 1));
+    }
+
+    #[test]
+    fn a_full_disk_costs_lines_only() {
+        let full = PathBuf::from("/dev/full");
+        let mut log = LineSink::open(&LogTarget::File(full)).expect("opened");
+        for kind in [log.kind, Kind::File] {
+            log.kind = kind;
+            log.losses.reported = Some(Instant::now());
+            log.add(line);
+            log.add(line);
+            log.flush();
+            assert!(log.buffer.is_empty());
+            assert_eq!(std::mem::take(&mut log.losses.lines), 2);
+            assert_eq!(log.losses.last_error, Some(Errno::NOSPC));
+        }
+    }
+
+    #[test]
+    fn a_torn_line_is_closed_before_the_next() {
+        let place = Place::new("torn");
+        let mut log = LineSink::open(&LogTarget::File(place.0.clone())).expect("opened");
+        log.add(line);
+        log.lose(10, Errno::NOSPC);
+        assert_eq!(log.losses.lines, 1);
+        log.add(line);
+        assert!(log.buffer.starts_with(b"\n127"));
+        log.flush();
+        log.add(line);
+        assert!(log.buffer.starts_with(b"127"));
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_costs_lines_only() {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        drop(reader);
+        let mut log = log_into(writer);
+        log.losses.reported = Some(Instant::now());
+        log.add(line);
+        log.flush();
+        assert_eq!((log.losses.lines, log.losses.last_error), (1, Some(Errno::PIPE)));
+    }
+
+    #[test]
+    fn a_slow_reader_gets_whole_lines_later_and_holds_nobody() {
+        let (mut reader, writer) = io::pipe().expect("a pipe");
+        let mut log = log_into(writer);
+        log.losses.reported = Some(Instant::now());
+        let mut recorded = 0;
+        // More than a pipe holds (64 KiB), less than what may wait.
+        while recorded < 1500 {
+            log.add(line);
+            recorded += 1;
+        }
+        log.flush();
+        assert!(!log.buffer.is_empty() && log.losses.lines == 0);
+        assert!(log.buffer.starts_with(b"127"), "what waits must start with a line");
+        // Nobody reads: in the end lines are lost, but no call has waited.
+        while log.losses.lines == 0 {
+            log.add(line);
+            recorded += 1;
+        }
+        let lost = log.losses.lines;
+        log.flush();
+        let rest = std::thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).map(|_| text)
+        });
+        drop(log);
+        let text = rest.join().expect("a reader").expect("UTF-8");
+        assert_eq!(text.lines().count() as u64, recorded - lost);
+        assert!(text.lines().all(|line| line == LINE));
+    }
+
+    #[test]
+    fn sockets_are_written_without_waiting() {
+        let (mut near, far) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let mut log = log_into(far);
+        assert_eq!(log.kind, Kind::Socket);
+        log.add(line);
+        log.flush();
+        drop(log);
+        let mut text = String::new();
+        near.read_to_string(&mut text).expect("UTF-8");
+        assert_eq!(text.lines().count(), 1);
+    }
+
+    #[test]
+    fn pieces_end_with_lines() {
+        let short = b"abc\n".repeat(2000);
+        assert_eq!(whole_lines(&short), PIPE_BYTES);
+        let long = [b"x".repeat(5000), b"\nabc\n".to_vec()].concat();
+        assert_eq!(whole_lines(&long), 5001);
+        assert_eq!(whole_lines(b"abc"), 3);
+    }
+}
