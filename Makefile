@@ -14,7 +14,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load leak bench fuzz install uninstall clean setup-build setup-test setup-bench
+.PHONY: build help serve test load leak bench fuzz docs install uninstall clean setup-build setup-test setup-bench
 
 build: setup-build ## build target/release/oribi and the Perl host beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
@@ -42,6 +42,9 @@ bench: setup-bench build ## measure Oribi beside its peers; writes bench/results
 
 fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust and cargo-fuzz)
 	@fuzz/run $(TIME)
+
+docs: setup-build ## write docs/options.md anew from the table of settings
+	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-server --test options_manual
 
 install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR)
 	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }

@@ -65,10 +65,12 @@ pub const fn reason(status: u16) -> &'static str {
         507 => "Insufficient Storage",
         508 => "Loop Detected",
         511 => "Network Authentication Required",
-        100..=199 => "Informational",
-        200..=299 => "Success",
-        300..=399 => "Redirection",
-        400..=499 => "Client Error",
-        _ => "Server Error",
+        _ => match status / 100 {
+            1 => "Informational",
+            2 => "Success",
+            3 => "Redirection",
+            4 => "Client Error",
+            _ => "Server Error",
+        },
     }
 }
