@@ -1,7 +1,21 @@
-//! placeholder
+//! I/O backends: the only system calls of Oribi's data path.
+//!
+//! A [`Backend`] is one I/O model. Its shape is *attempt first, then be told*: `receive`, `send` and `send_file` try at once and
+//! answer [`Attempt::Later`] if they cannot, and `wait` reports the socket when trying again is worth it. That is how a
+//! readiness model works by nature; a completion model answers `receive` from the buffers its kernel ring has filled, takes
+//! the bytes given to `send` into its own ring at once, and reports failures with the socket's next event. An idle socket
+//! pins no buffer in either.
+//!
+//! This crate knows no protocol and no language.
 #![deny(unsafe_code)]
 
+mod backend;
 mod closing;
+mod epoll;
 pub mod process;
+mod sim;
 
+pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
 pub use closing::ignore_new_connections;
+pub use epoll::Epoll;
+pub use sim::{Client, Sim, World};

@@ -1,0 +1,152 @@
+//! What an I/O model has to offer.
+
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The caller's name for a socket; comes back with its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// Tokens from here on are the backend's own (listeners, wake-ups).
+    pub const LIMIT: u64 = 1 << 63;
+}
+
+/// What `wait` has to tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A connection waits at the listener with this number.
+    Connection(usize),
+    /// The descriptor given to [`Backend::watch`] has news.
+    Wake,
+    /// Something changed for a socket.
+    Socket {
+        /// Whose.
+        token: Token,
+        /// A receive is worth trying.
+        readable: bool,
+        /// A send is worth trying.
+        writable: bool,
+        /// The peer has ended its side or the connection broke: a receive will find the end even behind a short read.
+        ended: bool,
+        /// The connection broke, in both directions.
+        broken: bool,
+    },
+}
+
+/// The outcome of trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// So many bytes were moved, at least one.
+    Done(usize),
+    /// Not now; an event will say when.
+    Later,
+    /// Receiving: the peer has ended its side. Sending a file: the file ended early.
+    End,
+    /// The connection is broken.
+    Broken,
+}
+
+/// Where a connection came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// An IP address and port.
+    Internet(SocketAddr),
+    /// A Unix socket.
+    Local,
+}
+
+/// The outcome of accepting.
+#[derive(Debug)]
+pub enum Accepted<S> {
+    /// A new connection.
+    Connection(S, Peer),
+    /// None waits.
+    None,
+    /// The process or the system has no descriptor, or no memory, for one more.
+    Exhausted(io::Error),
+}
+
+/// Which side of a connection to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// No more is sent; the peer sees the end.
+    Send,
+    /// As [`Direction::Send`], but dropping what has not left yet, so that the peer sees a reset and never a clean end.
+    Abort,
+}
+
+/// One I/O model: sockets, listeners and a clock, used by one thread.
+pub trait Backend {
+    /// A connection's socket.
+    type Socket;
+
+    /// For logs: `epoll`.
+    fn name(&self) -> &'static str;
+
+    /// Time since some fixed moment. Monotonic, and read anew only by [`Backend::wait`]: it costs nothing.
+    fn now(&self) -> Duration;
+
+    /// Seconds since the Unix epoch, read anew.
+    fn wall_clock(&self) -> Duration;
+
+    /// Adds a listening, non-blocking socket under the number `listener`; its events come while it is adding.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Ends what [`Backend::listen`] began. The socket itself is left alone.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn unlisten(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Reports [`Event::Wake`] once for every time that something is written to the other end of `pipe`. It is never read.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Takes a waiting connection. Its socket reports nothing until [`Backend::open`].
+    fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
+
+    /// Reports events of `socket` as `token` from now on.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn open(&mut self, socket: &mut Self::Socket, token: Token) -> io::Result<()>;
+
+    /// Receives into `buffer`. A result short of the buffer means that no more was there, unless the socket has `ended`.
+    fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt;
+
+    /// Sends from one buffer.
+    fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt;
+
+    /// Sends from several buffers with one call.
+    fn send_gathered(&mut self, socket: &mut Self::Socket, buffers: &[IoSlice<'_>]) -> Attempt;
+
+    /// Sends up to `size` bytes of `file` from `offset` on.
+    fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
+
+    /// Ends a side of the connection.
+    fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction);
+
+    /// Closes the socket.
+    fn close(&mut self, socket: Self::Socket);
+
+    /// A second descriptor of the same connection in blocking mode, for a host that speaks for itself.
+    ///
+    /// # Errors
+    /// The system's refusal, or that this backend has no descriptors.
+    fn duplicate(&mut self, socket: &mut Self::Socket) -> io::Result<OwnedFd>;
+
+    /// Waits for events until `timeout` has passed (`None`: for ever), and appends them to `events`. Returning without an
+    /// event is allowed.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+}

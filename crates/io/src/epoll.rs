@@ -1,0 +1,235 @@
+//! The epoll backend: one edge-triggered registration for the life of a connection.
+//!
+//! A socket is registered once for input, edge-triggered, so that a request costs one receive, one send and its share of an
+//! `epoll_wait`. Interest in output is added the first time a send finds the socket full, and stays: with edge triggering
+//! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
+//! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
+
+use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, sockopt};
+use rustix::time::{ClockId, clock_gettime};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// Events fetched by one call. More would let the first of a batch wait longer for its answer; fewer would cost calls.
+const BATCH: usize = 256;
+const WAKE: u64 = u64::MAX;
+
+/// A loop over epoll.
+pub struct Epoll {
+    epoll: OwnedFd,
+    batch: Vec<epoll::Event>,
+    now: Duration,
+}
+
+/// A connection's socket.
+#[derive(Debug)]
+pub struct Socket {
+    descriptor: OwnedFd,
+    token: Token,
+    output_watched: bool,
+}
+
+impl Epoll {
+    /// Makes an epoll instance.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, batch: Vec::with_capacity(BATCH), now: monotonic() })
+    }
+
+    /// Called when a send finds the socket full.
+    fn watch_output(&self, socket: &mut Socket) -> Attempt {
+        if socket.output_watched {
+            return Attempt::Later;
+        }
+        let data = EventData::new_u64(socket.token.0);
+        // Modifying arms the edge again: if the socket has drained in between, the event comes at once.
+        match epoll::modify(&self.epoll, &socket.descriptor, data, socket_interest() | EventFlags::OUT) {
+            Ok(()) => {
+                socket.output_watched = true;
+                Attempt::Later
+            }
+            Err(_) => Attempt::Broken,
+        }
+    }
+
+    fn sent(&self, socket: &mut Socket, result: rustix::io::Result<usize>) -> Attempt {
+        match result {
+            Ok(count) => Attempt::Done(count),
+            // Signal handlers restart calls; an interruption all the same is worth one more try, by the next event.
+            Err(Errno::AGAIN | Errno::INTR) => self.watch_output(socket),
+            Err(_) => Attempt::Broken,
+        }
+    }
+}
+
+impl Backend for Epoll {
+    type Socket = Socket;
+
+    fn name(&self) -> &'static str {
+        "epoll"
+    }
+
+    #[inline]
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn wall_clock(&self) -> Duration {
+        duration(clock_gettime(ClockId::Realtime))
+    }
+
+    fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        // Accepted sockets inherit the option, which saves a call for each. A Unix socket has no such option.
+        let _ = sockopt::set_tcp_nodelay(socket, true);
+        let data = EventData::new_u64(Token::LIMIT + listener as u64);
+        Ok(epoll::add(&self.epoll, socket, data, EventFlags::IN | EventFlags::EXCLUSIVE)?)
+    }
+
+    fn unlisten(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.epoll, socket)?)
+    }
+
+    fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::add(&self.epoll, pipe, EventData::new_u64(WAKE), EventFlags::IN | EventFlags::ET)?)
+    }
+
+    fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        match rustix::net::acceptfrom_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok((descriptor, address)) => {
+                let peer = match address.map(std::net::SocketAddr::try_from) {
+                    Some(Ok(address)) => Peer::Internet(address),
+                    _ => Peer::Local,
+                };
+                Accepted::Connection(Socket { descriptor, token: Token(0), output_watched: false }, peer)
+            }
+            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => Accepted::Exhausted(error.into()),
+            // Nothing there, or a connection that broke before it was taken: accept(2) passes on the network's errors.
+            Err(_) => Accepted::None,
+        }
+    }
+
+    fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
+        socket.token = token;
+        Ok(epoll::add(&self.epoll, &socket.descriptor, EventData::new_u64(token.0), socket_interest())?)
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
+        loop {
+            return match rustix::net::recv(&socket.descriptor, &mut *buffer, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => Attempt::End,
+                Ok((_, count)) => Attempt::Done(count),
+                Err(Errno::AGAIN) => Attempt::Later,
+                Err(Errno::INTR) => continue,
+                Err(_) => Attempt::Broken,
+            };
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
+        let result = rustix::net::send(&socket.descriptor, buffer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        self.sent(socket, result)
+    }
+
+    fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let result = rustix::net::sendmsg(&socket.descriptor, buffers, &mut control, flags);
+        self.sent(socket, result)
+    }
+
+    fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        let mut offset = offset;
+        match rustix::fs::sendfile(&socket.descriptor, file, Some(&mut offset), size) {
+            Ok(0) => Attempt::End,
+            result => self.sent(socket, result),
+        }
+    }
+
+    fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
+        // Both calls fail only on a connection that has already ended.
+        let _ = match direction {
+            Direction::Send => rustix::net::shutdown(&socket.descriptor, Shutdown::Write),
+            Direction::Abort => sockopt::set_socket_linger(&socket.descriptor, Some(Duration::ZERO)),
+        };
+    }
+
+    fn close(&mut self, socket: Socket) {
+        drop(socket);
+    }
+
+    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&socket.descriptor, 3)?;
+        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
+        // whose socket was given away does not use any more.
+        let flags = fcntl_getfl(&copy)?;
+        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+        Ok(copy)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let timeout = timeout.map(whole_milliseconds);
+        self.batch.clear();
+        let result = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.batch), timeout.as_ref());
+        self.now = monotonic();
+        match result {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        events.extend(self.batch.iter().map(|event| {
+            let flags = event.flags;
+            match event.data.u64() {
+                WAKE => Event::Wake,
+                listener if listener >= Token::LIMIT => Event::Connection((listener - Token::LIMIT) as usize),
+                token => {
+                    let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+                    Event::Socket {
+                        token: Token(token),
+                        readable: ended || flags.contains(EventFlags::IN),
+                        writable: flags.contains(EventFlags::OUT),
+                        ended,
+                        broken: flags.intersects(EventFlags::HUP | EventFlags::ERR),
+                    }
+                }
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl Socket {
+    /// The descriptor, for options of the socket itself.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+fn socket_interest() -> EventFlags {
+    EventFlags::IN | EventFlags::RDHUP | EventFlags::ET
+}
+
+/// Rounded up: a wait that ends before the deadline it was made for would spin until it comes. Whole milliseconds fit the
+/// older system call, which every sandbox allows. No deadline is longer than a day.
+fn whole_milliseconds(time: Duration) -> Timespec {
+    let milliseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1_000_000) as i64;
+    Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
+}
+
+fn monotonic() -> Duration {
+    duration(clock_gettime(ClockId::Monotonic))
+}
+
+fn duration(time: Timespec) -> Duration {
+    // Both clocks count up from zero, and the nanoseconds of a timespec are fewer than a second's.
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

@@ -1,0 +1,334 @@
+//! A backend without a kernel: clients are byte queues, the clock is a number. Whole-server tests run on it in virtual time.
+//!
+//! A [`World`] holds the clients and the clock; a [`Sim`] is a backend in that world. Tests act as the world (connect, send,
+//! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed.
+
+use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Everything outside the server: a clock and clients.
+#[derive(Clone, Debug, Default)]
+pub struct World(Rc<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    now: Cell<Duration>,
+    wires: RefCell<Vec<Wire>>,
+    queue: RefCell<VecDeque<usize>>,
+    listening: Cell<bool>,
+    exhausted: Cell<bool>,
+    wake: Cell<bool>,
+}
+
+/// One connection, seen from outside.
+#[derive(Debug)]
+struct Wire {
+    to_server: VecDeque<u8>,
+    client_ended: bool,
+    client_reset: bool,
+    from_server: Vec<u8>,
+    /// Bytes that the client's side still takes.
+    window: usize,
+    server_ended: bool,
+    server_closed: bool,
+    server_aborted: bool,
+    token: Option<Token>,
+    readable: bool,
+    writable: bool,
+    blocked: bool,
+    port: u16,
+}
+
+/// The client's end of a connection.
+#[derive(Clone, Debug)]
+pub struct Client {
+    world: World,
+    index: usize,
+}
+
+impl World {
+    /// An empty world at time zero.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, time: Duration) {
+        self.0.now.set(self.0.now.get() + time);
+    }
+
+    /// A client connects; its side takes any amount of bytes until [`Client::set_window`].
+    #[must_use]
+    pub fn connect(&self) -> Client {
+        let mut wires = self.0.wires.borrow_mut();
+        let index = wires.len();
+        wires.push(Wire {
+            to_server: VecDeque::new(),
+            client_ended: false,
+            client_reset: false,
+            from_server: Vec::new(),
+            window: usize::MAX,
+            server_ended: false,
+            server_closed: false,
+            server_aborted: false,
+            token: None,
+            readable: false,
+            writable: false,
+            blocked: false,
+            port: 10_000 + (index % 50_000) as u16,
+        });
+        self.0.queue.borrow_mut().push_back(index);
+        Client { world: self.clone(), index }
+    }
+
+    /// While set, accepting fails for want of descriptors.
+    pub fn set_exhausted(&self, exhausted: bool) {
+        self.0.exhausted.set(exhausted);
+    }
+
+    /// Writes to the watched pipe.
+    pub fn wake(&self) {
+        self.0.wake.set(true);
+    }
+
+    /// How many connections wait to be accepted.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.0.queue.borrow().len()
+    }
+
+    /// Whether the server takes connections.
+    #[must_use]
+    pub fn listening(&self) -> bool {
+        self.0.listening.get()
+    }
+
+    fn wire<T>(&self, index: usize, act: impl FnOnce(&mut Wire) -> T) -> T {
+        act(&mut self.0.wires.borrow_mut()[index])
+    }
+}
+
+impl Client {
+    /// Sends bytes to the server.
+    pub fn send(&self, bytes: &[u8]) {
+        self.world.wire(self.index, |wire| {
+            wire.to_server.extend(bytes);
+            wire.readable = true;
+        });
+    }
+
+    /// Ends the sending side.
+    pub fn end(&self) {
+        self.world.wire(self.index, |wire| {
+            wire.client_ended = true;
+            wire.readable = true;
+        });
+    }
+
+    /// Breaks the connection.
+    pub fn reset(&self) {
+        self.world.wire(self.index, |wire| {
+            wire.client_reset = true;
+            wire.readable = true;
+        });
+    }
+
+    /// From now on this side takes `bytes` more bytes.
+    pub fn set_window(&self, bytes: usize) {
+        self.world.wire(self.index, |wire| {
+            wire.window = bytes;
+            wire.writable = wire.blocked && bytes > 0;
+        });
+    }
+
+    /// All that the server has sent since the last call.
+    #[must_use]
+    pub fn received(&self) -> Vec<u8> {
+        self.world.wire(self.index, |wire| std::mem::take(&mut wire.from_server))
+    }
+
+    /// Whether the server has ended its side in an orderly way, by closing or by shutting down.
+    #[must_use]
+    pub fn saw_end(&self) -> bool {
+        self.world.wire(self.index, |wire| (wire.server_ended || wire.server_closed) && !wire.server_aborted)
+    }
+
+    /// Whether the server broke the connection.
+    #[must_use]
+    pub fn saw_reset(&self) -> bool {
+        self.world.wire(self.index, |wire| wire.server_closed && wire.server_aborted)
+    }
+
+    /// Whether the server has closed its socket, in whatever way.
+    #[must_use]
+    pub fn closed(&self) -> bool {
+        self.world.wire(self.index, |wire| wire.server_closed)
+    }
+}
+
+/// A backend in a [`World`].
+#[derive(Debug)]
+pub struct Sim {
+    world: World,
+}
+
+impl Sim {
+    /// A backend in `world`.
+    #[must_use]
+    pub fn new(world: &World) -> Self {
+        Self { world: world.clone() }
+    }
+
+    fn push(&self, index: usize, bytes: &mut dyn Iterator<Item = u8>) -> Attempt {
+        self.world.wire(index, |wire| {
+            if wire.client_reset {
+                return Attempt::Broken;
+            }
+            let before = wire.from_server.len();
+            let window = wire.window;
+            wire.from_server.extend(bytes.take(window));
+            let count = wire.from_server.len() - before;
+            wire.window -= count.min(window);
+            if count == 0 {
+                wire.blocked = true;
+                return Attempt::Later;
+            }
+            Attempt::Done(count)
+        })
+    }
+}
+
+impl Backend for Sim {
+    type Socket = usize;
+
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn now(&self) -> Duration {
+        self.world.0.now.get()
+    }
+
+    fn wall_clock(&self) -> Duration {
+        // 21 November 2026, 00:00:00 UTC, when the world began.
+        Duration::from_secs(1_795_219_200) + self.now()
+    }
+
+    fn listen(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.world.0.listening.set(true);
+        Ok(())
+    }
+
+    fn unlisten(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.world.0.listening.set(false);
+        Ok(())
+    }
+
+    fn watch(&mut self, _pipe: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn accept(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<usize> {
+        if self.world.0.queue.borrow().is_empty() {
+            return Accepted::None;
+        }
+        if self.world.0.exhausted.get() {
+            return Accepted::Exhausted(io::Error::other("no descriptors in this world"));
+        }
+        match self.world.0.queue.borrow_mut().pop_front() {
+            Some(index) => {
+                let port = self.world.wire(index, |wire| wire.port);
+                Accepted::Connection(index, Peer::Internet(SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)))
+            }
+            None => Accepted::None,
+        }
+    }
+
+    fn open(&mut self, socket: &mut usize, token: Token) -> io::Result<()> {
+        self.world.wire(*socket, |wire| wire.token = Some(token));
+        Ok(())
+    }
+
+    fn receive(&mut self, socket: &mut usize, buffer: &mut [u8]) -> Attempt {
+        self.world.wire(*socket, |wire| {
+            if wire.client_reset {
+                return Attempt::Broken;
+            }
+            let count = buffer.len().min(wire.to_server.len());
+            if count == 0 {
+                return if wire.client_ended { Attempt::End } else { Attempt::Later };
+            }
+            for (place, byte) in buffer.iter_mut().zip(wire.to_server.drain(..count)) {
+                *place = byte;
+            }
+            Attempt::Done(count)
+        })
+    }
+
+    fn send(&mut self, socket: &mut usize, buffer: &[u8]) -> Attempt {
+        self.push(*socket, &mut buffer.iter().copied())
+    }
+
+    fn send_gathered(&mut self, socket: &mut usize, buffers: &[IoSlice<'_>]) -> Attempt {
+        self.push(*socket, &mut buffers.iter().flat_map(|buffer| buffer.iter().copied()))
+    }
+
+    fn send_file(&mut self, socket: &mut usize, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        let mut bytes = vec![0; size.min(64 << 10)];
+        let Ok(file) = file.try_clone_to_owned() else { return Attempt::Broken };
+        match std::fs::File::from(file).read_at(&mut bytes, offset) {
+            Ok(0) => Attempt::End,
+            Ok(count) => self.push(*socket, &mut bytes[..count].iter().copied()),
+            Err(_) => Attempt::Broken,
+        }
+    }
+
+    fn shutdown(&mut self, socket: &mut usize, direction: Direction) {
+        self.world.wire(*socket, |wire| match direction {
+            Direction::Send => wire.server_ended = true,
+            Direction::Abort => wire.server_aborted = true,
+        });
+    }
+
+    fn close(&mut self, socket: usize) {
+        self.world.wire(socket, |wire| {
+            wire.server_closed = true;
+            wire.token = None;
+        });
+    }
+
+    fn duplicate(&mut self, _socket: &mut usize) -> io::Result<OwnedFd> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    fn wait(&mut self, _timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        if self.world.0.wake.take() {
+            events.push(Event::Wake);
+        }
+        if self.world.0.listening.get() && !self.world.0.queue.borrow().is_empty() {
+            events.push(Event::Connection(0));
+        }
+        for wire in self.world.0.wires.borrow_mut().iter_mut() {
+            let Some(token) = wire.token else { continue };
+            if !wire.readable && !wire.writable {
+                continue;
+            }
+            events.push(Event::Socket {
+                token,
+                readable: std::mem::take(&mut wire.readable),
+                writable: std::mem::take(&mut wire.writable),
+                ended: wire.client_ended || wire.client_reset,
+                broken: wire.client_reset,
+            });
+        }
+        Ok(())
+    }
+}
