@@ -1,0 +1,79 @@
+//! Where request content is kept until the app gets it: in the input buffer, in memory, or in an unlinked file.
+
+use oribi_host::Content;
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// The content of one request, complete or on its way.
+#[derive(Debug, Default)]
+pub(super) enum StoredContent {
+    /// The request has none.
+    #[default]
+    None,
+    /// It stands in the input buffer, from `start` on.
+    Inline { start: usize, size: usize },
+    /// In memory. `bytes` has the room for all that is known to come; `filled` of them have come.
+    Memory { bytes: Vec<u8>, filled: usize },
+    /// In an unlinked file.
+    File { file: File, size: u64 },
+}
+
+impl StoredContent {
+    /// Room in memory for content of a known size. The pages are the kernel's until content arrives in them.
+    pub(super) fn memory(size: usize) -> Self {
+        Self::Memory { bytes: vec![0; size], filled: 0 }
+    }
+
+    /// A file in `directory`.
+    pub(super) fn file(directory: &Path) -> io::Result<Self> {
+        Ok(Self::File { file: tempfile::tempfile_in(directory)?, size: 0 })
+    }
+
+    /// Adds a piece. Content in memory that grows above `largest` moves to a file.
+    pub(super) fn add(&mut self, piece: &[u8], largest: usize, directory: &Path) -> io::Result<()> {
+        match self {
+            Self::None => *self = Self::Memory { bytes: piece.to_vec(), filled: piece.len() },
+            Self::Inline { size, .. } => *size += piece.len(),
+            Self::Memory { bytes, filled } if *filled + piece.len() > largest => {
+                let mut spilled = Self::file(directory)?;
+                spilled.add(&bytes[..*filled], largest, directory)?;
+                spilled.add(piece, largest, directory)?;
+                *self = spilled;
+            }
+            Self::Memory { bytes, filled } => {
+                let end = *filled + piece.len();
+                if bytes.len() < end {
+                    bytes.resize(end, 0);
+                }
+                bytes[*filled..end].copy_from_slice(piece);
+                *filled = end;
+            }
+            Self::File { file, size } => {
+                file.write_all(piece)?;
+                *size += piece.len() as u64;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes it ready to be read from its start.
+    pub(super) fn complete(&mut self) -> io::Result<()> {
+        match self {
+            Self::File { file, .. } => file.rewind(),
+            _ => Ok(()),
+        }
+    }
+
+    /// As hosts see it; `input` is the buffer that inline content stands in.
+    #[inline]
+    pub(super) fn view<'a>(&'a self, input: &'a [u8]) -> Content<'a> {
+        match self {
+            Self::None => Content::None,
+            Self::Inline { start, size } => Content::Memory(&input[*start..*start + *size]),
+            Self::Memory { bytes, filled } => Content::Memory(&bytes[..*filled]),
+            Self::File { file, size } => Content::File { file: file.as_fd(), size: *size },
+        }
+    }
+}

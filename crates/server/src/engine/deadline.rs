@@ -1,0 +1,172 @@
+//! Deadlines without a heap: each kind lasts equally long for every connection, so a list in order of arrival is in order of
+//! expiry, and setting, moving and clearing a deadline are a few writes.
+
+use std::time::Duration;
+
+/// What a connection is given time for. It waits for one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Deadline {
+    /// The rest of a request head.
+    Head = 0,
+    /// The rest of the content.
+    Content = 1,
+    /// The next request.
+    Idle = 2,
+    /// Room in the socket for the next part of the response.
+    Write = 3,
+    /// The client to stop sending into a connection that is ending.
+    Linger = 4,
+}
+
+const KINDS: usize = 5;
+const ALL: [Deadline; KINDS] = [Deadline::Head, Deadline::Content, Deadline::Idle, Deadline::Write, Deadline::Linger];
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    previous: u32,
+    next: u32,
+    since: Duration,
+    kind: Option<Deadline>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct List {
+    first: u32,
+    last: u32,
+    lasts: Duration,
+}
+
+/// The deadlines of all connections of an engine, by the number of the connection.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    links: Vec<Link>,
+    lists: [List; KINDS],
+}
+
+impl Deadlines {
+    pub(super) fn new(lasts: impl Fn(Deadline) -> Duration) -> Self {
+        Self { links: Vec::new(), lists: ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) }) }
+    }
+
+    /// Makes a kind last no longer than `lasts`, for those that run already too.
+    pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration) {
+        let list = &mut self.lists[kind as usize];
+        list.lasts = list.lasts.min(lasts);
+    }
+
+    /// Starts a deadline in place of the one that ran.
+    #[inline]
+    pub(super) fn set(&mut self, index: u32, kind: Deadline, now: Duration) {
+        self.clear(index);
+        if self.links.len() <= index as usize {
+            let unlinked = Link { previous: NONE, next: NONE, since: Duration::ZERO, kind: None };
+            self.links.resize(index as usize + 1, unlinked);
+        }
+        let list = &mut self.lists[kind as usize];
+        let last = list.last;
+        list.last = index;
+        if last == NONE {
+            list.first = index;
+        } else {
+            self.links[last as usize].next = index;
+        }
+        self.links[index as usize] = Link { previous: last, next: NONE, since: now, kind: Some(kind) };
+    }
+
+    /// Whether a deadline of that kind runs.
+    pub(super) fn runs(&self, index: u32, kind: Deadline) -> bool {
+        self.links.get(index as usize).is_some_and(|link| link.kind == Some(kind))
+    }
+
+    /// Stops the deadline, if one runs.
+    #[inline]
+    pub(super) fn clear(&mut self, index: u32) {
+        let Some(link) = self.links.get_mut(index as usize) else { return };
+        let Some(kind) = link.kind.take() else { return };
+        let (previous, next) = (link.previous, link.next);
+        let list = &mut self.lists[kind as usize];
+        if previous == NONE {
+            list.first = next;
+        } else {
+            self.links[previous as usize].next = next;
+        }
+        if next == NONE {
+            list.last = previous;
+        } else {
+            self.links[next as usize].previous = previous;
+        }
+    }
+
+    /// The connection whose deadline of that kind has run longest.
+    pub(super) fn oldest(&self, kind: Deadline) -> Option<u32> {
+        let first = self.lists[kind as usize].first;
+        (first != NONE).then_some(first)
+    }
+
+    /// When the next deadline passes.
+    #[inline]
+    pub(super) fn next(&self) -> Option<Duration> {
+        let ends = |list: &List| (list.first != NONE).then(|| self.links[list.first as usize].since + list.lasts);
+        self.lists.iter().filter_map(ends).min()
+    }
+
+    /// A connection whose deadline has passed; the deadline is cleared.
+    pub(super) fn expired(&mut self, now: Duration) -> Option<(u32, Deadline)> {
+        let kind = ALL.into_iter().find(|&kind| {
+            let list = &self.lists[kind as usize];
+            list.first != NONE && self.links[list.first as usize].since + list.lasts <= now
+        })?;
+        let index = self.lists[kind as usize].first;
+        self.clear(index);
+        Some((index, kind))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Deadline, Deadlines};
+    use std::time::Duration;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn deadlines() -> Deadlines {
+        Deadlines::new(|kind| if kind == Deadline::Idle { 10 * SECOND } else { 3 * SECOND })
+    }
+
+    #[test]
+    fn expiry_follows_the_order_of_start_within_a_kind() {
+        let mut deadlines = deadlines();
+        for index in 0..3 {
+            deadlines.set(index, Deadline::Idle, SECOND * index);
+        }
+        deadlines.set(1, Deadline::Idle, SECOND * 5);
+        assert_eq!(deadlines.next(), Some(SECOND * 10));
+        assert_eq!(deadlines.expired(SECOND * 9), None);
+        assert_eq!(deadlines.expired(SECOND * 12), Some((0, Deadline::Idle)));
+        assert_eq!(deadlines.expired(SECOND * 12), Some((2, Deadline::Idle)));
+        assert_eq!(deadlines.expired(SECOND * 12), None);
+        assert_eq!(deadlines.oldest(Deadline::Idle), Some(1));
+    }
+
+    #[test]
+    fn a_connection_has_one_deadline_at_a_time() {
+        let mut deadlines = deadlines();
+        deadlines.set(4, Deadline::Head, Duration::ZERO);
+        deadlines.set(4, Deadline::Write, SECOND);
+        assert!(!deadlines.runs(4, Deadline::Head));
+        assert_eq!(deadlines.next(), Some(SECOND * 4));
+        deadlines.clear(4);
+        assert_eq!(deadlines.next(), None);
+        deadlines.clear(4);
+    }
+
+    #[test]
+    fn shortening_reaches_those_that_run() {
+        let mut deadlines = deadlines();
+        deadlines.set(0, Deadline::Idle, Duration::ZERO);
+        deadlines.shorten(Deadline::Idle, SECOND);
+        assert_eq!(deadlines.expired(SECOND), Some((0, Deadline::Idle)));
+    }
+}

@@ -1,0 +1,138 @@
+//! Received bytes that no machine has consumed yet, and the pool their buffers come from.
+
+use oribi_message::Span;
+
+/// Size of a pooled buffer: nearly every head fits, with a form's worth of content behind it.
+pub(super) const BUFFER_BYTES: usize = 16 << 10;
+
+/// Buffers kept for the next connection that receives; more than these are freed.
+const POOLED: usize = 64;
+
+/// Buffers that no connection uses. The last one given back goes out first, for it is likeliest in the cache.
+#[derive(Debug, Default)]
+pub(super) struct Pool(Vec<Vec<u8>>);
+
+impl Pool {
+    fn take(&mut self) -> Vec<u8> {
+        self.0.pop().unwrap_or_else(|| vec![0; BUFFER_BYTES])
+    }
+
+    fn give(&mut self, buffer: Vec<u8>) {
+        if buffer.len() == BUFFER_BYTES && self.0.len() < POOLED {
+            self.0.push(buffer);
+        }
+    }
+}
+
+/// What a connection has received: the head of the present request, kept until its exchange is over, and what is unread.
+/// An empty input owns no memory.
+#[derive(Debug, Default)]
+pub(super) struct Input {
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// Where the head of the present request stands.
+    pub(super) head: Option<Span>,
+    /// Content of the present request stands in this buffer, so that nothing in it may move.
+    pub(super) pinned: bool,
+}
+
+impl Input {
+    /// The bytes that no machine has consumed.
+    #[inline]
+    pub(super) fn unread(&self) -> &[u8] {
+        &self.bytes[self.start..self.end]
+    }
+
+    #[inline]
+    pub(super) fn has_unread(&self) -> bool {
+        self.start < self.end
+    }
+
+    /// Where the unread bytes start.
+    #[inline]
+    pub(super) fn position(&self) -> usize {
+        self.start
+    }
+
+    /// All received bytes that are kept.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    /// The bytes of the present head.
+    #[inline]
+    pub(super) fn head_bytes(&self) -> &[u8] {
+        self.head.map_or(&[], |span| span.of(&self.bytes))
+    }
+
+    #[inline]
+    pub(super) fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+
+    /// A place to receive into, never empty. `largest_head` is the size up to which a head may grow.
+    #[inline]
+    pub(super) fn room(&mut self, pool: &mut Pool, largest_head: usize) -> &mut [u8] {
+        if self.bytes.is_empty() {
+            self.bytes = pool.take();
+        } else if self.end == self.bytes.len() {
+            self.make_room(pool, largest_head);
+        }
+        &mut self.bytes[self.end..]
+    }
+
+    #[inline]
+    pub(super) fn received(&mut self, count: usize) {
+        self.end += count;
+    }
+
+    #[cold]
+    fn make_room(&mut self, pool: &mut Pool, largest_head: usize) {
+        let kept = self.head.map_or(0, |span| span.end as usize);
+        if self.start > kept && !self.pinned {
+            self.bytes.copy_within(self.start..self.end, kept);
+            self.end -= self.start - kept;
+            self.start = kept;
+        } else if self.bytes.len() < BUFFER_BYTES {
+            let mut larger = pool.take();
+            larger[..self.end].copy_from_slice(&self.bytes[..self.end]);
+            self.bytes = larger;
+        } else {
+            // The machine refuses a head above its limit, and pinned content was chosen to fit, so this is bounded.
+            let larger = (self.bytes.len() * 2).max(largest_head + BUFFER_BYTES);
+            self.bytes.resize(larger, 0);
+        }
+    }
+
+    /// Ends the present request: its head is needed no more. Gives the buffer back if nothing is unread.
+    #[inline]
+    pub(super) fn end_request(&mut self, pool: &mut Pool) {
+        self.head = None;
+        self.pinned = false;
+        if !self.has_unread() {
+            self.release(pool);
+        }
+    }
+
+    /// Drops everything.
+    #[inline]
+    pub(super) fn release(&mut self, pool: &mut Pool) {
+        pool.give(std::mem::take(&mut self.bytes));
+        self.start = 0;
+        self.end = 0;
+        self.head = None;
+        self.pinned = false;
+    }
+
+    /// Moves a short remainder out of a pooled buffer: a client that sends slowly must not hold 16 KiB for a few bytes.
+    pub(super) fn park(&mut self, pool: &mut Pool) {
+        if self.bytes.len() != BUFFER_BYTES || self.end > BUFFER_BYTES / 4 {
+            return;
+        }
+        let mut small = vec![0; (self.end + 1).next_power_of_two()];
+        small[..self.end].copy_from_slice(&self.bytes[..self.end]);
+        pool.give(std::mem::replace(&mut self.bytes, small));
+    }
+}

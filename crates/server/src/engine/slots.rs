@@ -1,0 +1,74 @@
+//! Where connections live: numbered places that are used again under a new generation.
+
+use oribi_io::Token;
+
+/// A table of `T` whose places have small numbers.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    places: Vec<Place<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slots<T> {
+    pub(super) const fn new() -> Self {
+        Self { places: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Puts a value into a free place and tells its number.
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.places[index as usize].value = Some(value);
+            return index;
+        }
+        self.places.push(Place { generation: 0, value: Some(value) });
+        (self.places.len() - 1) as u32
+    }
+
+    /// Empties a place. Tokens made for what was in it are out of date from now on.
+    pub(super) fn remove(&mut self, index: u32) -> Option<T> {
+        let place = self.places.get_mut(index as usize)?;
+        let value = place.value.take()?;
+        // One bit less than the field has, so that no token reaches the backend's own (Token::LIMIT).
+        place.generation = (place.generation + 1) & 0x7fff_ffff;
+        self.free.push(index);
+        Some(value)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        self.places.get(index as usize)?.value.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.places.get_mut(index as usize)?.value.as_mut()
+    }
+
+    /// The name of what is in a place now.
+    pub(super) fn token(&self, index: u32) -> Token {
+        Token(u64::from(self.places[index as usize].generation) << 32 | u64::from(index))
+    }
+
+    /// The place that a token was made for, if its value is still there.
+    #[inline]
+    pub(super) fn find(&self, token: Token) -> Option<u32> {
+        let index = token.0 as u32;
+        let place = self.places.get(index as usize)?;
+        (place.generation == (token.0 >> 32) as u32 && place.value.is_some()).then_some(index)
+    }
+
+    /// The numbers of all places in use.
+    pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
+        self.places.iter().enumerate().filter(|(_, place)| place.value.is_some()).map(|(index, _)| index as u32)
+    }
+}
