@@ -1,1 +1,372 @@
-//! placeholder
+//! A request as CGI-style variables, the form in which PSGI, Rack and their like want it.
+//!
+//! The layout is made once for all languages: the fixed variables first and in a fixed order, then content type and length,
+//! then the fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's
+//! key objects once instead of once per request.
+//!
+//! What a client must not be able to do by the choice of its field names is decided here:
+//! * a name with an underscore is dropped, for `X_Forwarded_For` would shadow `X-Forwarded-For`, which a proxy has set;
+//! * `Proxy` is dropped, for HTTP_PROXY means something else to many programs ("httpoxy");
+//! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
+//! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
+//! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2).
+
+use crate::Request;
+use oribi_message::{KnownField, Span, TargetForm};
+
+/// A number for a variable's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key(pub u32);
+
+/// The variables that every request has, in the order in which they come; their keys are their places.
+pub const FIXED: [&str; 10] = [
+    "REQUEST_METHOD",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "REQUEST_URI",
+    "QUERY_STRING",
+    "SERVER_NAME",
+    "SERVER_PORT",
+    "SERVER_PROTOCOL",
+    "REMOTE_ADDR",
+    "REMOTE_PORT",
+];
+const CONTENT_TYPE: u32 = FIXED.len() as u32;
+const CONTENT_LENGTH: u32 = CONTENT_TYPE + 1;
+const FIELDS: u32 = CONTENT_LENGTH + 1;
+
+impl Key {
+    /// A name that is not interned.
+    pub const OTHER: Self = Self(u32::MAX);
+
+    /// How many names are interned.
+    #[must_use]
+    pub const fn count() -> u32 {
+        FIELDS + KnownField::ALL.len() as u32
+    }
+
+    /// The name that a key stands for; `None` for [`Key::OTHER`].
+    #[must_use]
+    pub fn name(self) -> Option<&'static str> {
+        match self.0 {
+            CONTENT_TYPE => Some("CONTENT_TYPE"),
+            CONTENT_LENGTH => Some("CONTENT_LENGTH"),
+            key if key < CONTENT_TYPE => Some(FIXED[key as usize]),
+            key => KnownField::ALL.get((key - FIELDS) as usize).map(|field| field.cgi_name()),
+        }
+    }
+
+    const fn of(field: KnownField) -> Self {
+        Self(FIELDS + field as u32)
+    }
+}
+
+/// What PATH_INFO holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathInfo {
+    /// The path with its percent escapes decoded, as PSGI wants it.
+    Decoded,
+    /// The path as sent, as Rack wants it.
+    AsSent,
+}
+
+/// The variables of one request. Made to be used again: the memory is kept.
+#[derive(Debug, Default)]
+pub struct Environment {
+    entries: Vec<Entry>,
+    /// What does not stand in the request as the variables need it.
+    rendered: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    key: Key,
+    /// Where the name stands in `rendered`, when it is not interned.
+    name: Span,
+    value: Text,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Text {
+    Fixed(u8),
+    Field(u16),
+    Rendered(Span),
+}
+
+impl Environment {
+    /// Room for the variables of a request.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { entries: Vec::new(), rendered: Vec::new() }
+    }
+
+    /// Lays out the variables of `request` and gives each to `sink`: key, name and value. All that is given stays where it
+    /// is until the next call.
+    #[inline]
+    pub fn describe<'a>(
+        &'a mut self,
+        request: &Request<'a>,
+        path_info: PathInfo,
+        mut sink: impl FnMut(Key, &'a [u8], &'a [u8]),
+    ) {
+        self.lay_out(request, path_info);
+        let head = &request.head;
+        let rendered: &'a [u8] = &self.rendered;
+        let uri = if head.form() == TargetForm::Authority { head.target() } else { head.path_and_query() };
+        let fixed: [&'a [u8]; 10] = [
+            head.method(),
+            b"",
+            head.path(),
+            uri,
+            head.query(),
+            request.server.address.as_bytes(),
+            request.server.port.as_bytes(),
+            head.version().as_str().as_bytes(),
+            request.remote.address.as_bytes(),
+            request.remote.port.as_bytes(),
+        ];
+        for entry in &self.entries {
+            let name = entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
+            let value = match entry.value {
+                Text::Fixed(place) => fixed[usize::from(place)],
+                Text::Field(number) => head.field_value(usize::from(number)),
+                Text::Rendered(span) => span.of(rendered),
+            };
+            sink(entry.key, name, value);
+        }
+    }
+
+    fn lay_out(&mut self, request: &Request<'_>, path_info: PathInfo) {
+        self.entries.clear();
+        self.rendered.clear();
+        let head = &request.head;
+        for (place, _) in FIXED.iter().enumerate() {
+            self.entries.push(Entry { key: Key(place as u32), name: Span::default(), value: Text::Fixed(place as u8) });
+        }
+        self.lay_out_path(head.path(), head.form(), path_info);
+        self.lay_out_content(request);
+        // Where each known field has gone, so that a repeated one is joined to it.
+        let mut places = [0_u16; KnownField::ALL.len()];
+        let mut authority = head.authority().filter(|_| head.form() == TargetForm::Absolute);
+        for (number, (known, name, value)) in head.fields().enumerate() {
+            let Some(known) = known else {
+                self.lay_out_other(request, number as u16, name, value);
+                continue;
+            };
+            match known {
+                KnownField::ContentLength | KnownField::TransferEncoding | KnownField::Proxy => continue,
+                KnownField::ContentType if places[known as usize] == 0 => {
+                    places[known as usize] = self.push(Key(CONTENT_TYPE), Text::Field(number as u16));
+                }
+                KnownField::Host if authority.is_some() => {
+                    let value = self.render(authority.take().unwrap_or_default());
+                    self.push(Key::of(known), value);
+                }
+                _ if places[known as usize] == 0 => {
+                    places[known as usize] = self.push(Key::of(known), Text::Field(number as u16));
+                }
+                _ => {
+                    let separator: &[u8] = if known == KnownField::Cookie { b"; " } else { b", " };
+                    self.join(request, usize::from(places[known as usize]), separator, value);
+                }
+            }
+        }
+        if let Some(authority) = authority {
+            let value = self.render(authority);
+            self.push(Key::of(KnownField::Host), value);
+        }
+    }
+
+    /// Adds an interned variable and tells its place, which is never 0: the fixed ones come first.
+    fn push(&mut self, key: Key, value: Text) -> u16 {
+        let place = self.entries.len();
+        self.entries.push(Entry { key, name: Span::default(), value });
+        place as u16
+    }
+
+    fn render(&mut self, text: &[u8]) -> Text {
+        let start = self.rendered.len();
+        self.rendered.extend_from_slice(text);
+        Text::Rendered(Span::new(start, self.rendered.len()))
+    }
+
+    fn lay_out_path(&mut self, path: &[u8], form: TargetForm, path_info: PathInfo) {
+        const PATH_INFO: usize = 2;
+        if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
+            // There is no path: PATH_INFO must be empty or begin with a slash.
+            self.entries[PATH_INFO].value = Text::Rendered(Span::default());
+        } else if path_info == PathInfo::Decoded && memchr::memchr(b'%', path).is_some() {
+            let start = self.rendered.len();
+            decode_percent(path, &mut self.rendered);
+            self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
+        }
+    }
+
+    fn lay_out_content(&mut self, request: &Request<'_>) {
+        if let Some(size) = request.content.size() {
+            let start = self.rendered.len();
+            render_decimal(size, &mut self.rendered);
+            let value = Text::Rendered(Span::new(start, self.rendered.len()));
+            self.push(Key(CONTENT_LENGTH), value);
+        }
+    }
+
+    #[cold]
+    fn join(&mut self, request: &Request<'_>, place: usize, separator: &[u8], value: &[u8]) {
+        let start = self.rendered.len();
+        match self.entries[place].value {
+            Text::Rendered(span) => self.rendered.extend_from_within(span.start as usize..span.end as usize),
+            Text::Field(number) => self.rendered.extend_from_slice(request.head.field_value(usize::from(number))),
+            Text::Fixed(_) => {}
+        }
+        self.rendered.extend_from_slice(separator);
+        self.rendered.extend_from_slice(value);
+        self.entries[place].value = Text::Rendered(Span::new(start, self.rendered.len()));
+    }
+
+    /// A field whose name is not interned.
+    fn lay_out_other(&mut self, request: &Request<'_>, number: u16, name: &[u8], value: &[u8]) {
+        if name.contains(&b'_') {
+            return;
+        }
+        let start = self.rendered.len();
+        self.rendered.extend_from_slice(b"HTTP_");
+        self.rendered.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        let span = Span::new(start, self.rendered.len());
+        let same = |entry: &Entry| entry.key == Key::OTHER && entry.name.of(&self.rendered) == span.of(&self.rendered);
+        let Some(place) = self.entries.iter().position(same) else {
+            self.entries.push(Entry { key: Key::OTHER, name: span, value: Text::Field(number) });
+            return;
+        };
+        self.rendered.truncate(start);
+        self.join(request, place, b", ", value);
+    }
+}
+
+/// Decodes percent escapes once. A broken escape is left as it is; `%00` becomes a NUL, which is the app's to refuse.
+fn decode_percent(path: &[u8], out: &mut Vec<u8>) {
+    let mut rest = path;
+    while let Some(at) = memchr::memchr(b'%', rest) {
+        out.extend_from_slice(&rest[..at]);
+        let digit = |offset: usize| rest.get(at + offset).and_then(|&byte| char::from(byte).to_digit(16));
+        if let (Some(high), Some(low)) = (digit(1), digit(2)) {
+            out.push((high * 16 + low) as u8);
+            rest = &rest[at + 3..];
+        } else {
+            out.push(b'%');
+            rest = &rest[at + 1..];
+        }
+    }
+    out.extend_from_slice(rest);
+}
+
+fn render_decimal(mut number: u64, out: &mut Vec<u8>) {
+    let start = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out[start..].reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Environment, FIXED, Key, PathInfo};
+    use crate::{Content, Endpoint, Request};
+    use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
+    use std::collections::BTreeMap;
+
+    /// The variables of a request with that path and those fields.
+    fn variables(path: &str, query: Option<&str>, fields: &[(&str, &str)], content: Content<'_>) -> BTreeMap<String, String> {
+        let mut text = String::new();
+        let mut add = |part: &str| {
+            text.push_str(part);
+            Span::new(text.len() - part.len(), text.len())
+        };
+        let mut layout = HeadLayout { method: add("GET"), path: add(path), ..HeadLayout::default() };
+        if let Some(query) = query {
+            add("?");
+            layout.query = Some(add(query));
+        }
+        for (name, value) in fields {
+            let known = KnownField::lookup(name.as_bytes());
+            layout.fields.push(FieldLayout { name: add(name), value: add(value), known });
+        }
+        if path.starts_with("http") {
+            layout.form = TargetForm::Absolute;
+            layout.authority = Some(Span::new(10, 14));
+            layout.path = Span::new(14, 3 + path.len());
+        }
+        let request = Request {
+            head: RequestHead::new(text.as_bytes(), &layout),
+            content,
+            remote: Endpoint { address: "127.0.0.1", port: "4711" },
+            server: Endpoint { address: "localhost", port: "5000" },
+            https: false,
+        };
+        let mut environment = Environment::new();
+        let mut all = BTreeMap::new();
+        let mut order = Vec::new();
+        for _ in 0..2 {
+            all.clear();
+            order.clear();
+            environment.describe(&request, PathInfo::Decoded, |key, name, value| {
+                assert!(key == Key::OTHER || key.name().map(str::as_bytes) == Some(name));
+                order.push(String::from_utf8_lossy(name).into_owned());
+                let again = all.insert(order[order.len() - 1].clone(), String::from_utf8_lossy(value).into_owned());
+                assert_eq!(again, None, "a variable came twice");
+            });
+        }
+        assert_eq!(order[..FIXED.len()], FIXED);
+        all
+    }
+
+    #[test]
+    fn paths_are_decoded_once_and_targets_are_not() {
+        let all = variables("/a%20b%2525%zz%", Some("q=%20"), &[], Content::None);
+        assert_eq!(all["PATH_INFO"], "/a b%25%zz%");
+        assert_eq!(all["REQUEST_URI"], "/a%20b%2525%zz%?q=%20");
+        assert_eq!(all["QUERY_STRING"], "q=%20");
+        assert_eq!(all["SCRIPT_NAME"], "");
+        assert_eq!(all["SERVER_PROTOCOL"], "HTTP/1.1");
+        assert_eq!((all["REMOTE_ADDR"].as_str(), all["REMOTE_PORT"].as_str()), ("127.0.0.1", "4711"));
+        assert!(!all.contains_key("CONTENT_LENGTH"));
+    }
+
+    #[test]
+    fn repeated_fields_are_joined_in_order() {
+        let fields = [("X-A", "1"), ("Cookie", "a=1"), ("Accept", "x"), ("x-a", "2"), ("COOKIE", "b=2"), ("accept", "y")];
+        let all = variables("/", None, &[&fields[..], &[("X-a", "3")]].concat(), Content::None);
+        assert_eq!(all["HTTP_X_A"], "1, 2, 3");
+        assert_eq!(all["HTTP_COOKIE"], "a=1; b=2");
+        assert_eq!(all["HTTP_ACCEPT"], "x, y");
+    }
+
+    #[test]
+    fn content_has_names_of_its_own() {
+        let fields = [("content-type", "text/plain"), ("Content-Length", "3"), ("Transfer-Encoding", "chunked")];
+        let all = variables("/", None, &fields, Content::Memory(b"abc"));
+        assert_eq!((all["CONTENT_TYPE"].as_str(), all["CONTENT_LENGTH"].as_str()), ("text/plain", "3"));
+        assert!(!all.keys().any(|name| name.starts_with("HTTP_CONTENT") || name == "HTTP_TRANSFER_ENCODING"));
+    }
+
+    #[test]
+    fn names_that_would_shadow_others_are_dropped() {
+        let fields = [("X_Forwarded_For", "evil"), ("Proxy", "evil"), ("Content_Length", "9"), ("X-Forwarded-For", "good")];
+        let all = variables("/", None, &fields, Content::None);
+        assert_eq!(all["HTTP_X_FORWARDED_FOR"], "good");
+        assert_eq!(all.values().filter(|value| *value == "evil").count(), 0);
+        assert!(!all.contains_key("HTTP_CONTENT_LENGTH"));
+    }
+
+    #[test]
+    fn the_authority_of_an_absolute_target_is_the_host() {
+        let all = variables("http://a.de/x", None, &[("Host", "b.de")], Content::None);
+        assert_eq!((all["HTTP_HOST"].as_str(), all["PATH_INFO"].as_str()), ("a.de", "/x"));
+        let all = variables("http://a.de/x", None, &[], Content::None);
+        assert_eq!(all["HTTP_HOST"], "a.de");
+    }
+}

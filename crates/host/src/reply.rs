@@ -3,6 +3,7 @@
 use oribi_message::{FieldPair, ResponseHead};
 use std::fmt;
 use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 
 /// The name of an exchange. A host may keep it and answer later; an id that is out of date is answered by
@@ -64,7 +65,7 @@ pub trait Outlet {
 
     /// A second descriptor for the connection's socket, set to block. From now on the connection is not used for another
     /// request, and an exchange that is given up unanswered is closed without a word: its host has spoken for it.
-    fn take_socket(&self, exchange: ExchangeId) -> Result<OwnedFd, ReplyError>;
+    fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd>;
 }
 
 /// The right to answer one exchange. Consumed by answering; dropped unanswered, it gives the exchange up.

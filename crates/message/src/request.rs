@@ -207,6 +207,13 @@ impl<'a> RequestHead<'a> {
         self.layout.fields.iter().map(move |field| (field.known, field.name.of(bytes), field.value.of(bytes)))
     }
 
+    /// The value of the field with that number, counted from 0. A number that no field has is its maker's defect and panics.
+    #[inline]
+    #[must_use]
+    pub fn field_value(&self, number: usize) -> &'a [u8] {
+        self.layout.fields[number].value.of(self.bytes)
+    }
+
     /// The value of the first field of that name.
     #[must_use]
     pub fn field(&self, wanted: KnownField) -> Option<&'a [u8]> {

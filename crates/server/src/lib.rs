@@ -5,5 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+pub mod engine;
+pub mod lane;
 pub mod log;
 pub mod process;

@@ -1,0 +1,112 @@
+//! New connections: taking them, making room for them, and pausing when there is none.
+
+use super::connection::Connection;
+use super::deadline::Deadline;
+use super::{Accepting, Engine};
+use oribi_io::{Accepted, Backend, Peer};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+/// Connections taken for one event. One would cost a wait for each; all would give one worker more than its share.
+const ACCEPTS_PER_EVENT: usize = 4;
+
+/// How long accepting rests when descriptors have run out and none of ours can be closed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl<B: Backend> Engine<'_, B> {
+    pub(super) fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS_PER_EVENT {
+            if self.accepting != Accepting::Yes || !self.accept_one(listener) {
+                return;
+            }
+        }
+    }
+
+    /// Takes everything that waits.
+    pub(super) fn accept_all(&mut self) {
+        for listener in 0..self.listeners.len() {
+            while self.accept_one(listener) {}
+        }
+    }
+
+    /// Takes one connection; `false` if there is none, or no room.
+    fn accept_one(&mut self, listener: usize) -> bool {
+        if self.connections.len() >= self.settings.limits.connections && !self.close_oldest_idle() {
+            self.pause_accepting("the limit of connections is reached");
+            return false;
+        }
+        match self.backend.accept(listener, self.listeners[listener].socket.as_fd()) {
+            Accepted::Connection(socket, peer) => {
+                self.add(socket, listener, peer);
+                true
+            }
+            Accepted::None => false,
+            Accepted::Exhausted(error) => {
+                if !self.close_oldest_idle() {
+                    self.pause_accepting(&error.to_string());
+                    return false;
+                }
+                true
+            }
+        }
+    }
+
+    fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
+        let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
+        let token = self.connections.token(index);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if let Err(error) = self.backend.open(&mut connection.socket, token) {
+            log::error!("cannot watch a connection: {error}");
+            self.drop_connection(index);
+            return;
+        }
+        self.deadlines.set(index, Deadline::Head, self.backend.now());
+    }
+
+    /// Makes room by closing the connection that has been idle longest.
+    fn close_oldest_idle(&mut self) -> bool {
+        let Some(index) = self.deadlines.oldest(Deadline::Idle) else { return false };
+        self.close_idle(index);
+        true
+    }
+
+    fn pause_accepting(&mut self, why: &str) {
+        if self.accepting != Accepting::Yes {
+            return;
+        }
+        log::warn!("accepting pauses with {} connections open: {why}", self.connections.len());
+        self.unlisten();
+        self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
+    }
+
+    pub(super) fn resume_accepting(&mut self, now: Duration) {
+        let Accepting::Paused(until) = self.accepting else { return };
+        if now < until || self.connections.len() >= self.settings.limits.connections {
+            if now >= until {
+                self.accepting = Accepting::Paused(now + PAUSE);
+            }
+            return;
+        }
+        for (number, listener) in self.listeners.iter().enumerate() {
+            if let Err(error) = self.backend.listen(number, listener.socket.as_fd()) {
+                log::error!("cannot accept on {} again: {error}", listener.display);
+            }
+        }
+        self.accepting = Accepting::Yes;
+    }
+
+    pub(super) fn stop_accepting(&mut self) {
+        if self.accepting == Accepting::Yes {
+            self.unlisten();
+        }
+        self.accepting = Accepting::Never;
+    }
+
+    fn unlisten(&mut self) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            if let Err(error) = self.backend.unlisten(number, listener.socket.as_fd()) {
+                log::error!("cannot stop watching {}: {error}", listener.display);
+            }
+        }
+    }
+}

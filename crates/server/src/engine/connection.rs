@@ -1,0 +1,186 @@
+//! One connection: a socket, a machine, and how far the present exchange has come.
+
+use super::content::StoredContent;
+use super::input::Input;
+use super::output::Output;
+use oribi_io::Peer;
+use oribi_proto::h1::Machine;
+use std::io::Write;
+use std::time::Duration;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It waits for a request or reads one.
+    Reading,
+    /// A complete request waits for a lane to take it.
+    Queued,
+    /// A host has the request; the response is not finished.
+    Answering,
+    /// The response is finished and waits for the socket; then comes the next request, or the end.
+    Flushing,
+    /// The response is sent and the sending side is ended; what the client still sends is thrown away.
+    Lingering,
+}
+
+/// What becomes of a connection once its response has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// The next request may come.
+    Reuse,
+    /// It ends in an orderly way.
+    Close,
+}
+
+/// One connection. Idle, it owns no memory but this, which stays below 512 bytes (see the test).
+#[derive(Debug)]
+pub(super) struct Connection<S> {
+    pub(super) socket: S,
+    pub(super) machine: Machine,
+    pub(super) phase: Phase,
+    /// What happens after the response; set when it is finished.
+    pub(super) fate: Option<Fate>,
+    /// The number of the present exchange; ids that carry another one are out of date.
+    pub(super) serial: u32,
+    /// The exchange, and with it the input buffer, is out with a lane.
+    pub(super) lent: bool,
+    /// More requests stand in the input buffer: hold responses back to send several with one call.
+    pub(super) pipelined: bool,
+    /// Pipelined requests answered in a row.
+    pub(super) in_a_row: u32,
+    /// A receive is worth trying.
+    pub(super) readable: bool,
+    /// The peer has ended its side.
+    pub(super) ended: bool,
+    /// A send found the socket full.
+    pub(super) blocked: bool,
+    /// A host has a descriptor of the socket.
+    pub(super) taken: bool,
+    /// The client may still be sending what nobody will read.
+    pub(super) linger: bool,
+    pub(super) listener: u16,
+    pub(super) requests: u32,
+    pub(super) status: u16,
+    /// Content bytes of the present response.
+    pub(super) sent: u64,
+    /// Content bytes of the present request still to come, when its size is known.
+    pub(super) content_left: u64,
+    /// When the present request was complete.
+    pub(super) complete_at: Duration,
+    pub(super) input: Input,
+    pub(super) content: StoredContent,
+    pub(super) output: Option<Box<Output>>,
+    pub(super) remote: Remote,
+}
+
+impl<S> Connection<S> {
+    pub(super) fn new(socket: S, listener: u16, peer: Peer) -> Self {
+        Self {
+            socket,
+            machine: Machine::new(),
+            phase: Phase::Reading,
+            fate: None,
+            serial: 0,
+            lent: false,
+            pipelined: false,
+            in_a_row: 0,
+            readable: false,
+            ended: false,
+            blocked: false,
+            taken: false,
+            linger: false,
+            listener,
+            requests: 0,
+            status: 0,
+            sent: 0,
+            content_left: 0,
+            complete_at: Duration::ZERO,
+            input: Input::default(),
+            content: StoredContent::None,
+            output: None,
+            remote: Remote::new(peer),
+        }
+    }
+
+    /// Whether nothing waits to be sent.
+    #[inline]
+    pub(super) fn output_is_empty(&self) -> bool {
+        self.output.as_ref().is_none_or(|output| output.is_empty())
+    }
+
+    /// The queue of what waits to be sent.
+    pub(super) fn output(&mut self) -> &mut Output {
+        self.output.get_or_insert_default()
+    }
+}
+
+/// The longest address: an IPv6 address with an embedded IPv4 one has 45 characters, a port five.
+const TEXT_BYTES: usize = 50;
+
+/// The other end of a connection in text, rendered once for all its requests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Remote {
+    text: [u8; TEXT_BYTES],
+    address: u8,
+    end: u8,
+}
+
+impl Remote {
+    fn new(peer: Peer) -> Self {
+        let mut text = [0; TEXT_BYTES];
+        let mut rest = &mut text[..];
+        // Neither write can fail: the text has room for every address.
+        let (address, end) = match peer {
+            Peer::Internet(socket) => {
+                let _ = match socket.ip().to_canonical() {
+                    std::net::IpAddr::V4(address) => write!(rest, "{address}"),
+                    std::net::IpAddr::V6(address) => write!(rest, "{address}"),
+                };
+                let address = TEXT_BYTES - rest.len();
+                let _ = write!(rest, "{}", socket.port());
+                (address, TEXT_BYTES - rest.len())
+            }
+            // What servers of this field say for the peer of a Unix socket.
+            Peer::Local => {
+                let _ = write!(rest, "0");
+                (0, 1)
+            }
+        };
+        Self { text, address: address as u8, end: end as u8 }
+    }
+
+    #[inline]
+    pub(super) fn address(&self) -> &str {
+        str::from_utf8(&self.text[..self.address as usize]).unwrap_or_default()
+    }
+
+    #[inline]
+    pub(super) fn port(&self) -> &str {
+        str::from_utf8(&self.text[self.address as usize..self.end as usize]).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Connection, Remote};
+    use oribi_io::{Epoll, Peer};
+
+    #[test]
+    fn an_idle_connection_stays_below_512_bytes() {
+        type Socket = <Epoll as oribi_io::Backend>::Socket;
+        // Beside it stand a deadline's link (40 bytes at most) and a place's generation (8).
+        assert!(size_of::<Connection<Socket>>() + 48 <= 512, "{} bytes", size_of::<Connection<Socket>>());
+    }
+
+    #[test]
+    fn the_longest_address_fits() {
+        let peer = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().map(Peer::Internet);
+        let remote = Remote::new(peer.unwrap_or(Peer::Local));
+        assert_eq!((remote.address(), remote.port()), ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "65535"));
+        let peer = "[::ffff:127.0.0.1]:80".parse().map(Peer::Internet);
+        let remote = Remote::new(peer.unwrap_or(Peer::Local));
+        assert_eq!((remote.address(), remote.port()), ("127.0.0.1", "80"));
+        let remote = Remote::new(Peer::Local);
+        assert_eq!((remote.address(), remote.port()), ("", "0"));
+    }
+}

@@ -1,0 +1,42 @@
+//! An exchange in the hands of a lane: everything that its host may look at, owned, so that the engine is free meanwhile.
+
+use super::connection::Remote;
+use super::content::StoredContent;
+use super::input::Input;
+use crate::process::Listener;
+use oribi_host::{Endpoint, ExchangeId, Request};
+use oribi_message::{HeadLayout, RequestHead};
+
+/// A complete request, taken out of the engine. Give it back with `Engine::give_back`.
+#[derive(Debug)]
+pub struct Exchange {
+    pub(super) id: ExchangeId,
+    pub(super) input: Input,
+    pub(super) layout: HeadLayout,
+    pub(super) content: StoredContent,
+    pub(super) remote: Remote,
+    pub(super) listener: u16,
+}
+
+impl Exchange {
+    /// Its name.
+    #[inline]
+    #[must_use]
+    pub fn id(&self) -> ExchangeId {
+        self.id
+    }
+
+    /// What the host gets to see.
+    #[inline]
+    #[must_use]
+    pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
+        let listener = &listeners[usize::from(self.listener)];
+        Request {
+            head: RequestHead::new(self.input.head_bytes(), &self.layout),
+            content: self.content.view(self.input.bytes()),
+            remote: Endpoint { address: self.remote.address(), port: self.remote.port() },
+            server: Endpoint { address: &listener.server_name, port: &listener.server_port },
+            https: false,
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! The engine: connections, their deadlines and one backend, owned by one lane.
+//!
+//! # The life of a request
+//! 1. [`Engine::next`] waits; the backend reports a readable socket;
+//! 2. `receive` reads its bytes into a pooled buffer and feeds them to the connection's machine;
+//! 3. the machine yields a head, pieces of content, the end; content is kept in the buffer, in memory or in a file;
+//! 4. `next` hands out the complete [`Exchange`]: from here on **the engine is not borrowed** and may be driven by others;
+//! 5. the lane's host answers through `respond`: the machine frames the response, the backend sends it with one call;
+//! 6. [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
+//!
+//! The engine knows machines, never a language, and no system call but the backend's.
+
+mod accept;
+mod connection;
+mod content;
+mod deadline;
+mod exchange;
+mod input;
+mod output;
+mod receive;
+mod respond;
+mod settle;
+mod slots;
+mod stamp;
+
+pub use exchange::Exchange;
+
+use crate::config::Settings;
+use crate::process::Listener;
+use connection::{Connection, Phase};
+use deadline::{Deadline, Deadlines};
+use oribi_host::ExchangeId;
+use oribi_io::{Backend, Event, Token};
+use oribi_message::HeadLayout;
+use oribi_proto::h1;
+use slots::Slots;
+use stamp::Stamp;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
+/// next request does so within this time and is answered; closing at once would lose that request.
+const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
+
+/// How long a client may still take for the head of a request once the server is stopping.
+const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
+
+/// What an engine does with new connections and with those that it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Answers what has been accepted, with `Connection: close`.
+    Stopping,
+}
+
+/// Connections, deadlines and a backend.
+pub struct Engine<'a, B: Backend> {
+    backend: B,
+    settings: &'a Settings,
+    listeners: &'a [Listener],
+    limits: h1::Limits,
+    connections: Slots<Connection<B::Socket>>,
+    deadlines: Deadlines,
+    stage: Stage,
+    accepting: Accepting,
+    /// What the last wait reported, handled up to `handled`.
+    events: Vec<Event>,
+    handled: usize,
+    /// Connections whose request is complete.
+    ready: VecDeque<u32>,
+    /// Connections that want a turn without an event: more input, or the next part of a file.
+    turns: VecDeque<Token>,
+    /// Exchanges handed out and not finished.
+    answering: usize,
+    serial: u32,
+    pool: input::Pool,
+    /// The layout of the head parsed last, and whose it is.
+    layout: HeadLayout,
+    layout_of: Option<u32>,
+    /// Where heads and framing are written before they are sent.
+    scratch: Vec<u8>,
+    /// Where content on its way to a file is received.
+    spool: Vec<u8>,
+    stamp: Stamp,
+    /// Something was written to the watched pipe.
+    woken: bool,
+    requests: u64,
+}
+
+/// Whether connections are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepting {
+    Yes,
+    /// Descriptors or connections have run out: not before this time, or until a connection closes.
+    Paused(Duration),
+    Never,
+}
+
+impl<'a, B: Backend> Engine<'a, B> {
+    /// An engine that takes connections from `listeners`. `wake` is the reading end of a pipe: see [`Engine::take_wake`].
+    ///
+    /// # Errors
+    /// The system's refusal to watch the listeners.
+    pub fn new(
+        mut backend: B,
+        settings: &'a Settings,
+        listeners: &'a [Listener],
+        wake: BorrowedFd<'_>,
+        ) -> io::Result<Self> {
+        for (number, listener) in listeners.iter().enumerate() {
+            backend.listen(number, listener.socket.as_fd())?;
+        }
+        backend.watch(wake)?;
+        let timeouts = &settings.timeouts;
+        let deadlines = Deadlines::new(|kind| match kind {
+            Deadline::Head => timeouts.head,
+            Deadline::Content => timeouts.content,
+            Deadline::Idle => timeouts.keepalive,
+            Deadline::Write => timeouts.write,
+            Deadline::Linger => timeouts.linger,
+        });
+        let mut stamp = Stamp::new(&settings.server_header);
+        stamp.update(backend.now(), || backend.wall_clock());
+        Ok(Self {
+            limits: limits(settings),
+            settings,
+            listeners,
+            connections: Slots::new(),
+            deadlines,
+            stage: Stage::Serving,
+            accepting: Accepting::Yes,
+            events: Vec::new(),
+            handled: 0,
+            ready: VecDeque::new(),
+            turns: VecDeque::new(),
+            answering: 0,
+            serial: 0,
+            pool: input::Pool::default(),
+            layout: HeadLayout::default(),
+            layout_of: None,
+            scratch: Vec::with_capacity(4096),
+            spool: Vec::new(),
+            stamp,
+            woken: false,
+            requests: 0,
+            backend,
+        })
+    }
+
+    /// The next complete request. `None`: see to [`Engine::take_wake`] and [`Engine::finished`], then call again.
+    ///
+    /// # Errors
+    /// The backend can wait no more.
+    pub fn next(&mut self) -> io::Result<Option<Exchange>> {
+        loop {
+            if let Some(index) = self.ready.pop_front() {
+                if let Some(exchange) = self.lend(index) {
+                    return Ok(Some(exchange));
+                }
+            } else if self.woken || self.finished() {
+                return Ok(None);
+            } else if !self.handle_event() {
+                self.wait()?;
+            }
+        }
+    }
+
+    /// Does what there is to do for connections without handing out a request: for a lane whose app is waiting.
+    ///
+    /// # Errors
+    /// The backend can wait no more.
+    pub fn turn(&mut self) -> io::Result<()> {
+        while self.handle_event() {}
+        self.wait()?;
+        while self.handle_event() {}
+        Ok(())
+    }
+
+    /// As [`Engine::next`], but gives up where that would wait. Deadlines that have passed are seen to.
+    ///
+    /// # Errors
+    /// The backend can wait no more.
+    pub fn poll(&mut self) -> io::Result<Option<Exchange>> {
+        if self.ready.is_empty() {
+            self.turn()?;
+        }
+        match self.ready.pop_front() {
+            Some(index) => Ok(self.lend(index)),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether something was written to the watched pipe since the last call.
+    pub fn take_wake(&mut self) -> bool {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Bytes of a response that may wait for a slow client before its app is held.
+    #[must_use]
+    pub fn output_limit(&self) -> usize {
+        self.settings.limits.output_bytes
+    }
+
+    /// Connections open now.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// Requests handed out.
+    #[must_use]
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Whether this engine was told to stop and has answered everything.
+    #[must_use]
+    pub fn finished(&self) -> bool {
+        self.stage == Stage::Stopping && self.connections.len() == 0
+    }
+
+    /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
+    /// `empty_queue`, first accepts all that wait in the queues of the listeners; without, those are left to other workers.
+    pub fn stop(&mut self, empty_queue: bool) {
+        if empty_queue && self.accepting != Accepting::Never {
+            self.accept_all();
+        }
+        self.stop_accepting();
+        self.stage = Stage::Stopping;
+        self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING);
+        self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
+    }
+
+    /// Handles one thing that has happened; `false` if nothing has.
+    fn handle_event(&mut self) -> bool {
+        let Some(&event) = self.events.get(self.handled) else {
+            return self.take_turn();
+        };
+        self.handled += 1;
+        match event {
+            Event::Socket { token, readable, writable, ended, broken } => {
+                if let Some(index) = self.connections.find(token) {
+                    self.handle_socket(index, readable, writable, ended, broken);
+                }
+            }
+            Event::Connection(listener) => self.accept(listener),
+            Event::Wake => self.woken = true,
+        }
+        true
+    }
+
+    fn handle_socket(&mut self, index: u32, readable: bool, writable: bool, ended: bool, broken: bool) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.ended |= ended;
+        connection.readable |= readable;
+        let drain = writable && connection.blocked;
+        if broken && connection.phase != Phase::Reading {
+            // Nobody is left to answer. (While reading, the bytes that came before the end are looked at first.)
+            self.drop_connection(index);
+            return;
+        }
+        if drain {
+            self.flush(index);
+        }
+        if readable {
+            self.receive(index);
+        }
+    }
+
+    fn take_turn(&mut self) -> bool {
+        let Some(token) = self.turns.pop_front() else { return false };
+        if let Some(index) = self.connections.find(token) {
+            self.flush(index);
+            self.receive(index);
+        }
+        true
+    }
+
+    fn wait(&mut self) -> io::Result<()> {
+        self.events.clear();
+        self.handled = 0;
+        let timeout = if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) };
+        self.backend.wait(timeout, &mut self.events)?;
+        let now = self.backend.now();
+        self.stamp.update(now, || self.backend.wall_clock());
+        self.resume_accepting(now);
+        // Deadlines come behind the news of the same moment: a request that has arrived in time is in time.
+        if self.deadlines.next().is_some_and(|deadline| deadline <= now) {
+            while self.handle_event() {}
+            self.expire(now);
+        }
+        Ok(())
+    }
+
+    fn time_left(&self) -> Option<Duration> {
+        let resume = if let Accepting::Paused(until) = self.accepting { Some(until) } else { None };
+        let next = self.deadlines.next().into_iter().chain(resume).min()?;
+        Some(next.saturating_sub(self.backend.now()))
+    }
+
+    /// The connection of an exchange that is not finished.
+    fn find(&self, exchange: ExchangeId) -> Option<u32> {
+        let index = exchange.0 as u32;
+        let connection = self.connections.get(index)?;
+        let present = connection.serial == (exchange.0 >> 32) as u32;
+        (present && connection.phase == Phase::Answering && connection.fate.is_none()).then_some(index)
+    }
+
+    /// Hands the request of a connection out.
+    fn lend(&mut self, index: u32) -> Option<Exchange> {
+        let connection = self.connections.get_mut(index)?;
+        if connection.phase != Phase::Queued {
+            return None;
+        }
+        self.serial = self.serial.wrapping_add(1);
+        self.requests += 1;
+        self.answering += 1;
+        connection.serial = self.serial;
+        connection.phase = Phase::Answering;
+        connection.fate = None;
+        connection.lent = true;
+        connection.pipelined = connection.input.has_unread();
+        connection.status = 0;
+        connection.sent = 0;
+        let input = std::mem::take(&mut connection.input);
+        let content = std::mem::take(&mut connection.content);
+        let mut layout = std::mem::take(&mut self.layout);
+        if self.layout_of.take() != Some(index) {
+            // The head was complete before its content was, or other heads have been read since: read it again.
+            h1::Machine::new().handle_input(input.head_bytes(), &mut layout, &self.limits);
+        }
+        Some(Exchange {
+            id: ExchangeId(u64::from(self.serial) << 32 | u64::from(index)),
+            input,
+            layout,
+            content,
+            remote: connection.remote,
+            listener: connection.listener,
+        })
+    }
+}
+
+fn limits(settings: &Settings) -> h1::Limits {
+    h1::Limits {
+        head_bytes: settings.limits.head_bytes,
+        fields: settings.limits.fields,
+        target_bytes: settings.limits.target_bytes,
+        content_bytes: settings.limits.content_bytes,
+        ..h1::Limits::default()
+    }
+}

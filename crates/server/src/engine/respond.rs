@@ -1,0 +1,296 @@
+//! What hosts ask for: responses, whole or piece by piece.
+
+use super::Engine;
+use super::connection::Fate;
+use oribi_host::{ExchangeId, ReplyError};
+use oribi_io::{Attempt, Backend};
+use oribi_message::{FieldPair, ResponseHead};
+use oribi_proto::h1::{Finish, InvalidResponse};
+use std::fs::File;
+use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
+
+/// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
+const COPIED_BYTES: u64 = 4 << 10;
+
+/// Parts sent by one gathered call. Content in more parts is mostly small parts, and copied (the kernel's limit is 1024).
+const GATHERED_PARTS: usize = 16;
+
+const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
+
+impl<B: Backend> Engine<'_, B> {
+    /// Sends a whole response.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::respond`.
+    pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        let size = parts.iter().map(|part| part.len() as u64).sum();
+        let index = self.write_head(exchange, head, Some(size))?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
+        connection.sent = admitted;
+        // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
+        let finish = connection.machine.finish(&mut self.scratch);
+        self.emit(index, parts, admitted)?;
+        self.response_finished(index, finish);
+        Ok(())
+    }
+
+    /// Sends a part of a file as a whole response.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::respond_file`.
+    pub fn respond_file(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        file: File,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), ReplyError> {
+        let index = self.write_head(exchange, head, Some(size))?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
+        connection.sent = admitted;
+        let finish = connection.machine.finish(&mut self.scratch);
+        let output = connection.output();
+        output.push(&self.scratch);
+        output.push_file(file, offset, admitted);
+        self.flush(index);
+        self.response_finished(index, finish);
+        Ok(())
+    }
+
+    /// Begins a response whose content follows. The head leaves with the first piece; a piece of no bytes sends it alone.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::start`.
+    pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        let index = self.write_head(exchange, head, None)?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        connection.output().push(&self.scratch);
+        // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
+        connection.pipelined = false;
+        Ok(())
+    }
+
+    /// Sends a piece of content and tells how many bytes wait for the client now.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::write`.
+    pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
+        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        self.scratch.clear();
+        let admitted = connection.machine.write_content_prefix(piece.len() as u64, &mut self.scratch);
+        connection.sent += admitted;
+        if admitted > COPIED_BYTES {
+            self.emit(index, &[piece], admitted)?;
+            self.scratch.clear();
+        } else {
+            self.scratch.extend_from_slice(&piece[..admitted as usize]);
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        if admitted > 0 {
+            connection.machine.write_content_suffix(&mut self.scratch);
+        }
+        self.emit(index, &[], 0)?;
+        self.waiting(exchange)
+    }
+
+    /// How many bytes of the response wait for the client.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::write`.
+    pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
+        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
+        let connection = self.connections.get(index).ok_or(ReplyError::Gone)?;
+        Ok(connection.output.as_ref().map_or(0, |output| output.waiting()))
+    }
+
+    /// Ends the content.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::finish`.
+    pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        if !connection.machine.response_started() {
+            return Err(ReplyError::Invalid("the content ended before the response began"));
+        }
+        self.scratch.clear();
+        let finish = connection.machine.finish(&mut self.scratch);
+        self.emit(index, &[], 0)?;
+        self.response_finished(index, finish);
+        Ok(())
+    }
+
+    /// Gives an exchange up.
+    pub fn abandon(&mut self, exchange: ExchangeId) {
+        let Some(index) = self.find(exchange) else { return };
+        let Some(connection) = self.connections.get(index) else { return };
+        if connection.machine.response_started() {
+            self.cut(index);
+        } else if connection.taken {
+            self.drop_connection(index);
+        } else {
+            let head = ResponseHead { status: 500, fields: TEXT };
+            // The head is valid, and if the client has gone there is nobody to tell.
+            let _ = self.respond(exchange, head, &[b"Internal Server Error\n"]);
+        }
+    }
+
+    /// Gives up every exchange that is out: the context that held them is going.
+    pub fn abandon_all(&mut self) {
+        let out: Vec<ExchangeId> = self
+            .connections
+            .indices()
+            .filter_map(|index| self.connections.get(index).map(|connection| (index, connection.serial)))
+            .map(|(index, serial)| ExchangeId(u64::from(serial) << 32 | u64::from(index)))
+            .collect();
+        out.into_iter().for_each(|exchange| self.abandon(exchange));
+    }
+
+    /// Sends an informational response.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::inform`.
+    pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        self.scratch.clear();
+        connection
+            .machine
+            .write_informational(status, fields, &mut self.scratch)
+            .map_err(|InvalidResponse(why)| ReplyError::Invalid(why))?;
+        self.emit(index, &[], 0)?;
+        self.flush(index);
+        Ok(())
+    }
+
+    /// A second descriptor of the socket.
+    ///
+    /// # Errors
+    /// The system's refusal; an exchange that is over gives `NotConnected`.
+    pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        let index = self.find(exchange).ok_or(io::ErrorKind::NotConnected)?;
+        // What was promised to earlier requests on the connection leaves before the host speaks for itself.
+        self.flush(index);
+        let connection = self.connections.get_mut(index).ok_or(io::ErrorKind::NotConnected)?;
+        let copy = self.backend.duplicate(&mut connection.socket)?;
+        connection.taken = true;
+        Ok(copy)
+    }
+
+    /// Writes a head into the scratch buffer. An invalid one is answered 500 in its place.
+    fn write_head(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        size: Option<u64>,
+    ) -> Result<u32, ReplyError> {
+        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
+        let persist = self.connections.get(index).is_some_and(|connection| self.may_persist(connection));
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        self.scratch.clear();
+        let written = connection.machine.write_head(head, size, persist, &self.stamp.preset(), &mut self.scratch);
+        match written {
+            Ok(()) => {
+                connection.status = head.status;
+                Ok(index)
+            }
+            Err(InvalidResponse(why)) => {
+                self.abandon(exchange);
+                Err(ReplyError::Invalid(why))
+            }
+        }
+    }
+
+    /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
+    fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        let at_once = connection.output_is_empty() && !connection.pipelined;
+        if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {
+            append(&mut self.scratch, parts, size);
+            if !at_once {
+                let held_back = connection.pipelined;
+                connection.output().push(&self.scratch);
+                if !held_back {
+                    self.flush(index);
+                }
+                return if self.connections.get(index).is_some() { Ok(()) } else { Err(ReplyError::Gone) };
+            }
+            if self.scratch.is_empty() {
+                return Ok(());
+            }
+            let attempt = self.backend.send(&mut connection.socket, &self.scratch);
+            return self.keep_rest(index, attempt, &[], 0);
+        }
+        let mut slices = [IoSlice::new(&[]); GATHERED_PARTS + 1];
+        slices[0] = IoSlice::new(&self.scratch);
+        let mut left = size as usize;
+        for (slice, part) in slices[1..].iter_mut().zip(parts) {
+            let count = part.len().min(left);
+            *slice = IoSlice::new(&part[..count]);
+            left -= count;
+        }
+        let attempt = self.backend.send_gathered(&mut connection.socket, &slices[..=parts.len()]);
+        self.keep_rest(index, attempt, parts, size)
+    }
+
+    /// Queues what an attempt did not send.
+    fn keep_rest(&mut self, index: u32, attempt: Attempt, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
+        let sent = match attempt {
+            Attempt::Done(count) => count as u64,
+            Attempt::Later => 0,
+            Attempt::End | Attempt::Broken => {
+                self.drop_connection(index);
+                return Err(ReplyError::Gone);
+            }
+        };
+        let head = self.scratch.len() as u64;
+        if sent == head + size {
+            return Ok(());
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
+        let output = connection.output.get_or_insert_default();
+        output.push(&self.scratch[sent.min(head) as usize..]);
+        let mut skip = sent.saturating_sub(head) as usize;
+        let mut left = size as usize - skip;
+        for part in parts {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            let count = (part.len() - skipped).min(left);
+            left -= count;
+            output.push(&part[skipped..skipped + count]);
+        }
+        self.flush(index);
+        if self.connections.get(index).is_some() { Ok(()) } else { Err(ReplyError::Gone) }
+    }
+
+    fn response_finished(&mut self, index: u32, finish: Finish) {
+        match finish {
+            Finish::Short { missing } => {
+                log::error!("a response was cut off: {missing} bytes short of its Content-Length");
+            }
+            Finish::Over => log::error!("a response was cut off: more content than its Content-Length"),
+            Finish::Reuse | Finish::Close => {}
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let reuse = finish == Finish::Reuse && !connection.taken;
+        connection.fate = Some(if reuse { Fate::Reuse } else { Fate::Close });
+        self.answering -= 1;
+        if !connection.lent {
+            self.settle(index);
+        }
+    }
+}
+
+fn append(buffer: &mut Vec<u8>, parts: &[&[u8]], size: u64) {
+    let mut left = size as usize;
+    for part in parts {
+        let count = part.len().min(left);
+        buffer.extend_from_slice(&part[..count]);
+        left -= count;
+    }
+}

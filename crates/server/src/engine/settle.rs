@@ -1,0 +1,196 @@
+//! After the response: flushing, the next request, and the several ways in which a connection ends.
+
+use super::connection::{Fate, Phase};
+use super::deadline::Deadline;
+use super::output::Flushed;
+use super::{Accepting, Engine, Exchange};
+use oribi_io::{Backend, Direction};
+use oribi_proto::h1::Refusal;
+
+/// The deadline for writing starts anew with every so many bytes that the client has taken.
+const WRITE_PROGRESS: usize = 64 << 10;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Takes an exchange back whose host has returned. It may still be answered later.
+    pub fn give_back(&mut self, exchange: Exchange) {
+        let Exchange { id, mut input, layout, .. } = exchange;
+        if self.layout.fields.capacity() < layout.fields.capacity() {
+            self.layout = layout;
+            self.layout_of = None;
+        }
+        let index = id.0 as u32;
+        let present = |serial: u32| serial == (id.0 >> 32) as u32;
+        match self.connections.get_mut(index).filter(|connection| present(connection.serial)) {
+            Some(connection) => {
+                connection.lent = false;
+                connection.input = input;
+                if connection.fate.is_some() {
+                    self.settle(index);
+                } else {
+                    // Answered later: what is written meanwhile must not wait for the next of several requests.
+                    connection.pipelined = false;
+                    self.flush(index);
+                }
+            }
+            None => input.release(&mut self.pool),
+        }
+    }
+
+    /// The response is finished and the input is back: goes on, now or when the socket has room.
+    pub(super) fn settle(&mut self, index: u32) {
+        let most = self.settings.limits.pipelined_per_turn;
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        connection.input.end_request(&mut self.pool);
+        if connection.output_is_empty() {
+            return self.resume(index);
+        }
+        let more = connection.pipelined && connection.fate == Some(Fate::Reuse) && connection.input.has_unread();
+        if more && !connection.blocked && connection.in_a_row < most {
+            return self.resume(index);
+        }
+        connection.in_a_row = 0;
+        connection.phase = Phase::Flushing;
+        self.flush(index);
+    }
+
+    /// Sends what waits, and goes on when all of it has left.
+    pub(super) fn flush(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        let Some(output) = &mut connection.output else { return };
+        match output.flush(&mut self.backend, &mut connection.socket) {
+            Flushed::All => {
+                connection.output = None;
+                connection.blocked = false;
+                if self.deadlines.runs(index, Deadline::Write) {
+                    self.deadlines.clear(index);
+                }
+                if connection.phase == Phase::Flushing {
+                    self.resume(index);
+                }
+            }
+            Flushed::Later => {
+                connection.blocked = true;
+                self.limit_writing(index);
+            }
+            Flushed::Turn => {
+                self.limit_writing(index);
+                self.turns.push_back(self.connections.token(index));
+            }
+            Flushed::Broken => self.drop_connection(index),
+            Flushed::FileEnded => {
+                log::error!("a response was cut off: its file has become shorter than it was");
+                self.cut(index);
+            }
+        }
+    }
+
+    fn limit_writing(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if !matches!(connection.phase, Phase::Answering | Phase::Flushing) {
+            return;
+        }
+        let output = connection.output.get_or_insert_default();
+        if output.progress >= WRITE_PROGRESS || !self.deadlines.runs(index, Deadline::Write) {
+            output.progress = 0;
+            self.deadlines.set(index, Deadline::Write, self.backend.now());
+        }
+    }
+
+    /// Nothing of the response waits any more, or what waits may wait for the next one.
+    fn resume(&mut self, index: u32) {
+        let now = self.backend.now();
+        let most = self.settings.limits.pipelined_per_turn;
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        match connection.fate.take() {
+            Some(Fate::Close) => return self.end_connection(index),
+            Some(Fate::Reuse) | None => {}
+        }
+        connection.phase = Phase::Reading;
+        if connection.input.has_unread() {
+            connection.in_a_row = if connection.in_a_row < most { connection.in_a_row + 1 } else { 0 };
+            self.advance(index);
+        } else {
+            connection.in_a_row = 0;
+            self.deadlines.set(index, Deadline::Idle, now);
+        }
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.phase != Phase::Reading {
+            return;
+        }
+        connection.in_a_row = 0;
+        if !connection.output_is_empty() {
+            connection.phase = Phase::Flushing;
+            self.flush(index);
+        } else if connection.readable {
+            self.turns.push_back(self.connections.token(index));
+        }
+    }
+
+    /// The last response has left: ends the connection in an orderly way.
+    fn end_connection(&mut self, index: u32) {
+        let now = self.backend.now();
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.taken {
+            // The host has a descriptor of its own, which would keep the connection open.
+            self.backend.shutdown(&mut connection.socket, Direction::Send);
+            return self.drop_connection(index);
+        }
+        // Closing a socket with unread bytes makes the kernel send a reset, which may overtake the response (RFC 9112,
+        // section 9.6): end the sending side only, and read on for a while.
+        if connection.linger || connection.input.has_unread() || connection.readable {
+            connection.input.release(&mut self.pool);
+            connection.phase = Phase::Lingering;
+            self.backend.shutdown(&mut connection.socket, Direction::Send);
+            self.deadlines.set(index, Deadline::Linger, now);
+            self.receive(index);
+        } else {
+            self.drop_connection(index);
+        }
+    }
+
+    /// Answers a request that the server does not pass on, and ends the connection.
+    pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) {
+        self.deadlines.clear(index);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        log::debug!(
+            "refused a request of {}: {} {}",
+            connection.remote.address(),
+            refusal.status(),
+            refusal.reason()
+        );
+        self.scratch.clear();
+        connection.machine.write_refusal(refusal, &self.stamp.preset(), &mut self.scratch);
+        connection.content = super::content::StoredContent::None;
+        connection.content_left = 0;
+        connection.linger = true;
+        connection.fate = Some(Fate::Close);
+        connection.phase = Phase::Flushing;
+        connection.output().push(&self.scratch);
+        self.flush(index);
+    }
+
+    /// Breaks a connection so that its response cannot look whole.
+    pub(super) fn cut(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get_mut(index) {
+            self.backend.shutdown(&mut connection.socket, Direction::Abort);
+        }
+        self.drop_connection(index);
+    }
+
+    /// Closes the socket and forgets the connection.
+    pub(super) fn drop_connection(&mut self, index: u32) {
+        self.deadlines.clear(index);
+        if self.layout_of == Some(index) {
+            self.layout_of = None;
+        }
+        let Some(mut connection) = self.connections.remove(index) else { return };
+        if connection.phase == Phase::Answering && connection.fate.is_none() {
+            self.answering -= 1;
+        }
+        connection.input.release(&mut self.pool);
+        self.backend.close(connection.socket);
+        if let Accepting::Paused(until) = &mut self.accepting {
+            *until = self.backend.now();
+        }
+    }
+}

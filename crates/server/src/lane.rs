@@ -1,0 +1,168 @@
+//! A lane: one engine and one host's context on one thread.
+
+use crate::config::Settings;
+use crate::engine::Engine;
+use crate::process::{Listener, WorkerCommand, WorkerSlot};
+use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError};
+use oribi_io::{Backend, Epoll};
+use oribi_message::{FieldPair, ResponseHead};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+/// What a lane needs from its worker.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneSetup<'a> {
+    /// All settings.
+    pub settings: &'a Settings,
+    /// Where connections arrive.
+    pub listeners: &'a [Listener],
+    /// The worker's part of the scoreboard.
+    pub slot: &'a WorkerSlot,
+    /// The reading end of a pipe: whatever is written to it makes the lane look at its command in `slot`.
+    pub wake: BorrowedFd<'a>,
+}
+
+/// Where a lane gets its contexts from.
+pub trait ContextSupply {
+    /// The first context.
+    ///
+    /// # Errors
+    /// Why there is none, in words for the log.
+    fn first(&mut self) -> Result<Box<dyn Host>, String>;
+
+    /// After how many requests [`ContextSupply::renew`] is to be asked for the first time.
+    fn due(&self) -> u64;
+
+    /// Called, with a context that no thread uses, once so many requests have been answered or when the context has asked
+    /// to be retired.
+    fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
+}
+
+/// What a supply decides.
+pub enum Renewal {
+    /// Go on with this context, the old one or a new one, and ask again after so many requests in all.
+    Serve(Box<dyn Host>, u64),
+    /// Take no more connections and end; this context answers what has been accepted.
+    Stop(Box<dyn Host>),
+}
+
+/// Answers requests until the worker's command says otherwise and everything that was accepted is answered.
+///
+/// # Errors
+/// The system's refusal of what a loop cannot do without, or that there is no context.
+pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let engine = Engine::new(Epoll::new()?, setup.settings, setup.listeners, setup.wake)?;
+    let lane = Lane { engine: RefCell::new(engine) };
+    let mut host = supply.first().map_err(io::Error::other)?;
+    host.enter();
+    lane.obey(setup.slot);
+    let mut due = supply.due();
+    let mut answered = 0;
+    loop {
+        let next = lane.engine.borrow_mut().next()?;
+        let Some(exchange) = next else {
+            if !lane.obey(setup.slot) {
+                break;
+            }
+            continue;
+        };
+        let after = host.answer(&exchange.request(setup.listeners), Reply::new(&lane, exchange.id()));
+        lane.engine.borrow_mut().give_back(exchange);
+        setup.slot.requests.fetch_add(1, Ordering::Relaxed);
+        answered += 1;
+        let mut retire = after.retire;
+        if after.deferred {
+            retire |= host.run_deferred().retire;
+        }
+        if retire || answered >= due {
+            host.leave();
+            match supply.renew(host, answered, After { retire, ..After::default() }) {
+                Renewal::Serve(next, until) => {
+                    host = next;
+                    due = until;
+                }
+                Renewal::Stop(last) => {
+                    host = last;
+                    due = u64::MAX;
+                    lane.engine.borrow_mut().stop(false);
+                }
+            }
+            host.enter();
+        }
+    }
+    lane.engine.borrow_mut().abandon_all();
+    host.leave();
+    Ok(())
+}
+
+/// An engine as its host's outlet. Every call borrows the engine for no longer than it takes.
+struct Lane<'a, B: Backend> {
+    engine: RefCell<Engine<'a, B>>,
+}
+
+impl<B: Backend> Lane<'_, B> {
+    /// Looks at the worker's command; `false`: the lane ends.
+    fn obey(&self, slot: &WorkerSlot) -> bool {
+        let mut engine = self.engine.borrow_mut();
+        engine.take_wake();
+        match slot.command() {
+            WorkerCommand::Serve => {}
+            WorkerCommand::Drain => engine.stop(true),
+            WorkerCommand::Retire => engine.stop(false),
+            WorkerCommand::Quit => return false,
+        }
+        !engine.finished()
+    }
+}
+
+impl<B: Backend> Outlet for Lane<'_, B> {
+    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        self.engine.borrow_mut().respond(exchange, head, parts)
+    }
+
+    fn respond_file(
+        &self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        file: File,
+        offset: u64,
+        size: u64,
+    ) -> Result<(), ReplyError> {
+        self.engine.borrow_mut().respond_file(exchange, head, file, offset, size)
+    }
+
+    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        self.engine.borrow_mut().start(exchange, head)
+    }
+
+    fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        let mut engine = self.engine.borrow_mut();
+        let most = engine.output_limit();
+        let mut waiting = engine.write(exchange, piece)?;
+        while waiting > most {
+            // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
+            engine.turn().map_err(|_| ReplyError::Gone)?;
+            waiting = engine.waiting(exchange)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        self.engine.borrow_mut().finish(exchange)
+    }
+
+    fn abandon(&self, exchange: ExchangeId) {
+        self.engine.borrow_mut().abandon(exchange);
+    }
+
+    fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.engine.borrow_mut().inform(exchange, status, fields)
+    }
+
+    fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        self.engine.borrow_mut().take_socket(exchange)
+    }
+}
