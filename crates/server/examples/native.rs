@@ -1,8 +1,8 @@
 //! A native lane without a supervisor: what profilers look at. `native PORT`
 use oribi_host::{After, Host, Native, Runtime};
-use oribi_server::config::Settings;
+use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::process::{Listener, WorkerSlot};
+use oribi_server::process::{WorkerSlot, open};
 use std::os::fd::AsFd;
 
 struct Only;
@@ -22,19 +22,11 @@ impl ContextSupply for Only {
 }
 
 fn main() -> std::io::Result<()> {
-    let port = std::env::args().nth(1).unwrap_or_else(|| "5000".to_owned());
-    let socket = std::net::TcpListener::bind(format!("127.0.0.1:{port}"))?;
-    socket.set_nonblocking(true)?;
-    let listeners = [Listener {
-        socket: socket.into(),
-        display: format!("http://127.0.0.1:{port}"),
-        server_name: "127.0.0.1".to_owned(),
-        server_port: port,
-        unix: false,
-    }];
-    let settings = Settings::default();
+    let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
+    let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port }];
+    let settings = Settings { listen, ..Settings::default() };
+    let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;
-    let setup =
-        LaneSetup { settings: &settings, listeners: &listeners, slot: &WorkerSlot::unshared(), wake: wake.as_fd() };
+    let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &WorkerSlot::unshared(), wake: wake.as_fd() };
     run(&setup, &mut Only)
 }

@@ -103,12 +103,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The system's refusal to watch the listeners.
-    pub fn new(
-        mut backend: B,
-        settings: &'a Settings,
-        listeners: &'a [Listener],
-        wake: BorrowedFd<'_>,
-        ) -> io::Result<Self> {
+    pub fn new(mut backend: B, settings: &'a Settings, listeners: &'a [Listener], wake: BorrowedFd<'_>) -> io::Result<Self> {
         for (number, listener) in listeners.iter().enumerate() {
             backend.listen(number, listener.socket.as_fd())?;
         }

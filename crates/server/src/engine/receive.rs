@@ -95,8 +95,7 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Content(range) => {
                     let piece = &connection.input.unread()[range];
                     connection.content_left = connection.content_left.saturating_sub(piece.len() as u64);
-                    let (largest, directory) =
-                        (self.settings.limits.content_memory_bytes, &self.settings.temporary_directory);
+                    let (largest, directory) = (self.settings.limits.content_memory_bytes, &self.settings.temporary_directory);
                     let added = connection.content.add(piece, largest, directory);
                     connection.input.consume(step.consumed);
                     if let Err(error) = added {

@@ -183,12 +183,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Writes a head into the scratch buffer. An invalid one is answered 500 in its place.
-    fn write_head(
-        &mut self,
-        exchange: ExchangeId,
-        head: ResponseHead<'_>,
-        size: Option<u64>,
-    ) -> Result<u32, ReplyError> {
+    fn write_head(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, size: Option<u64>) -> Result<u32, ReplyError> {
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let persist = self.connections.get(index).is_some_and(|connection| self.may_persist(connection));
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };

@@ -152,12 +152,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) {
         self.deadlines.clear(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        log::debug!(
-            "refused a request of {}: {} {}",
-            connection.remote.address(),
-            refusal.status(),
-            refusal.reason()
-        );
+        log::debug!("refused a request of {}: {} {}", connection.remote.address(), refusal.status(), refusal.reason());
         self.scratch.clear();
         connection.machine.write_refusal(refusal, &self.stamp.preset(), &mut self.scratch);
         connection.content = super::content::StoredContent::None;
