@@ -1,0 +1,335 @@
+//! Where the lanes of a worker get their contexts, and when they get fresh ones.
+
+use super::scoreboard::{WorkerSlot, WorkerState};
+use crate::config::Settings;
+use crate::lane::{ContextSupply, Renewal};
+use oribi_host::{After, Host, Runtime};
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long to wait before trying again when a spare context could not be made: the lanes go on with those they have.
+const SPARE_RETRY: Duration = Duration::from_secs(1);
+
+/// How a worker tells the supervisor about itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reporter<'a> {
+    pub(super) slot: &'a WorkerSlot,
+    /// The write end of the pipe that wakes the supervisor.
+    pub(super) notice: &'a OwnedFd,
+}
+
+impl Reporter<'_> {
+    /// Changes the worker's state and wakes the supervisor. A worker that drains already says nothing else any more.
+    fn report(&self, state: WorkerState) {
+        if self.slot.state() != WorkerState::Draining {
+            self.slot.set_state(state);
+        }
+        // A full pipe wakes the supervisor just as well.
+        let _ = rustix::io::write(self.notice, &[0]);
+    }
+}
+
+/// After how many requests a context is due: drawn between `min_requests` and `max_requests`, so that workers that started
+/// together do not end together; `None`: never.
+fn draw_limit(settings: &Settings) -> Option<u64> {
+    let most = settings.max_requests?;
+    let least = settings.min_requests.unwrap_or(most);
+    let mut random = [0; 8];
+    // Without random numbers everybody gets the most.
+    let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
+    Some(draw(least, most, u64::from_ne_bytes(random)))
+}
+
+fn draw(least: u64, most: u64, random: u64) -> u64 {
+    match most.checked_sub(least).and_then(|width| width.checked_add(1)) {
+        Some(width) => most - random % width,
+        None => most,
+    }
+}
+
+/// The supply of a worker with one lane: the runtime's own context, replaced together with its process.
+pub(super) struct Single<'a> {
+    runtime: &'a dyn Runtime,
+    reporter: Reporter<'a>,
+    limit: Option<u64>,
+}
+
+impl<'a> Single<'a> {
+    pub(super) fn new(settings: &Settings, runtime: &'a dyn Runtime, reporter: Reporter<'a>) -> Self {
+        Self { runtime, reporter, limit: draw_limit(settings) }
+    }
+}
+
+impl ContextSupply for Single<'_> {
+    fn first(&mut self) -> Result<Box<dyn Host>, String> {
+        let context = self.runtime.open(false)?;
+        self.reporter.report(WorkerState::Ready);
+        Ok(context)
+    }
+
+    fn due(&self) -> u64 {
+        self.limit.unwrap_or(u64::MAX)
+    }
+
+    /// Asks for the replacement of the process. A context that is merely due serves on until the replacement is there.
+    fn renew(&mut self, present: Box<dyn Host>, _answered: u64, after: After) -> Renewal {
+        self.reporter.report(WorkerState::Retiring);
+        if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
+    }
+}
+
+/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all: a runtime is never asked for
+/// two at once, and no lane is held up by it.
+pub(super) struct Pool {
+    state: Mutex<PoolState>,
+    changed: Condvar,
+}
+
+struct PoolState {
+    /// Made and not in use.
+    spares: Vec<Box<dyn Host>>,
+    /// Used up, to be dropped.
+    retired: Vec<Box<dyn Host>>,
+    /// Lanes that wait for a context.
+    waiting: usize,
+    /// Lanes that have not ended.
+    lanes: usize,
+    /// Lanes that have yet to get their first context.
+    starting: usize,
+    /// Why no context can be made for a lane that waits: the worker has to end.
+    failure: Option<String>,
+}
+
+impl Pool {
+    pub(super) fn new(lanes: usize) -> Self {
+        let state = PoolState { spares: Vec::new(), retired: Vec::new(), waiting: 0, lanes, starting: lanes, failure: None };
+        Self { state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    /// The state is whole at every await and every unlock, so a lane that panicked did not spoil it.
+    fn lock(&self) -> MutexGuard<'_, PoolState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes contexts until all lanes have ended: for those that wait, and `spares` ahead of need.
+    pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize) {
+        let mut state = self.lock();
+        let mut retry_later = false;
+        while state.lanes > 0 {
+            let ahead = if retry_later || state.starting > 0 { 0 } else { spares };
+            if state.failure.is_none() && state.spares.len() < state.waiting + ahead {
+                drop(state);
+                // A panic here would leave the lanes waiting for ever.
+                let made = catch_unwind(AssertUnwindSafe(|| runtime.open(true)))
+                    .unwrap_or_else(|_| Err("panic while making a context".to_owned()));
+                state = self.lock();
+                match made {
+                    Ok(context) => state.spares.push(context),
+                    Err(message) if state.waiting > 0 => state.failure = Some(message),
+                    Err(message) => {
+                        log::error!("cannot make a spare context: {message}");
+                        retry_later = true;
+                    }
+                }
+                self.changed.notify_all();
+            } else if let Some(context) = state.retired.pop() {
+                drop(state);
+                drop(context);
+                state = self.lock();
+            } else if retry_later {
+                state = self.changed.wait_timeout(state, SPARE_RETRY).unwrap_or_else(PoisonError::into_inner).0;
+                retry_later = false;
+            } else {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        let left = (std::mem::take(&mut state.spares), std::mem::take(&mut state.retired));
+        drop(state);
+        drop(left);
+    }
+
+    /// A context, as soon as there is one.
+    fn wait_for_context(&self) -> Result<Box<dyn Host>, String> {
+        let mut state = self.lock();
+        state.waiting += 1;
+        self.changed.notify_all();
+        let outcome = loop {
+            if let Some(context) = state.spares.pop() {
+                break Ok(context);
+            }
+            if let Some(message) = &state.failure {
+                break Err(message.clone());
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        };
+        state.waiting -= 1;
+        outcome
+    }
+
+    /// A spare context, unless there is none or another lane needs it more.
+    fn spare(&self) -> Option<Box<dyn Host>> {
+        let mut state = self.lock();
+        if state.spares.len() <= state.waiting {
+            return None;
+        }
+        state.spares.pop()
+    }
+
+    fn give_back(&self, context: Box<dyn Host>) {
+        self.lock().retired.push(context);
+        self.changed.notify_all();
+    }
+
+    /// A lane has its first context. Returns whether all have.
+    fn lane_started(&self) -> bool {
+        let mut state = self.lock();
+        state.starting = state.starting.saturating_sub(1);
+        self.changed.notify_all();
+        state.starting == 0
+    }
+
+    /// A lane has ended.
+    pub(super) fn lane_ended(&self) {
+        let mut state = self.lock();
+        state.lanes = state.lanes.saturating_sub(1);
+        self.changed.notify_all();
+    }
+}
+
+/// The supply of one lane among several.
+pub(super) struct Pooled<'a> {
+    settings: &'a Settings,
+    pool: &'a Pool,
+    reporter: Reporter<'a>,
+}
+
+impl<'a> Pooled<'a> {
+    pub(super) fn new(settings: &'a Settings, pool: &'a Pool, reporter: Reporter<'a>) -> Self {
+        Self { settings, pool, reporter }
+    }
+
+    /// The count of answered requests at which a context that starts now is due.
+    fn due_after(&self, answered: u64) -> u64 {
+        draw_limit(self.settings).map_or(u64::MAX, |limit| answered.saturating_add(limit))
+    }
+}
+
+impl ContextSupply for Pooled<'_> {
+    fn first(&mut self) -> Result<Box<dyn Host>, String> {
+        let context = self.pool.wait_for_context()?;
+        if self.pool.lane_started() {
+            self.reporter.report(WorkerState::Ready);
+        }
+        Ok(context)
+    }
+
+    fn due(&self) -> u64 {
+        self.due_after(0)
+    }
+
+    /// Exchanges the context, which no client shall wait for: until there is a spare one, the present one serves on. Only a
+    /// context that has asked to retire must not.
+    fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal {
+        let fresh = if after.retire { self.pool.wait_for_context().map(Some) } else { Ok(self.pool.spare()) };
+        match fresh {
+            Ok(Some(fresh)) => {
+                self.pool.give_back(present);
+                Renewal::Serve(fresh, self.due_after(answered))
+            }
+            Ok(None) => Renewal::Serve(present, answered + 1),
+            Err(message) => {
+                log::error!("cannot make a fresh context: {message}");
+                self.reporter.report(WorkerState::Retiring);
+                Renewal::Stop(present)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_host::Native;
+
+    #[test]
+    fn limits_are_drawn_between_the_two_bounds_which_both_occur() {
+        assert_eq!(draw(5, 5, 123), 5);
+        let drawn: std::collections::BTreeSet<u64> = (0..100).map(|random| draw(3, 7, random)).collect();
+        assert_eq!(drawn.into_iter().collect::<Vec<_>>(), [3, 4, 5, 6, 7]);
+        assert_eq!(draw(0, u64::MAX, 9), u64::MAX, "a range without a width");
+        assert_eq!(draw(9, 5, 123), 5, "bounds the wrong way round");
+    }
+
+    #[test]
+    fn a_limit_is_drawn_only_where_one_is_set() {
+        let mut settings = Settings::default();
+        assert_eq!(draw_limit(&settings), None);
+        settings.max_requests = Some(10);
+        assert_eq!(draw_limit(&settings), Some(10));
+        settings.min_requests = Some(8);
+        assert!((0..20).all(|_| (8..=10).contains(&draw_limit(&settings).expect("it is set"))));
+    }
+
+    #[test]
+    fn a_due_lane_serves_on_until_a_spare_is_ready() {
+        let settings = Settings { max_requests: Some(10), threads: 1, ..Settings::default() };
+        let slot = WorkerSlot::unshared();
+        let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
+        let pool = Pool::new(1);
+        let runtime = Native::new("x");
+        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice });
+        let present = runtime.open(true).expect("it always opens");
+        let Renewal::Serve(present, due) = supply.renew(present, 10, After::default()) else { panic!("it must serve on") };
+        assert_eq!(due, 11, "asked again at the next request");
+
+        std::thread::scope(|scope| {
+            scope.spawn(|| pool.keep(&runtime, 1));
+            supply.first().expect("the keeper makes one");
+            assert_eq!(slot.state(), WorkerState::Ready);
+            let mut state = pool.lock();
+            while state.spares.is_empty() {
+                state = pool.changed.wait(state).expect("nobody panics");
+            }
+            drop(state);
+            let Renewal::Serve(_, due) = supply.renew(present, 12, After::default()) else { panic!("it must serve on") };
+            assert_eq!(due, 22);
+            pool.lane_ended();
+        });
+        assert!(pool.lock().spares.is_empty(), "the keeper has dropped what was left");
+    }
+
+    /// A runtime that makes a few contexts and then no more.
+    struct Failing(std::sync::atomic::AtomicUsize);
+
+    impl Runtime for Failing {
+        fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
+            match self.0.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)) {
+                Ok(_) => Ok(Box::new(Native::new("x"))),
+                Err(_) => Err("no more".to_owned()),
+            }
+        }
+    }
+
+    use std::sync::atomic::Ordering::SeqCst;
+
+    #[test]
+    fn a_lane_that_cannot_get_a_context_is_told_why() {
+        let settings = Settings::default();
+        let slot = WorkerSlot::unshared();
+        let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
+        let pool = Pool::new(1);
+        let runtime = Failing(1.into());
+        std::thread::scope(|scope| {
+            scope.spawn(|| pool.keep(&runtime, 0));
+            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice });
+            let present = supply.first().expect("there is one");
+            let after = After { retire: true, ..After::default() };
+            assert!(matches!(supply.renew(present, 1, after), Renewal::Stop(_)));
+            assert_eq!(slot.state(), WorkerState::Retiring, "the worker asks to be replaced");
+            assert_eq!(supply.first().err().as_deref(), Some("no more"));
+            pool.lane_ended();
+        });
+    }
+}

@@ -1,0 +1,210 @@
+//! What a mold inherits from its master: the listeners, and a socket to talk over.
+//!
+//! The environment names the descriptors:
+//! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
+//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost`: descriptor, display and server
+//!   name of each listener, percent-encoded;
+//! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
+//!
+//! The variables stay in the environment, where a program started by the app finds them, too. They are believed only if the
+//! socket is there and its other end was made by the process they name.
+
+use super::listener::Listener;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::fmt::Write as _;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+
+pub(super) const MASTER: &str = "ORIBI_MASTER";
+pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
+pub(super) const GENERATION: &str = "ORIBI_GENERATION";
+
+/// What master and mold tell each other, a byte each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Word {
+    /// Mold to master: the first worker accepts connections.
+    Ready = b'r',
+    /// Master to mold: the whole server stops; finish what is running and what waits.
+    Stop = b's',
+    /// Master to mold: end now.
+    Quit = b'q',
+    /// Master to mold: one worker more.
+    Grow = b'+',
+    /// Master to mold: one worker less.
+    Shrink = b'-',
+}
+
+/// What came over the socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum News {
+    Word(Word),
+    /// The other process is gone.
+    End,
+    /// Nothing now.
+    None,
+}
+
+/// One end of the socket between master and mold.
+#[derive(Debug)]
+pub(super) struct Link(pub(super) OwnedFd);
+
+impl Link {
+    /// The next word. Unknown ones are passed over: the other process may be of a later version.
+    pub(super) fn hear(&self) -> News {
+        loop {
+            let mut byte = [0];
+            let word = match recv(&self.0, &mut byte, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return News::End,
+                Ok(_) => byte[0],
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(rustix::io::Errno::AGAIN) => return News::None,
+                Err(_) => return News::End,
+            };
+            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Grow, Word::Shrink];
+            if let Some(word) = known.into_iter().find(|known| *known as u8 == word) {
+                return News::Word(word);
+            }
+        }
+    }
+
+    /// Says a word. A process that is gone is found out by listening.
+    pub(super) fn say(&self, word: Word) {
+        let _ = send(&self.0, &[word as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+}
+
+/// What a mold finds when it starts.
+#[derive(Debug)]
+pub(super) struct Inheritance {
+    pub(super) master: Link,
+    pub(super) listeners: Vec<Listener>,
+}
+
+/// Takes over what the master left for this process; `None` when it has no master.
+///
+/// # Errors
+/// There is a master, but its listeners cannot be used.
+pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
+    let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
+    let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
+    let mut listeners = Vec::new();
+    for (number, display, server_name) in parse(&value)? {
+        let socket = oribi_io::process::adopt(number).map_err(|error| format!("{LISTENERS}: descriptor {number}: {error}"))?;
+        listeners.push(Listener::adopted(socket, display, server_name)?);
+    }
+    Ok(Some(Inheritance { master, listeners }))
+}
+
+/// The socket to the master, if `value` speaks of a real one.
+fn find_master(value: &str) -> Option<Link> {
+    let (number, process) = value.split_once(':')?;
+    let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);
+    let socket = oribi_io::process::adopt(number).ok()?;
+    if socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == process) {
+        return Some(Link(socket));
+    }
+    // The descriptor is somebody else's: the variable was passed on by a program further up.
+    let _ = socket.into_raw_fd();
+    None
+}
+
+/// The value of `ORIBI_LISTENERS` for `listeners`.
+pub(super) fn describe(listeners: &[Listener]) -> String {
+    let one = |listener: &Listener| {
+        format!("{}={}={}", listener.socket.as_raw_fd(), encode(&listener.display), encode(&listener.server_name))
+    };
+    listeners.iter().map(one).collect::<Vec<_>>().join(";")
+}
+
+fn parse(value: &str) -> Result<Vec<(i32, String, String)>, String> {
+    let one = |entry: &str| {
+        let mut parts = entry.split('=');
+        let parsed = (parts.next()?.parse().ok()?, decode(parts.next()?)?, decode(parts.next()?)?);
+        parts.next().is_none().then_some(parsed)
+    };
+    let parsed = value.split(';').map(|entry| one(entry).ok_or_else(|| format!("{LISTENERS}: cannot understand {entry:?}")));
+    parsed.collect()
+}
+
+fn encode(text: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/[]".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+    }
+    encoded
+}
+
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut pieces = text.split('%');
+    bytes.extend_from_slice(pieces.next()?.as_bytes());
+    for piece in pieces {
+        bytes.push(u8::from_str_radix(piece.get(..2)?, 16).ok()?);
+        bytes.extend_from_slice(piece.get(2..)?.as_bytes());
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+
+    #[test]
+    fn what_is_described_is_understood() {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let display = "unix:/tmp/a b;c=d%é.sock".to_owned();
+        let listener = Listener::adopted(socket.into(), display.clone(), "[::1]".to_owned()).expect("it listens");
+        let number = listener.socket.as_raw_fd();
+        let described = describe(&[listener]);
+        assert_eq!(parse(&described), Ok(vec![(number, display, "[::1]".to_owned())]));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_an_error() {
+        for value in ["", "5", "5=a", "x=a=b", "5=a=b=c", "5=%4=b", "5=%zz=b", "5=a=b;"] {
+            assert!(parse(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_does_not_listen_is_refused() {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket is to be had");
+        let message = Listener::adopted(socket, "x".to_owned(), "y".to_owned()).expect_err("it does not listen");
+        assert_eq!(message, "cannot adopt the listener x: the descriptor is not a listening socket");
+    }
+
+    #[test]
+    fn words_pass_and_the_end_is_seen() {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        let (one, other) = (Link(one), Link(other));
+        assert_eq!(other.hear(), News::None);
+        one.say(Word::Stop);
+        send(&one.0, b"?", SendFlags::NOSIGNAL).expect("the other end is open");
+        one.say(Word::Quit);
+        assert_eq!(other.hear(), News::Word(Word::Stop));
+        assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
+        drop(one);
+        assert_eq!(other.hear(), News::End);
+        other.say(Word::Ready);
+    }
+
+    #[test]
+    fn a_master_is_believed_only_if_it_made_the_socket() {
+        let (one, other) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None).expect("sockets are to be had");
+        let process = std::process::id();
+        assert!(find_master(&format!("{}:{}", other.as_raw_fd(), process + 1)).is_none());
+        assert!(find_master("nonsense").is_none());
+        let number = one.into_raw_fd();
+        assert!(find_master(&format!("{number}:{process}")).is_some());
+        assert!(find_master(&format!("{number}:{process}")).is_none(), "it has been taken over already");
+    }
+}

@@ -1,0 +1,145 @@
+//! A worker: the process that runs lanes.
+
+use super::contexts::{Pool, Pooled, Reporter, Single};
+use super::listener::Listener;
+use super::scoreboard::{WorkerCommand, WorkerSlot};
+use super::signals;
+use crate::config::Settings;
+use crate::lane::{self, LaneSetup};
+use oribi_host::Runtime;
+use oribi_io::process::{Effect, Watch, exit_now, watch};
+use rustix::process::{Pid, Signal};
+use std::any::Any;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Address space for the stack of a lane's thread: what the first thread of a process usually has. Apps recurse.
+const LANE_STACK: usize = 8 << 20;
+
+/// What a worker is given by the supervisor that forks it.
+pub(super) struct Post<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) runtime: &'a dyn Runtime,
+    pub(super) listeners: &'a [Listener],
+    pub(super) slot: WorkerSlot,
+    /// Counted from 1.
+    pub(super) number: usize,
+    /// The pipe on which the worker is told to look at its command. The worker's own signal handlers write to it, too.
+    pub(super) wake: OwnedFd,
+    pub(super) waker: OwnedFd,
+    /// The write end of the pipe that wakes the supervisor.
+    pub(super) notice: OwnedFd,
+    pub(super) supervisor: Pid,
+}
+
+/// Lives the life of a worker and ends the process.
+pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> ! {
+    let outcome = catch_unwind(AssertUnwindSafe(|| serve(post, supervisor_signals)));
+    let status = match outcome {
+        Ok(Ok(())) => 0,
+        Ok(Err(message)) => {
+            log::error!("worker {}: {message}", post.number);
+            1
+        }
+        Err(panic) => {
+            log::error!("worker {}: panic: {}", post.number, panic_message(panic.as_ref()));
+            1
+        }
+    };
+    exit_now(status);
+}
+
+fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(), String> {
+    let _watches = take_over_signals(post, supervisor_signals).map_err(|error| format!("cannot watch signals: {error}"))?;
+    // Without its supervisor nobody would replace or end this worker. It must not leave the queue of the listeners to others
+    // either: they are ending, too. Hence QUIT and not TERM.
+    rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
+        .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
+    if rustix::process::getppid() != Some(post.supervisor) {
+        return Err("the supervisor has died".to_owned());
+    }
+    post.runtime.worker_started(post.number);
+    let outcome = if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) };
+    post.runtime.worker_stopping(post.number);
+    outcome
+}
+
+/// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it, and what a terminal sends to all
+/// processes at once (INT, HUP) does nothing here, because the supervisor decides.
+fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> io::Result<[Watch; 2]> {
+    let handle = |signal, command: WorkerCommand| {
+        let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
+        let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
+        watch(signal, post.slot.command, effect, wake)
+    };
+    let watches = [handle(Signal::TERM, WorkerCommand::Retire)?, handle(Signal::QUIT, WorkerCommand::Drain)?];
+    supervisor_signals.release();
+    // What arrived between the fork and here was counted by the handlers of the supervisor.
+    if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
+        post.slot.retire_if_serving();
+    }
+    Ok(watches)
+}
+
+fn setup<'a>(post: &'a Post<'_>) -> LaneSetup<'a> {
+    LaneSetup { settings: post.settings, listeners: post.listeners, slot: &post.slot, wake: post.wake.as_fd() }
+}
+
+fn run_lane(post: &Post<'_>) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let mut supply = Single::new(post.settings, post.runtime, reporter);
+    lane::run(&setup(post), &mut supply).map_err(|error| error.to_string())
+}
+
+/// Runs each lane in a thread of its own, and the keeper of their contexts in this one: it is the thread that loaded the app,
+/// and the one that the kernel prefers to interrupt with signals.
+fn run_lanes(post: &Post<'_>) -> Result<(), String> {
+    let pool = Pool::new(post.settings.threads);
+    let spares = usize::from(post.settings.max_requests.is_some());
+    let failed = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for index in 0..post.settings.threads {
+            let (pool, failed) = (&pool, &failed);
+            let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
+            let spawned = thread.spawn_scoped(scope, move || {
+                if let Err(message) = run_one_of_many(post, pool) {
+                    log::error!("worker {}, lane {}: {message}", post.number, index + 1);
+                    give_up(post, failed);
+                }
+                pool.lane_ended();
+            });
+            if let Err(error) = spawned {
+                log::error!("worker {}: cannot start a thread for lane {}: {error}", post.number, index + 1);
+                give_up(post, failed);
+                pool.lane_ended();
+            }
+        }
+        pool.keep(post.runtime, spares);
+    });
+    if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
+}
+
+fn run_one_of_many(post: &Post<'_>, pool: &Pool) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let mut supply = Pooled::new(post.settings, pool, reporter);
+    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post), &mut supply))) {
+        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+        Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
+    }
+}
+
+/// One lane has failed: the others finish what they have, and the worker is replaced meanwhile.
+fn give_up(post: &Post<'_>, failed: &AtomicBool) {
+    failed.store(true, Relaxed);
+    post.slot.retire_if_serving();
+    let _ = rustix::io::write(&post.waker, &[0]);
+    let _ = rustix::io::write(&post.notice, &[0]);
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
+}
