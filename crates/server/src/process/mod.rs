@@ -44,9 +44,21 @@ fn raise_descriptor_limit() {
 
 /// How a process ended, in words that follow its name.
 fn describe_end(status: WaitStatus) -> String {
-    if let Some(number) = status.terminating_signal() {
-        let name = Signal::from_named_raw(number).map_or_else(|| format!("signal {number}"), |signal| format!("{signal:?}"));
-        return format!("was killed by {name}");
+    match (status.terminating_signal(), status.exit_status()) {
+        (Some(signal), _) => format!("was killed by signal {signal}{}", meaning(signal)),
+        (None, Some(code)) => format!("ended with exit status {code}"),
+        (None, None) => "ended".to_owned(),
     }
-    status.exit_status().map_or_else(|| "ended".to_owned(), |code| format!("ended with exit status {code}"))
+}
+
+/// What the signals mean that end processes by surprise.
+fn meaning(signal: i32) -> &'static str {
+    match Signal::from_named_raw(signal) {
+        Some(Signal::KILL) => " (KILL: by hand, or by the system when memory ran out)",
+        Some(Signal::SEGV) => " (SEGV: it broke its memory; a module written in C is the usual cause)",
+        Some(Signal::BUS) => " (BUS: it read beyond the end of a mapped file)",
+        Some(Signal::ABORT) => " (ABRT: it found itself broken)",
+        Some(Signal::TERM) => " (TERM)",
+        _ => "",
+    }
 }
