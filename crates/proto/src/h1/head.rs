@@ -5,7 +5,7 @@
 //! as much work as one that comes whole. A head that came in pieces is laid out by one more pass at its end, because the
 //! layout belongs to the caller, who shares it among connections.
 
-use super::{Limits, Refusal, grammar};
+use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
 
 /// Bytes of a method; no registered one has more than 17. A longer one is as unknown as can be: 501.
@@ -53,9 +53,10 @@ pub(super) fn read(
     limits: &Limits,
 ) -> Result<Option<usize>, Refusal> {
     let Cursor { mut part, start, pos, fields } = *cursor;
-    let (mut start, mut pos, mut fields) = (start as usize, pos as usize, fields as usize);
+    let (mut start, mut pos) = (start as usize, pos as usize);
+    let most = limits.fields.saturating_sub(fields as usize);
     let mut name = Span::default();
-    let mut known = None;
+    let mut known = None::<KnownField>;
     layout.fields.clear();
     loop {
         match part {
@@ -75,7 +76,7 @@ pub(super) fn read(
                 part = Part::Target;
             }
             Part::Target => {
-                pos = grammar::target_end(input, pos);
+                pos = search::target_end(input, pos);
                 if pos - start > limits.target_bytes {
                     return Err(Refusal::TARGET_LENGTH);
                 }
@@ -99,6 +100,8 @@ pub(super) fn read(
             }
             Part::Name => {
                 if pos == start {
+                    pos = read_plain_fields(input, pos, most, layout);
+                    start = pos;
                     match input.get(pos) {
                         None => break,
                         Some(b'\r') => match input.get(pos + 1) {
@@ -108,7 +111,7 @@ pub(super) fn read(
                         },
                         Some(b' ' | b'\t') => return Err(Refusal::FIELD_FOLDED),
                         Some(b'\n') => return Err(Refusal::BARE_LF),
-                        Some(_) if fields >= limits.fields => return Err(Refusal::FIELD_COUNT),
+                        Some(_) if layout.fields.len() >= most => return Err(Refusal::FIELD_COUNT),
                         Some(_) => {}
                     }
                 }
@@ -119,8 +122,8 @@ pub(super) fn read(
                     Some(b' ' | b'\t') => return Err(Refusal::FIELD_SPACE),
                     Some(_) => return Err(Refusal::FIELD_NAME),
                 }
-                name = Span::new(start, pos);
                 known = KnownField::lookup(&input[start..pos]);
+                name = Span::new(start, pos);
                 pos += 1;
                 start = pos;
                 part = Part::Value;
@@ -137,23 +140,38 @@ pub(super) fn read(
                     Some(b'\n') => return Err(Refusal::BARE_LF),
                     Some(_) => return Err(Refusal::FIELD_VALUE),
                 }
-                let mut end = pos;
-                while start < end && matches!(input[start], b' ' | b'\t') {
-                    start += 1;
-                }
-                while start < end && matches!(input[end - 1], b' ' | b'\t') {
-                    end -= 1;
-                }
-                layout.fields.push(FieldLayout { name, value: Span::new(start, end), known });
-                fields += 1;
+                let value = grammar::trimmed(input, start, pos);
+                layout.fields.push(FieldLayout { name, value, known });
                 pos += 2;
                 start = pos;
                 part = Part::Name;
             }
         }
     }
-    *cursor = Cursor { part, start: start as u32, pos: pos as u32, fields: fields as u32 };
+    let fields = fields + layout.fields.len() as u32;
+    *cursor = Cursor { part, start: start as u32, pos: pos as u32, fields };
     Ok(None)
+}
+
+/// Lays out field lines as nearly all are written, and gives the place behind them: a well-known name, a colon, one space,
+/// a value without HTAB and without white space around it, CR LF. Stops in front of anything else, right or wrong, and
+/// leaves it to [`read`]; this is there only because it takes a third of the time.
+#[inline(never)]
+fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut HeadLayout) -> usize {
+    while layout.fields.len() < most
+        && let Some((length, known)) = names::recognise(input, pos)
+    {
+        let colon = pos + length;
+        let start = colon + 2;
+        let end = search::control(input, start);
+        let Some([space, value @ .., b'\r', b'\n']) = input.get(colon + 1..end + 2) else { break };
+        if *space != b' ' || !matches!(value, [first, ..] if *first != b' ') || value.ends_with(b" ") {
+            break;
+        }
+        layout.fields.push(FieldLayout { name: Span::new(pos, colon), value: Span::new(start, end), known: Some(known) });
+        pos = end + 2;
+    }
+    pos
 }
 
 const VERSION_LINE: &[u8; 10] = b"HTTP/1.1\r\n";

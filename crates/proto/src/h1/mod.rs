@@ -27,8 +27,10 @@ mod head;
 mod limits;
 mod machine;
 mod meaning;
+mod names;
 mod refusal;
 mod response;
+mod search;
 mod target;
 
 pub use limits::Limits;

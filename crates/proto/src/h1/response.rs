@@ -1,7 +1,7 @@
 //! How the machine writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 4 to 7).
 
 use super::machine::{Machine, Reading};
-use super::{Refusal, grammar};
+use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, ResponseHead, Version, reason};
@@ -321,7 +321,7 @@ fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut
         if !grammar::is_value(value) {
             return Err(InvalidResponse("control byte in a field value"));
         }
-        match KnownField::lookup(name) {
+        match names::find(name) {
             Some(KnownField::ContentLength) => {
                 let length = grammar::number(value).ok_or(InvalidResponse("invalid Content-Length"))?;
                 if said.length.replace(length).is_some() {

@@ -61,8 +61,8 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
     } else {
         let mut place = 0;
         loop {
+            place += bytes[place..].iter().take_while(|&&byte| grammar::is(byte, grammar::NAME)).count();
             match bytes.get(place) {
-                Some(&byte) if grammar::is(byte, grammar::NAME) => place += 1,
                 Some(b'%') if matches!(bytes[place + 1..], [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()) => {
                     place += 3;
                 }

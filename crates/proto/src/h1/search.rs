@@ -1,0 +1,95 @@
+//! Finds the first byte of a kind, sixteen bytes at a time.
+
+use wide::{CmpEq, CmpGt, i8x16, u8x16};
+
+const BLOCK: usize = 16;
+type Block = [u8; BLOCK];
+
+/// The place of the first byte from `pos` on of a kind, or the end. `kind` sets a bit for each byte that is of the kind,
+/// the lowest for the first.
+#[inline]
+fn first(bytes: &[u8], pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
+    let mut rest = bytes.get(pos..).unwrap_or_default();
+    while let Some((block, behind)) = rest.split_first_chunk() {
+        let hits = kind(block);
+        if hits != 0 {
+            return bytes.len() - rest.len() + hits.trailing_zeros() as usize;
+        }
+        rest = behind;
+    }
+    let hits = match bytes.last_chunk() {
+        // What is in front of the rest has been looked at already.
+        Some(block) => kind(block) >> (BLOCK - rest.len()),
+        None => {
+            let mut block = [0; BLOCK];
+            block[..rest.len()].copy_from_slice(rest);
+            kind(&block)
+        }
+    };
+    bytes.len() - rest.len() + (hits | 1 << rest.len()).trailing_zeros() as usize
+}
+
+#[inline]
+fn bits(hits: u8x16) -> u32 {
+    signed(hits).move_mask() as u32
+}
+
+#[inline]
+fn signed(bytes: u8x16) -> i8x16 {
+    i8x16::new(bytes.to_array().map(|byte| byte as i8))
+}
+
+/// The place of the first control byte from `pos` on, or the end.
+#[inline]
+pub(super) fn control(bytes: &[u8], pos: usize) -> usize {
+    first(bytes, pos, |block| {
+        let block = u8x16::new(*block);
+        let low = block.min(u8x16::splat(0x1f)).cmp_eq(block);
+        bits(low | block.cmp_eq(u8x16::splat(0x7f)))
+    })
+}
+
+/// The place of the first byte from `pos` on that is not visible ASCII, or is `#`; or the end.
+#[inline]
+pub(super) fn target_end(bytes: &[u8], pos: usize) -> usize {
+    first(bytes, pos, |block| {
+        // As signed numbers, the bytes from 0x80 on are below 0x21 too.
+        let block = i8x16::new(block.map(|byte| byte as i8));
+        let low = i8x16::splat(0x21).cmp_gt(block);
+        let delete = block.cmp_eq(i8x16::splat(0x7f));
+        let hash = block.cmp_eq(i8x16::splat(b'#' as i8));
+        (low | delete | hash).move_mask() as u32
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::vec;
+
+    /// Each byte at each place of runs of several lengths, among others of no kind, against the plain definition.
+    fn compare(search: fn(&[u8], usize) -> usize, fillers: &[u8], kind: fn(u8) -> bool) {
+        let lengths = [1, 7, 15, 16, 17, 32, 35];
+        for (&filler, length) in fillers.iter().flat_map(|filler| lengths.map(|length| (filler, length))) {
+            for place in 0..length {
+                for byte in 0..=255 {
+                    for behind in [filler, byte, 0, 0x7f, 0xff] {
+                        let mut bytes = vec![filler; length];
+                        bytes[place] = byte;
+                        bytes[place + 1..].fill(behind);
+                        let end = bytes.iter().position(|&byte| kind(byte)).unwrap_or(length);
+                        for pos in [0, 1, end / 2, end] {
+                            assert_eq!(search(&bytes, pos.min(end)), end, "{bytes:?} from {pos}");
+                        }
+                        assert_eq!(search(&bytes, length), length);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn searches_find_what_the_plain_definition_says() {
+        compare(super::control, b"x ~\x80\xfe\xff", |byte| byte.is_ascii_control());
+        compare(super::target_end, b"/!~\"$", |byte| !byte.is_ascii_graphic() || byte == b'#');
+    }
+}
