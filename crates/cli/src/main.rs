@@ -1,3 +1,108 @@
-//! placeholder
+//! The `oribi` command.
+//!
+//! It reads the command line, finds the language of the app and what runs it, and becomes the master. It exits with 0 when it
+//! has done what it was told and was stopped, 1 when that failed, 2 when the command line could not be understood.
 #![forbid(unsafe_code)]
-fn main() {}
+
+mod command_line;
+mod help;
+mod language;
+mod perl;
+
+use command_line::{Mode, Subject};
+use language::App;
+use oribi_host::Native;
+use oribi_server::config::{Plan, Resolved};
+use oribi_server::{log, process};
+use std::process::ExitCode;
+
+/// What was asked for could not be done.
+const FAILED: u8 = 1;
+/// What was asked for could not be understood.
+const USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(status) => ExitCode::from(status),
+        Err(Trouble { message, status }) => {
+            eprintln!("oribi: {message}");
+            if status == USAGE {
+                eprintln!("\nFor more information, try `oribi --help`.");
+            }
+            ExitCode::from(status)
+        }
+    }
+}
+
+/// Why the command ends, in words, and its exit status.
+struct Trouble {
+    message: String,
+    status: u8,
+}
+
+impl Trouble {
+    fn usage(message: impl ToString) -> Self {
+        Self { message: message.to_string(), status: USAGE }
+    }
+
+    fn failure(message: impl ToString) -> Self {
+        Self { message: message.to_string(), status: FAILED }
+    }
+}
+
+fn run() -> Result<u8, Trouble> {
+    let command_line = match command_line::parse(std::env::args_os()) {
+        Ok(command_line) => command_line,
+        Err(error) => {
+            // Help goes to standard output, mistakes to standard error. If that is closed, nobody wants to read it.
+            let _ = error.print();
+            return Ok(if error.use_stderr() { USAGE } else { 0 });
+        }
+    };
+    if command_line.mode == Mode::Version {
+        print!("{}", help::version());
+        return Ok(0);
+    }
+    let resolved = command_line.config.map_err(Trouble::usage)?.resolve().map_err(Trouble::usage)?;
+    match command_line.subject {
+        Subject::Native(text) => native(command_line.mode, text, &resolved),
+        Subject::App { path, language, options } => {
+            let app = App::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
+            hosted(command_line.mode, &app, &options, &resolved)
+        }
+    }
+}
+
+/// Answers every request with a fixed text.
+fn native(mode: Mode, text: String, resolved: &Resolved) -> Result<u8, Trouble> {
+    if mode == Mode::Check {
+        let app = format!("the text {text:?}");
+        print!("{}", Plan { app, language: "none (native)".to_owned(), resolved });
+        return Ok(0);
+    }
+    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    Ok(exit_status(process::supervise(&resolved.settings, &Native::new(text))))
+}
+
+/// Serves an app, or checks that it could.
+fn hosted(mode: Mode, app: &App, options: &language::Options, resolved: &Resolved) -> Result<u8, Trouble> {
+    let runner = (app.language.find_runner)(options).map_err(Trouble::failure)?;
+    let mut mold = runner.mold(app, mode == Mode::Check);
+    mold.args(resolved.arguments());
+    if mode == Mode::Check {
+        let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {}: {error}", runner.program())))?;
+        if !status.success() {
+            return Err(Trouble::failure(format!("{} could not be loaded", app.path.display())));
+        }
+        let language = format!("{} ({})", app.language.title, runner.program());
+        print!("{}", Plan { app: app.path.display().to_string(), language, resolved });
+        return Ok(0);
+    }
+    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    Ok(exit_status(process::master::run(&resolved.settings, mold)))
+}
+
+/// The server knows 0 and 1 only; anything else would be a failure too.
+fn exit_status(status: i32) -> u8 {
+    u8::try_from(status).unwrap_or(FAILED)
+}

@@ -8,8 +8,8 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from the table of settings by `make docs`; edit crates/server/src/config/table.rs. -->
 
-All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`. `-` and `_` are the same, and so are
-upper and lower case. An unknown option is a warning that suggests what may have been meant; a bad value is an error.
+All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`. `-` and `_` are the
+same. An unknown option is a warning that suggests what may have been meant; a bad value is an error.
 What wins: a flag, then the environment, then the default; `oribi check APP` shows what each setting is and why.
 
 Times are seconds unless they say otherwise: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
@@ -37,13 +37,7 @@ fn names(setting: &Setting) -> String {
 }
 
 fn default(setting: &Setting) -> String {
-    // The folder for temporary files is the machine's affair.
-    let by_machine = setting.environment == Some("TMPDIR");
-    match setting.default_text() {
-        _ if by_machine => "the system's".to_owned(),
-        Some(text) => escaped(&text),
-        None => String::new(),
-    }
+    setting.default_text().map_or_else(String::new, |text| escaped(&text))
 }
 
 fn meaning(setting: &Setting) -> String {

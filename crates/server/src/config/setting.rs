@@ -54,6 +54,8 @@ pub struct Setting {
     pub name: &'static str,
     /// Other names that users of other servers know it by.
     pub aliases: &'static [&'static str],
+    /// Names that mean the opposite, of a switch.
+    pub opposites: &'static [&'static str],
     /// A flag of one letter.
     pub short: Option<char>,
     /// The environment variable that sets it where no flag does.
@@ -78,6 +80,7 @@ impl Setting {
         Self {
             name,
             aliases: &[],
+            opposites: &[],
             short: None,
             environment: None,
             section,
@@ -92,6 +95,11 @@ impl Setting {
 
     pub(super) const fn aliases(mut self, aliases: &'static [&'static str]) -> Self {
         self.aliases = aliases;
+        self
+    }
+
+    pub(super) const fn opposites(mut self, opposites: &'static [&'static str]) -> Self {
+        self.opposites = opposites;
         self
     }
 
@@ -159,21 +167,16 @@ fn squash(name: &str) -> String {
     name.chars().filter(|character| !matches!(character, '-' | '_')).map(|character| character.to_ascii_lowercase()).collect()
 }
 
-/// The row that a name belongs to, and whether the name turns the switch around (`disable-keepalive`).
+/// The row that a name belongs to, and whether the name means its opposite.
 pub(super) fn find(name: &str) -> Option<(usize, bool)> {
     let name = squash(name);
-    for (index, setting) in TABLE.iter().enumerate() {
-        if all_names(setting).any(|candidate| squash(candidate) == name) {
+    TABLE.iter().enumerate().find_map(|(index, setting)| {
+        let opposite = || setting.opposites.iter().any(|candidate| squash(candidate) == name);
+        if names(setting).any(|candidate| squash(candidate) == name) {
             return Some((index, false));
         }
-        for (prefix, inverted) in [("enable", false), ("disable", true), ("no", true)] {
-            let rest = name.strip_prefix(prefix).filter(|_| setting.is_switch());
-            if rest.is_some_and(|rest| all_names(setting).any(|candidate| squash(candidate) == rest)) {
-                return Some((index, inverted));
-            }
-        }
-    }
-    None
+        opposite().then_some((index, true))
+    })
 }
 
 /// The known name that is closest to an unknown one, if one is close enough to be meant.
@@ -182,14 +185,15 @@ pub(super) fn suggest(name: &str) -> Option<&'static str> {
     let tolerated = (wanted.chars().count() / 3).min(3);
     TABLE
         .iter()
-        .flat_map(all_names)
+        .flat_map(|setting| names(setting).chain(setting.opposites.iter().copied()))
         .map(|candidate| (distance(&wanted, &squash(candidate)), candidate))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, _)| *distance <= tolerated)
         .map(|(_, candidate)| candidate)
 }
 
-fn all_names(setting: &Setting) -> impl Iterator<Item = &'static str> {
+/// The name of a setting and its other names.
+fn names(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.aliases.iter().copied())
 }
 
@@ -218,13 +222,16 @@ mod tests {
     fn every_name_belongs_to_one_setting() {
         let mut seen = HashMap::new();
         for setting in table() {
-            for name in all_names(setting) {
+            for (name, inverted) in
+                names(setting).map(|name| (name, false)).chain(setting.opposites.iter().map(|&name| (name, true)))
+            {
                 let other = seen.insert(squash(name), setting.name).unwrap_or(setting.name);
                 assert_eq!(other, setting.name, "{name} is there twice");
                 assert_eq!(name, name.to_ascii_lowercase(), "{name}");
                 assert!(!name.contains('_'), "{name} needs no `_`: both are the same");
-                assert_eq!(find(name).map(|(index, inverted)| (table()[index].name, inverted)), Some((setting.name, false)));
+                assert_eq!(find(name).map(|(index, inverted)| (table()[index].name, inverted)), Some((setting.name, inverted)));
             }
+            assert!(setting.is_switch() || setting.opposites.is_empty(), "{} has no opposite", setting.name);
         }
         let mut letters: Vec<char> = table().iter().filter_map(|setting| setting.short).collect();
         let count = letters.len();
@@ -240,10 +247,10 @@ mod tests {
             ("MaxRequestPerChild", "max-requests", false),
             ("max-workers", "workers", false),
             ("BackLog", "backlog", false),
-            ("keepalive", "keepalive", false),
-            ("enable_keepalive", "keepalive", false),
-            ("disable-keepalive", "keepalive", true),
-            ("no-keepalive", "keepalive", true),
+            ("disable_keepalive", "disable-keepalive", false),
+            ("no-keepalive", "disable-keepalive", false),
+            ("keepalive", "disable-keepalive", true),
+            ("enable_keepalive", "disable-keepalive", true),
         ] {
             let found = find(name).map(|(index, inverted)| (table()[index].name, inverted));
             assert_eq!(found, Some((canonical, inverted)), "{name}");

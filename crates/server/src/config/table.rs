@@ -78,7 +78,7 @@ pub(super) static TABLE: &[Setting] = &[
             Ok(())
         })
         .show(|settings| settings.workers.to_string()),
-    Setting::new("threads", Section::Workers, "NUMBER", "Lanes of each worker, each with an interpreter of its own")
+    Setting::new("threads", Section::Workers, "NUMBER", "Threads of each worker, each with an interpreter of its own")
         .apply(|draft, text| small_count(text, 1..=PROCESSES).map(|number| draft.settings.threads = number))
         .show(|settings| settings.threads.to_string()),
     Setting::new(
@@ -162,10 +162,11 @@ pub(super) static TABLE: &[Setting] = &[
     .aliases(&["keep-alive-timeout", "idle-timeout", "persistent-timeout"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.keepalive = time))
     .show(|settings| show_duration(settings.timeouts.keepalive)),
-    Setting::new("keepalive", Section::Timeouts, "", "Answer one request per connection: --keepalive-timeout 0")
-        .aliases(&["keep-alive"])
+    Setting::new("disable-keepalive", Section::Timeouts, "", "Answer one request per connection: --keepalive-timeout 0")
+        .aliases(&["no-keepalive"])
+        .opposites(&["keepalive", "enable-keepalive"])
         .apply(|draft, text| {
-            if !boolean(text)? {
+            if boolean(text)? {
                 draft.settings.timeouts.keepalive = Duration::ZERO;
             }
             Ok(())

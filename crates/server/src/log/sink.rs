@@ -32,7 +32,7 @@ pub struct LineSink {
     kind: Kind,
     /// Whole lines that are not written yet, and the one that is being made.
     buffer: Vec<u8>,
-    /// The last write left a line unfinished in the file.
+    /// The last byte that was written is not the end of a line.
     torn: bool,
     losses: Losses,
 }
@@ -132,13 +132,14 @@ impl LineSink {
 
     /// Adds the line that `write` appends. It is written by the next [`LineSink::flush`], or now if much has come together.
     pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.buffer.is_empty() && self.torn {
+        let before = self.buffer.len();
+        if before == 0 && self.torn {
             self.buffer.push(b'\n');
-            self.torn = false;
         }
         write(&mut self.buffer);
         self.buffer.push(b'\n');
-        if self.buffer.len() >= BATCH_BYTES {
+        // Not for each line beyond the first batch: a pipe whose reader sleeps need not be asked every time.
+        if before / BATCH_BYTES != self.buffer.len() / BATCH_BYTES {
             self.flush();
         }
     }
@@ -158,7 +159,7 @@ impl LineSink {
 
     fn write_file(&mut self) {
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.output, &self.buffer)) {
-            Ok(written) if written == self.buffer.len() => self.buffer.clear(),
+            Ok(written) if written == self.buffer.len() => self.take(written),
             Ok(written) => self.lose(written, Errno::NOSPC),
             Err(error) => self.lose(0, error),
         }
@@ -184,18 +185,25 @@ impl LineSink {
                 Err(error) => return self.lose(done, error),
             }
         }
-        self.buffer.drain(..done);
+        self.take(done);
         if self.buffer.len() > WAITING_BYTES {
             self.lose(0, Errno::AGAIN);
         }
     }
 
-    /// Gives the buffer up, of which `written` bytes are out.
+    /// Forgets what has been written.
+    fn take(&mut self, written: usize) {
+        if let Some(last) = written.checked_sub(1) {
+            self.torn = self.buffer[last] != b'\n';
+        }
+        self.buffer.drain(..written);
+    }
+
+    /// Gives the buffer up, of which `written` bytes are out. A line that is left unfinished is closed by a line end before the
+    /// next one, so that the two do not make up a third.
     fn lose(&mut self, written: usize, error: Errno) {
-        let (out, lost) = self.buffer.split_at(written);
-        // An unfinished line is closed by a line end before the next, so that the two do not make up a third.
-        self.torn = out.last().map_or(self.torn, |&byte| byte != b'\n');
-        self.losses.lines += lost.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.take(written);
+        self.losses.lines += self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.losses.last_error = Some(error);
         self.buffer.clear();
     }

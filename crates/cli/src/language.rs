@@ -1,0 +1,118 @@
+//! Which language an app is written in, and what runs it.
+
+use crate::perl;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A language that apps can be written in.
+#[derive(Debug)]
+pub struct Language {
+    /// Its name for `--language`.
+    pub name: &'static str,
+    /// Its name for people, with the interface between app and server.
+    pub title: &'static str,
+    /// Endings of the files of its apps.
+    pub endings: &'static [&'static str],
+    /// Files that are looked for in a directory.
+    pub files: &'static [&'static str],
+    /// Finds what runs its apps, or says what is missing.
+    pub find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
+}
+
+/// All languages. A new one is a row here and a file beside this one.
+pub static LANGUAGES: &[Language] = &[Language {
+    name: "perl",
+    title: "Perl (PSGI)",
+    endings: &["psgi", "pl"],
+    files: &["app.psgi"],
+    find_runner: perl::find_runner,
+}];
+
+/// What the command line says of how to run the app.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Directories to look for modules in.
+    pub include: Vec<OsString>,
+    /// Modules to load before the app.
+    pub modules: Vec<String>,
+    /// What the app is told it runs in: `deployment`.
+    pub environment: Option<String>,
+    /// The perl to run.
+    pub perl: Option<OsString>,
+}
+
+/// What runs the apps of a language.
+pub trait Runner {
+    /// The program, for people.
+    fn program(&self) -> String;
+
+    /// The process that loads the app and forks the workers (or, to check it, only loads it). It takes settings as further
+    /// arguments, each `name=value`.
+    fn mold(&self, app: &App, check: bool) -> Command;
+}
+
+/// An app that was found.
+#[derive(Debug)]
+pub struct App {
+    /// Its file.
+    pub path: PathBuf,
+    /// What it is written in.
+    pub language: &'static Language,
+}
+
+impl App {
+    /// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless that is
+    /// given.
+    ///
+    /// # Errors
+    /// What was looked for and where, in words.
+    pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<Self, String> {
+        let language = language.map(by_name).transpose()?;
+        let path = path.unwrap_or(Path::new("."));
+        let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", path.display()))?;
+        if metadata.is_dir() {
+            return in_directory(path, language);
+        }
+        let language = language.or_else(|| by_ending(path)).ok_or_else(|| {
+            let endings: Vec<String> = LANGUAGES.iter().map(describe_endings).collect();
+            let known = endings.join(", ");
+            format!("cannot tell the language of {} by its name; known are {known}; or say --language NAME", path.display())
+        })?;
+        Ok(Self { path: path.to_owned(), language })
+    }
+}
+
+fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result<App, String> {
+    let mut looked_for = Vec::new();
+    for candidate in LANGUAGES.iter().filter(|candidate| language.is_none_or(|language| language.name == candidate.name)) {
+        for file in candidate.files {
+            let path = directory.join(file);
+            if path.is_file() {
+                // "./app.psgi" would only be a longer way to say it.
+                let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
+                return Ok(App { path, language: candidate });
+            }
+            looked_for.push(*file);
+        }
+    }
+    let place = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    Err(format!("no app in {}: looked for {}", place.display(), looked_for.join(", ")))
+}
+
+fn by_name(name: &str) -> Result<&'static Language, String> {
+    LANGUAGES.iter().find(|language| language.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let names: Vec<&str> = LANGUAGES.iter().map(|language| language.name).collect();
+        format!("unknown language `{}`; known are {}", name.escape_debug(), names.join(", "))
+    })
+}
+
+fn by_ending(path: &Path) -> Option<&'static Language> {
+    let ending = path.extension()?.to_str()?;
+    LANGUAGES.iter().find(|language| language.endings.contains(&ending))
+}
+
+fn describe_endings(language: &Language) -> String {
+    let endings: Vec<String> = language.endings.iter().map(|ending| format!(".{ending}")).collect();
+    format!("{} ({})", endings.join(" and "), language.title)
+}

@@ -1,0 +1,326 @@
+//! The `oribi` command, run as its users run it. The perl of these tests is a shell script that says how it was called.
+
+use oribi_server::config::table;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long something may take before a test gives up: far longer than it needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A directory for one test, which goes away with the value.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("oribi-command-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let place = std::env::temp_dir().join(name);
+        fs::create_dir_all(&place).expect("a directory");
+        Self(place)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    /// A perl that writes its arguments and PLACK_ENV into the file `called` and exits with `status`, and a Perl host for it.
+    fn perl(&self, status: u8) -> PathBuf {
+        self.file("host/lib/Oribi/Mold.pm", "");
+        let called = self.0.join("called");
+        let script = format!("#!/bin/sh\nprintf '%s\\n' \"$PLACK_ENV\" \"$@\" >'{}'\nexit {status}\n", called.display());
+        let perl = self.file("perl", &script);
+        fs::set_permissions(&perl, fs::Permissions::from_mode(0o755)).expect("made executable");
+        perl
+    }
+
+    /// How that perl was called.
+    fn called(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.0.join("called")).expect("perl was called");
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn oribi(&self) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.0);
+        command.env("ORIBI_PERL_LIB", self.0.join("host"));
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        Outcome::of(self.oribi().args(arguments).output().expect("oribi runs"))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+struct Outcome {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Outcome {
+    fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Self { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    #[track_caller]
+    fn fails(&self, status: i32, parts: &[&str]) {
+        assert_eq!(self.status, Some(status), "{}{}", self.out, self.err);
+        for part in parts {
+            assert!(self.err.contains(part), "{part:?} is not in {:?}", self.err);
+        }
+    }
+
+    /// What the plan says of a setting: its value and origin.
+    #[track_caller]
+    fn planned(&self, name: &str) -> Vec<&str> {
+        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
+        let line = self.out.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_default().split_whitespace().skip(1).collect()
+    }
+}
+
+#[test]
+fn help_names_every_setting_with_its_default() {
+    let place = Place::new();
+    for arguments in [&["--help"][..], &["-h"], &["help"], &["serve", "--help"], &["check", "--help"]] {
+        let help = place.run(arguments);
+        assert_eq!((help.status, help.err.as_str()), (Some(0), ""), "{arguments:?}");
+        let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+        for setting in table() {
+            let flag = if setting.is_switch() {
+                format!("--{}[=<on|off>] ", setting.name)
+            } else {
+                format!("--{} <{}> ", setting.name, setting.placeholder)
+            };
+            let (_, rest) = words.split_once(&flag).unwrap_or_else(|| panic!("no {flag} in {}", help.out));
+            let rest = rest.strip_prefix(setting.help).unwrap_or_else(|| panic!("no help of {}", setting.name));
+            if let Some(default) = setting.default_text().filter(|default| !default.is_empty()) {
+                assert!(rest.starts_with(&format!(" [default: {default}]")), "{}", setting.name);
+            }
+            let alias = setting.aliases.iter().all(|alias| words.contains(&format!("--{alias}")));
+            let variable = setting.environment.is_none_or(|variable| words.contains(&format!("[environment: {variable}]")));
+            let section = words.contains(setting.section.title());
+            assert!(alias && variable && section, "{}", setting.name);
+        }
+    }
+}
+
+#[test]
+fn the_version_stands_in_the_first_line() {
+    for flag in ["--version", "-v", "-V"] {
+        let version = Place::new().run(&[flag]);
+        assert_eq!(version.status, Some(0));
+        assert!(version.out.starts_with(concat!("oribi ", env!("CARGO_PKG_VERSION"), "\n")), "{}", version.out);
+    }
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let place = Place::new();
+    place.file("app.psgi", "");
+    place.file("config.ru", "");
+    place.perl(0);
+    for (arguments, parts) in [
+        (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "'--workers'", "--help"][..]),
+        (
+            &["app.psgi", "--workers", "0"],
+            &["oribi: bad value `0` for workers: expected a whole number from 1 to 1024, or auto"],
+        ),
+        (&["app.psgi", "--max-body-len", "64q"], &["bad value `64q` for max-body-size: expected a size"]),
+        (
+            &["app.psgi", "--listen", "https://localhost"],
+            &["bad value `https://localhost` for listen: Oribi does not speak TLS"],
+        ),
+        (&["app.psgi", "--listen", ":80", "--port", "81"], &["bad value `81` for port: it would have no effect beside"]),
+        (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),
+        (&["app.psgi", "more"], &["unexpected argument 'more'"]),
+        (&["app.psgi", "--native", "text"], &["cannot be used with"]),
+        (&["missing.psgi"], &["cannot find the app missing.psgi"]),
+        (&["config.ru"], &["cannot tell the language of config.ru", ".psgi", "--language"]),
+        (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl"]),
+        (&["host"], &["no app in ", "/host: looked for app.psgi"]),
+        (&["check", "host"], &["no app in "]),
+    ] {
+        place.run(arguments).fails(2, parts);
+    }
+    let mut command = place.oribi();
+    let outcome = Outcome::of(command.args(["check", "--native", "x"]).env("PORT", "many").output().expect("oribi runs"));
+    outcome.fails(2, &["bad value `many` for PORT: expected a port from 0 to 65535"]);
+}
+
+#[test]
+fn the_plan_says_where_each_value_came_from() {
+    let place = Place::new();
+    let mut command = place.oribi();
+    command.args(["check", "--native", "hello", "--listen", ":8080", "-l", "/x.sock?mode=660", "--max_reqs_per_child=100"]);
+    command.arg("--no-keepalive").env("WEB_CONCURRENCY", "3").env("PORT", "80").env("TMPDIR", "");
+    let plan = Outcome::of(command.output().expect("oribi runs"));
+    for (name, expected) in [
+        ("listen", &["*:8080", "unix:/x.sock?mode=660", "command", "line"][..]),
+        ("workers", &["3", "environment", "(WEB_CONCURRENCY)"]),
+        ("processes", &["3", "workers", "x", "1", "thread"]),
+        ("max-requests", &["100", "command", "line"]),
+        ("keepalive-timeout", &["0", "command", "line"]),
+        ("temporary-directory", &["/tmp", "default"]),
+    ] {
+        assert_eq!(plan.planned(name), expected);
+    }
+}
+
+#[test]
+fn switches_turn_both_ways() {
+    let place = Place::new();
+    for (flag, expected) in [
+        ("--disable-keepalive", "0"),
+        ("--disable_keepalive", "0"),
+        ("--disable-keepalive=off", "65s"),
+        ("--no-keepalive", "0"),
+        ("--keepalive", "65s"),
+        ("--keepalive=off", "0"),
+        ("--enable-keepalive", "65s"),
+    ] {
+        let plan = place.run(&["check", flag, "--native", "x"]);
+        assert_eq!(plan.planned("keepalive-timeout")[0], expected, "{flag}");
+    }
+}
+
+#[test]
+fn perl_is_told_everything() {
+    let place = Place::new();
+    place.file("shop/app.psgi", "");
+    let perl = place.perl(0);
+    let perl = perl.to_str().expect("UTF-8");
+    let mut command = place.oribi();
+    command.args(["check", "shop", "--perl", perl, "-I", "one", "-Itwo", "-MCarp", "-E", "test", "--workers", "2", "-p", "0"]);
+    let plan = Outcome::of(command.output().expect("oribi runs"));
+    assert_eq!(plan.planned("app"), ["shop/app.psgi"]);
+    assert_eq!(plan.planned("language"), ["Perl", "(PSGI)", &format!("({perl})")]);
+    let host = place.0.join("host");
+    let expected = [
+        "test",
+        &format!("-I{}", host.join("lib").display()),
+        &format!("-I{}", host.join("arch").display()),
+        "-Ione",
+        "-Itwo",
+        "-MCarp",
+        "-MOribi::Mold",
+        "-e",
+        "exit Oribi::Mold->main(@ARGV)",
+        "--",
+        "--check",
+        "shop/app.psgi",
+        "listen=127.0.0.1:0",
+        "workers=2",
+        "temporary-directory=/tmp",
+    ];
+    assert_eq!(place.called(), expected);
+}
+
+#[test]
+fn the_app_of_the_current_directory_is_the_default_and_deployment_its_environment() {
+    let place = Place::new();
+    place.file("app.psgi", "");
+    let perl = place.perl(0);
+    for (environment, expected) in [(None, "deployment"), (Some(""), "deployment"), (Some("staging"), "staging")] {
+        let mut command = place.oribi();
+        command.arg("check").env("ORIBI_PERL", &perl);
+        if let Some(environment) = environment {
+            command.env("PLACK_ENV", environment);
+        }
+        let plan = Outcome::of(command.output().expect("oribi runs"));
+        assert_eq!(plan.planned("app"), ["app.psgi"]);
+        assert_eq!(place.called()[0], expected);
+        assert!(place.called().contains(&"app.psgi".to_owned()));
+    }
+}
+
+#[test]
+fn an_app_that_does_not_load_is_a_failure() {
+    let place = Place::new();
+    let app = place.file("app.psgi", "");
+    let perl = place.perl(9);
+    let arguments = [app.to_str().expect("UTF-8"), "--perl", perl.to_str().expect("UTF-8"), "--listen", "x.sock"];
+    let check = place.run(&[&["check"], &arguments[..]].concat());
+    check.fails(1, &["oribi: ", "app.psgi could not be loaded"]);
+    assert_eq!(check.out, "");
+    let serve = place.run(&[&["serve"], &arguments[..]].concat());
+    serve.fails(1, &["before the app could serve"]);
+    assert!(!place.0.join("x.sock").exists());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let place = Place::new();
+    place.file("app.psgi", "");
+    place.run(&["app.psgi"]).fails(1, &["there is no Oribi/Mold.pm in ORIBI_PERL_LIB"]);
+    place.perl(0);
+    place.run(&["check", "app.psgi", "--perl", "/nowhere/perl"]).fails(1, &["cannot run /nowhere/perl"]);
+    for flag in ["--error-log", "--access-log"] {
+        let outcome = place.run(&["--native", "x", "--listen", "x.sock", flag, "missing/log"]);
+        outcome.fails(1, &["cannot open the ", "missing/log: No such file"]);
+    }
+}
+
+/// A server that is ended with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what} takes too long");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn answer(socket: &Path) -> String {
+    let mut connection = wait_for("the start", || UnixStream::connect(socket).ok());
+    connection.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut text = String::new();
+    connection.read_to_string(&mut text).expect("an answer");
+    text
+}
+
+#[test]
+fn a_text_is_served_until_term() {
+    let place = Place::new();
+    place.file("log/empty", "");
+    let mut command = place.oribi();
+    command.args(["--native", "hello there", "--listen", "x.sock?mode=600", "--workers", "1", "--error-log", "log/error"]);
+    let mut server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"));
+    let socket = place.0.join("x.sock");
+    let text = answer(&socket);
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nhello there"), "{text}");
+    let status = Command::new("kill").arg(server.0.id().to_string()).status().expect("kill runs");
+    assert!(status.success());
+    let status = wait_for("the end", || server.0.try_wait().expect("a child"));
+    assert_eq!(status.code(), Some(0));
+    let log = fs::read_to_string(place.0.join("log/error")).expect("the error log");
+    assert!(log.contains("[info]") && log.contains("x.sock"), "{log}");
+    assert!(!socket.exists());
+}

@@ -1,0 +1,107 @@
+//! The plan that `oribi check` prints: what would be served, how, and where each word of it came from.
+
+use super::origin::Origin;
+use super::resolve::Resolved;
+use super::settings::ListenAddress;
+use std::fmt;
+
+/// What would be served, and how. Displayed, it is a text of several lines for people.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The app: a path, or what else it is called.
+    pub app: String,
+    /// The language, with what runs it.
+    pub language: String,
+    /// The settings.
+    pub resolved: &'a Resolved,
+}
+
+impl fmt::Display for Plan<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let settings = &self.resolved.settings;
+        writeln!(formatter, "app        {}", self.app)?;
+        writeln!(formatter, "language   {}", self.language)?;
+        for (index, address) in settings.listen.iter().enumerate() {
+            let label = if index == 0 { "listeners" } else { "" };
+            writeln!(formatter, "{label:<10} {}", spelled(address))?;
+        }
+        let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
+        writeln!(formatter, "processes  {workers} x {threads}")?;
+        self.write_table(formatter)
+    }
+}
+
+impl Plan<'_> {
+    fn write_table(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines: Vec<(Option<&str>, &str, String, &Origin)> = Vec::new();
+        let mut section = None;
+        for (setting, explained) in self.resolved.explain() {
+            let heading = (section != Some(setting.section)).then(|| setting.section.title());
+            section = Some(setting.section);
+            let nothing = setting.default_words.unwrap_or("none");
+            let value = if explained.value.is_empty() { format!("({nothing})") } else { explained.value };
+            lines.push((heading, setting.name, value, explained.origin));
+        }
+        let width_of_names = lines.iter().map(|line| line.1.len()).max().unwrap_or(0);
+        // One long path must not push the origins of all others off the screen.
+        let width_of_values = lines.iter().map(|line| line.2.chars().count()).filter(|&width| width <= 32).max().unwrap_or(0);
+        for (heading, name, value, origin) in lines {
+            if let Some(heading) = heading {
+                writeln!(formatter, "\n{heading}:")?;
+            }
+            writeln!(formatter, "  {name:<width_of_names$}  {value:<width_of_values$}  {origin}")?;
+        }
+        Ok(())
+    }
+}
+
+fn spelled(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp { host, port } if host.is_empty() => format!("http://*:{port} (all interfaces)"),
+        ListenAddress::Tcp { .. } => format!("http://{address}"),
+        ListenAddress::Unix { path, mode: None } => format!("unix:{}", path.display()),
+        ListenAddress::Unix { path, mode: Some(mode) } => format!("unix:{} (mode {mode:03o})", path.display()),
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, table};
+
+    #[test]
+    fn the_plan_says_everything_and_where_it_came_from() {
+        let mut config = Config::with(|name| (name == "WEB_CONCURRENCY").then(|| "3".to_owned()), 1);
+        for (name, value) in [("listen", ":80"), ("listen", "/run/app.sock?mode=660"), ("timeout", "20")] {
+            config.set(name, value, Origin::CommandLine).expect("fits");
+        }
+        config.set("max_reqs_per_child", "1000", Origin::named("plackup")).expect("fits");
+        let resolved = config.resolve().expect("fits");
+        let plan = Plan { app: "/srv/app.psgi".to_owned(), language: "Perl".to_owned(), resolved: &resolved };
+        let text = plan.to_string();
+        for part in [
+            "app        /srv/app.psgi\nlanguage   Perl\nlisteners  http://*:80 (all interfaces)\n           unix:/run/app.sock (mode 660)\n",
+            "processes  3 workers x 1 thread\n\nListening:\n  listen ",
+            "\n\nLogs and files:\n  access-log ",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+        let words = |name: &str| -> Vec<&str> {
+            let line = text.lines().find(|line| line.split_whitespace().next() == Some(name));
+            line.unwrap_or_default().split_whitespace().skip(1).collect()
+        };
+        assert_eq!(words("workers"), ["3", "environment", "(WEB_CONCURRENCY)"]);
+        assert_eq!(words("max-requests"), ["1000", "plackup"]);
+        assert_eq!(words("body-timeout"), ["20s", "command", "line"]);
+        assert_eq!(words("linger-timeout"), ["5s", "default"]);
+        assert_eq!(words("pid-file"), ["(none)", "default"]);
+        for setting in table().iter().filter(|setting| !setting.is_shorthand()) {
+            assert!(words(setting.name).len() >= 2, "{} is missing in:\n{text}", setting.name);
+        }
+        assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+    }
+}
