@@ -119,11 +119,11 @@ impl Environment {
             head.path(),
             uri,
             head.query(),
-            request.server.address.as_bytes(),
-            request.server.port.as_bytes(),
+            request.server.address,
+            request.server.port,
             head.version().as_str().as_bytes(),
-            request.remote.address.as_bytes(),
-            request.remote.port.as_bytes(),
+            request.remote.address,
+            request.remote.port,
         ];
         for entry in &self.entries {
             let name = entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
@@ -303,8 +303,8 @@ mod tests {
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content,
-            remote: Endpoint { address: "127.0.0.1", port: "4711" },
-            server: Endpoint { address: "localhost", port: "5000" },
+            remote: Endpoint { address: b"127.0.0.1", port: b"4711" },
+            server: Endpoint { address: b"localhost", port: b"5000" },
             https: false,
         };
         let mut environment = Environment::new();

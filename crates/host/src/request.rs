@@ -3,13 +3,13 @@
 use oribi_message::RequestHead;
 use std::os::fd::BorrowedFd;
 
-/// One end of a connection, as text because every CGI-like interface wants text.
+/// One end of a connection, as text because every CGI-like interface wants text, and as bytes because no language cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// An address without brackets or a host name; empty for the peer of a Unix socket.
-    pub address: &'a str,
+    pub address: &'a [u8],
     /// The port in decimal; `0` for a Unix socket.
-    pub port: &'a str,
+    pub port: &'a [u8],
 }
 
 /// The content of a request, complete.

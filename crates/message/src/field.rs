@@ -107,7 +107,7 @@ impl KnownField {
         Self::CGI_NAMES[self as usize]
     }
 
-    /// The known field with that name; case does not matter (RFC 9110, section 5.1).
+    /// The known field with that name, which must be a token (RFC 9110, section 5.6.2); its case does not matter.
     #[inline]
     #[must_use]
     pub fn lookup(name: &[u8]) -> Option<Self> {
@@ -120,11 +120,40 @@ impl KnownField {
             if index == EMPTY {
                 return None;
             }
-            if Self::NAMES[index as usize].as_bytes().eq_ignore_ascii_case(name) {
+            if equals_folded(name, Self::NAMES[index as usize].as_bytes()) {
                 return Some(Self::ALL[index as usize]);
             }
             slot = (slot + 1) % SLOT_COUNT;
         }
+    }
+}
+
+/// Whether `name` is `known` but for case. Setting bit 5 makes capital letters small and leaves small letters, digits and the
+/// hyphen alone; no other byte of a token becomes a letter or a hyphen by it. Eight bytes are compared at a time, the last
+/// eight overlapping those before them where the length is no multiple of eight.
+#[inline]
+fn equals_folded(name: &[u8], known: &[u8]) -> bool {
+    const FOLD: u64 = 0x2020_2020_2020_2020;
+    if name.len() != known.len() {
+        return false;
+    }
+    let word = |bytes: &[u8], end: usize| -> Option<u64> {
+        let eight = bytes.get(end.checked_sub(8)?..end)?;
+        Some(u64::from_le_bytes(eight.try_into().ok()?))
+    };
+    if name.len() < 8 {
+        return name.iter().zip(known).all(|(byte, known)| byte | 0x20 == *known);
+    }
+    let mut end = 8;
+    loop {
+        match (word(name, end), word(known, end)) {
+            (Some(name), Some(known)) if name | FOLD == known => {}
+            _ => return false,
+        }
+        if end == known.len() {
+            return true;
+        }
+        end = (end + 8).min(known.len());
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use crate::engine::Engine;
+use crate::log::AccessLog;
 use crate::process::{Listener, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError};
 use oribi_io::{Backend, Epoll};
@@ -54,7 +55,9 @@ pub enum Renewal {
 /// # Errors
 /// The system's refusal of what a loop cannot do without, or that there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let engine = Engine::new(Epoll::new()?, setup.settings, setup.listeners, setup.wake)?;
+    let settings = setup.settings;
+    let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
+    let engine = Engine::new(Epoll::new()?, settings, setup.listeners, setup.wake, access_log.transpose()?)?;
     let lane = Lane { engine: RefCell::new(engine) };
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();

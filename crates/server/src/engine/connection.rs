@@ -3,6 +3,7 @@
 use super::content::StoredContent;
 use super::input::Input;
 use super::output::Output;
+use super::record::Draft;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
 use std::io::Write;
@@ -71,6 +72,8 @@ pub(super) struct Connection<S> {
     pub(super) content: StoredContent,
     pub(super) output: Option<Box<Output>>,
     pub(super) remote: Remote,
+    /// What the log will need of a request that is answered later.
+    pub(super) draft: Option<Box<Draft>>,
 }
 
 impl<S> Connection<S> {
@@ -99,6 +102,7 @@ impl<S> Connection<S> {
             content: StoredContent::None,
             output: None,
             remote: Remote::new(peer),
+            draft: None,
         }
     }
 
@@ -150,13 +154,13 @@ impl Remote {
     }
 
     #[inline]
-    pub(super) fn address(&self) -> &str {
-        str::from_utf8(&self.text[..self.address as usize]).unwrap_or_default()
+    pub(super) fn address(&self) -> &[u8] {
+        &self.text[..self.address as usize]
     }
 
     #[inline]
-    pub(super) fn port(&self) -> &str {
-        str::from_utf8(&self.text[self.address as usize..self.end as usize]).unwrap_or_default()
+    pub(super) fn port(&self) -> &[u8] {
+        &self.text[self.address as usize..self.end as usize]
     }
 }
 
@@ -176,11 +180,11 @@ mod tests {
     fn the_longest_address_fits() {
         let peer = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().map(Peer::Internet);
         let remote = Remote::new(peer.unwrap_or(Peer::Local));
-        assert_eq!((remote.address(), remote.port()), ("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "65535"));
+        assert_eq!((remote.address(), remote.port()), (&b"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"[..], &b"65535"[..]));
         let peer = "[::ffff:127.0.0.1]:80".parse().map(Peer::Internet);
         let remote = Remote::new(peer.unwrap_or(Peer::Local));
-        assert_eq!((remote.address(), remote.port()), ("127.0.0.1", "80"));
+        assert_eq!((remote.address(), remote.port()), (&b"127.0.0.1"[..], &b"80"[..]));
         let remote = Remote::new(Peer::Local);
-        assert_eq!((remote.address(), remote.port()), ("", "0"));
+        assert_eq!((remote.address(), remote.port()), (&b""[..], &b"0"[..]));
     }
 }

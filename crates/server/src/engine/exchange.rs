@@ -35,7 +35,7 @@ impl Exchange {
             head: RequestHead::new(self.input.head_bytes(), &self.layout),
             content: self.content.view(self.input.bytes()),
             remote: Endpoint { address: self.remote.address(), port: self.remote.port() },
-            server: Endpoint { address: &listener.server_name, port: &listener.server_port },
+            server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
         }
     }

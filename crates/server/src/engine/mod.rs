@@ -18,6 +18,7 @@ mod exchange;
 mod input;
 mod output;
 mod receive;
+mod record;
 mod respond;
 mod settle;
 mod slots;
@@ -26,6 +27,7 @@ mod stamp;
 pub use exchange::Exchange;
 
 use crate::config::Settings;
+use crate::log::AccessLog;
 use crate::process::Listener;
 use connection::{Connection, Phase};
 use deadline::{Deadline, Deadlines};
@@ -84,6 +86,7 @@ pub struct Engine<'a, B: Backend> {
     /// Where content on its way to a file is received.
     spool: Vec<u8>,
     stamp: Stamp,
+    access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
     requests: u64,
@@ -103,7 +106,13 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The system's refusal to watch the listeners.
-    pub fn new(mut backend: B, settings: &'a Settings, listeners: &'a [Listener], wake: BorrowedFd<'_>) -> io::Result<Self> {
+    pub fn new(
+        mut backend: B,
+        settings: &'a Settings,
+        listeners: &'a [Listener],
+        wake: BorrowedFd<'_>,
+        access_log: Option<AccessLog>,
+    ) -> io::Result<Self> {
         for (number, listener) in listeners.iter().enumerate() {
             backend.listen(number, listener.socket.as_fd())?;
         }
@@ -138,6 +147,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             scratch: Vec::with_capacity(4096),
             spool: Vec::new(),
             stamp,
+            access_log,
             woken: false,
             requests: 0,
             backend,
@@ -274,6 +284,9 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn wait(&mut self) -> io::Result<()> {
+        if let Some(log) = &mut self.access_log {
+            log.flush();
+        }
         self.events.clear();
         self.handled = 0;
         let timeout = if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) };
@@ -295,12 +308,17 @@ impl<'a, B: Backend> Engine<'a, B> {
         Some(next.saturating_sub(self.backend.now()))
     }
 
+    /// The connection of an exchange, finished or not, that is still its latest one.
+    fn present(&self, exchange: ExchangeId) -> Option<u32> {
+        let index = exchange.0 as u32;
+        (self.connections.get(index)?.serial == (exchange.0 >> 32) as u32).then_some(index)
+    }
+
     /// The connection of an exchange that is not finished.
     fn find(&self, exchange: ExchangeId) -> Option<u32> {
-        let index = exchange.0 as u32;
+        let index = self.present(exchange)?;
         let connection = self.connections.get(index)?;
-        let present = connection.serial == (exchange.0 >> 32) as u32;
-        (present && connection.phase == Phase::Answering && connection.fate.is_none()).then_some(index)
+        (connection.phase == Phase::Answering && connection.fate.is_none()).then_some(index)
     }
 
     /// Hands the request of a connection out.

@@ -275,9 +275,15 @@ impl<B: Backend> Engine<'_, B> {
         let reuse = finish == Finish::Reuse && !connection.taken;
         connection.fate = Some(if reuse { Fate::Reuse } else { Fate::Close });
         self.answering -= 1;
-        if !connection.lent {
-            self.settle(index);
+        if connection.lent {
+            return;
         }
+        if let Some(draft) = connection.draft.take() {
+            let (remote, sent, began) = (connection.remote, connection.sent, connection.complete_at);
+            let status = connection.status;
+            self.record_draft(&draft, remote, status, sent, began);
+        }
+        self.settle(index);
     }
 }
 

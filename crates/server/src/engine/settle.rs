@@ -13,15 +13,15 @@ const WRITE_PROGRESS: usize = 64 << 10;
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned. It may still be answered later.
     pub fn give_back(&mut self, exchange: Exchange) {
-        let Exchange { id, mut input, layout, .. } = exchange;
+        let index = self.present(exchange.id);
+        self.record(index, &exchange);
+        let Exchange { mut input, layout, .. } = exchange;
         if self.layout.fields.capacity() < layout.fields.capacity() {
             self.layout = layout;
             self.layout_of = None;
         }
-        let index = id.0 as u32;
-        let present = |serial: u32| serial == (id.0 >> 32) as u32;
-        match self.connections.get_mut(index).filter(|connection| present(connection.serial)) {
-            Some(connection) => {
+        match index.and_then(|index| Some((index, self.connections.get_mut(index)?))) {
+            Some((index, connection)) => {
                 connection.lent = false;
                 connection.input = input;
                 if connection.fate.is_some() {
@@ -152,7 +152,8 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) {
         self.deadlines.clear(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
-        log::debug!("refused a request of {}: {} {}", connection.remote.address(), refusal.status(), refusal.reason());
+        let remote = connection.remote;
+        log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.scratch.clear();
         connection.machine.write_refusal(refusal, &self.stamp.preset(), &mut self.scratch);
         connection.content = super::content::StoredContent::None;
@@ -161,6 +162,7 @@ impl<B: Backend> Engine<'_, B> {
         connection.fate = Some(Fate::Close);
         connection.phase = Phase::Flushing;
         connection.output().push(&self.scratch);
+        self.record_refusal(remote.address(), refusal.status());
         self.flush(index);
     }
 
@@ -181,6 +183,9 @@ impl<B: Backend> Engine<'_, B> {
         let Some(mut connection) = self.connections.remove(index) else { return };
         if connection.phase == Phase::Answering && connection.fate.is_none() {
             self.answering -= 1;
+        }
+        if let Some(draft) = connection.draft.take() {
+            self.record_gone(&draft, connection.remote, connection.sent, connection.complete_at);
         }
         connection.input.release(&mut self.pool);
         self.backend.close(connection.socket);

@@ -1,0 +1,169 @@
+//! The cells: one way of loading a server each, and the answer that it must give.
+
+/// The name under which the instruction count is selected, beside the cells of [`ALL`].
+pub const INSTRUCTIONS: &str = "instructions";
+/// The name under which the count of system calls is selected, beside the cells of [`ALL`].
+pub const SYSTEM_CALLS: &str = "system-calls";
+/// Bytes in one streamed piece; there is one for each letter from `a` to `p`.
+const PIECE: usize = 1024;
+
+/// What a cell asks for, and so which app answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// 11 bytes.
+    Hello,
+    /// 64 KiB in one piece.
+    Body64k,
+    /// The number of bytes received, in decimal.
+    Count,
+    /// 16 pieces of 1 KiB, without a length known beforehand.
+    Stream,
+}
+
+impl Answer {
+    /// The file in `bench/apps` that gives this answer.
+    pub fn app(self) -> &'static str {
+        match self {
+            Answer::Hello => "hello.psgi",
+            Answer::Body64k => "body64k.psgi",
+            Answer::Count => "upload.psgi",
+            Answer::Stream => "stream.psgi",
+        }
+    }
+
+    /// The target; the apps ignore it, nginx tells its locations apart by it.
+    pub fn path(self) -> &'static str {
+        match self {
+            Answer::Hello => "/",
+            Answer::Body64k => "/64k",
+            Answer::Count => "/upload",
+            Answer::Stream => "/stream",
+        }
+    }
+}
+
+/// One way of loading a server.
+#[derive(Debug)]
+pub struct Cell {
+    /// What `--cells` calls it.
+    pub name: &'static str,
+    /// What the table and the plots call it.
+    pub title: &'static str,
+    /// What nginx does in this cell: the ratio is against this.
+    pub yardstick: &'static str,
+    /// Connections open at once.
+    pub connections: usize,
+    /// Requests written at once on a connection.
+    pub depth: usize,
+    /// Whether each request asks for the connection to be closed.
+    pub close: bool,
+    /// Bytes of content sent with each request; none means GET.
+    pub upload: usize,
+    /// What comes back.
+    pub answer: Answer,
+}
+
+impl Cell {
+    const KEEP_ALIVE: Cell = Cell {
+        name: "",
+        title: "",
+        yardstick: "`return 200`",
+        connections: 64,
+        depth: 1,
+        close: false,
+        upload: 0,
+        answer: Answer::Hello,
+    };
+
+    /// The body that every server must answer with, byte for byte.
+    pub fn body(&self) -> Vec<u8> {
+        match self.answer {
+            Answer::Hello => b"Hello World".to_vec(),
+            Answer::Body64k => (b'a'..=b'z').cycle().take(65536).collect(),
+            Answer::Count => self.upload.to_string().into_bytes(),
+            Answer::Stream => (b'a'..=b'p').flat_map(|letter| [letter; PIECE]).collect(),
+        }
+    }
+
+    /// One request of this cell, as bytes.
+    pub fn request(&self) -> Vec<u8> {
+        let method = if self.upload > 0 { "POST" } else { "GET" };
+        let mut request = format!("{method} {} HTTP/1.1\r\nHost: 127.0.0.1\r\n", self.answer.path());
+        if self.close {
+            request.push_str("Connection: close\r\n");
+        }
+        if self.upload > 0 {
+            request.push_str(&format!("Content-Type: application/octet-stream\r\nContent-Length: {}\r\n", self.upload));
+        }
+        request.push_str("\r\n");
+        let mut request = request.into_bytes();
+        request.resize(request.len() + self.upload, b'u');
+        request
+    }
+}
+
+/// Every cell, in the order of the table.
+pub const ALL: &[Cell] = &[
+    Cell { name: "keep-alive-16", title: "Keep-alive, 16 connections", connections: 16, ..Cell::KEEP_ALIVE },
+    Cell { name: "keep-alive-64", title: "Keep-alive, 64 connections", ..Cell::KEEP_ALIVE },
+    Cell { name: "keep-alive-256", title: "Keep-alive, 256 connections", connections: 256, ..Cell::KEEP_ALIVE },
+    Cell { name: "keep-alive-4096", title: "Keep-alive, 4096 connections", connections: 4096, ..Cell::KEEP_ALIVE },
+    Cell { name: "short", title: "Short connections, 64 at once", close: true, ..Cell::KEEP_ALIVE },
+    Cell { name: "pipelining", title: "Pipelining 16 deep, 64 connections", depth: 16, ..Cell::KEEP_ALIVE },
+    Cell {
+        name: "body-64k",
+        title: "Body of 64 KiB, 64 connections",
+        yardstick: "a file, by sendfile",
+        answer: Answer::Body64k,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "upload-1m",
+        title: "Upload of 1 MiB, 16 connections",
+        yardstick: "`echo_read_request_body`, in memory",
+        connections: 16,
+        upload: 1 << 20,
+        answer: Answer::Count,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "stream",
+        title: "Stream of 16 pieces of 1 KiB, 64 connections",
+        yardstick: "`echo_duplicate` and `echo_flush`, 16 times",
+        answer: Answer::Stream,
+        ..Cell::KEEP_ALIVE
+    },
+];
+
+/// Whether `name` is a cell or one of the two counts.
+pub fn is_known(name: &str) -> bool {
+    name == INSTRUCTIONS || name == SYSTEM_CALLS || ALL.iter().any(|cell| cell.name == name)
+}
+
+/// Every name that `--cells` takes.
+pub fn names() -> Vec<&'static str> {
+    ALL.iter().map(|cell| cell.name).chain([INSTRUCTIONS, SYSTEM_CALLS]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_have_the_size_their_names_say() {
+        let size = |name| ALL.iter().find(|cell| cell.name == name).map(|cell| cell.body().len());
+        assert_eq!(size("short"), Some(11));
+        assert_eq!(size("body-64k"), Some(64 * 1024));
+        assert_eq!(size("upload-1m"), Some("1048576".len()));
+        assert_eq!(size("stream"), Some(16 * 1024));
+    }
+
+    #[test]
+    fn an_upload_announces_the_bytes_it_carries() {
+        let cell = Cell { upload: 3, close: true, answer: Answer::Count, ..Cell::KEEP_ALIVE };
+        let text = String::from_utf8(cell.request()).expect("ASCII");
+        assert!(text.starts_with("POST /upload HTTP/1.1\r\n"));
+        assert!(text.contains("Connection: close\r\n"));
+        assert!(text.ends_with("Content-Length: 3\r\n\r\nuuu"));
+    }
+}

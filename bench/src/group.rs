@@ -1,0 +1,179 @@
+//! A program started in a process group of its own, and ended with everything it started, however the bench itself ends.
+
+use crate::{interrupt, process_tree};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// How long a group may take to end after it was asked to, before it is killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How long the kernel may take to end what was killed: at once, unless a process hangs inside a system call.
+const KILL_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A running program and its descendants. Dropping it ends them all.
+#[derive(Debug)]
+pub struct Group {
+    child: Child,
+    output: PathBuf,
+}
+
+impl Group {
+    /// Starts `words` on one CPU; what it prints goes to the file `output`.
+    ///
+    /// # Errors
+    /// When the file or the program cannot be opened.
+    pub fn start(words: &[String], cpu: usize, output: &Path) -> Result<Group, String> {
+        let file = File::create(output).map_err(|e| format!("{}: {e}", output.display()))?;
+        let errors = file.try_clone().map_err(|e| format!("{}: {e}", output.display()))?;
+        // The parent-death signal covers the one end that cannot be caught here: the bench itself being killed.
+        let child = Command::new("setpriv")
+            .args(["--pdeathsig", "TERM", "taskset", "-c", &cpu.to_string()])
+            .args(words)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(file)
+            .stderr(errors)
+            .spawn()
+            .map_err(|e| format!("cannot start {}: {e}", words.join(" ")))?;
+        Ok(Group { child, output: output.to_owned() })
+    }
+
+    /// The number of the first process, which is also the number of the group.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap_or(i32::MAX)
+    }
+
+    /// How it ended, if it did.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// Everything it has printed.
+    pub fn output(&self) -> String {
+        std::fs::read(&self.output).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    }
+
+    /// The last lines it has printed beyond `start` bytes, to show why something went wrong.
+    pub fn last_words(&self, start: usize) -> String {
+        let output = self.output();
+        let output = output.get(start..).unwrap_or_default();
+        let lines: Vec<&str> = output.lines().filter(|line| !line.trim().is_empty()).collect();
+        lines[lines.len().saturating_sub(5)..].join(" | ")
+    }
+
+    /// Waits until it ends by itself, at most `limit`.
+    ///
+    /// # Errors
+    /// When it takes longer, fails, or the user wants to stop.
+    pub fn finish(&mut self, limit: Duration) -> Result<(), String> {
+        let end = Instant::now() + limit;
+        loop {
+            match self.ended() {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(format!("ended with {status}: {}", self.last_words(0))),
+                None if Instant::now() > end => return Err(format!("did not end within {} s", limit.as_secs())),
+                None => interrupt::sleep(interrupt::STEP)?,
+            }
+        }
+    }
+
+    /// Signals the first process only.
+    pub fn signal_leader(&self, signal: Signal) {
+        if let Some(pid) = Pid::from_raw(self.pid()) {
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Ends everything: asks, waits up to `grace`, then kills what is left. Returns whether nothing had to be killed.
+    pub fn end(&mut self, grace: Duration) -> bool {
+        let Some(group) = Pid::from_raw(self.pid()) else { return true };
+        // Noted before the first process is gone: afterwards nothing would tell that its children were ours.
+        let members = process_tree::members(self.pid());
+        let gone = |child: &mut Child| {
+            let first = child.try_wait().is_ok_and(|status| status.is_some());
+            first && !members.iter().any(|member| member.is_alive())
+        };
+        if gone(&mut self.child) {
+            return true;
+        }
+        let _ = kill_process_group(group, Signal::TERM);
+        let end = Instant::now() + grace;
+        while Instant::now() < end {
+            if gone(&mut self.child) {
+                return true;
+            }
+            // Not the interruptible sleep: after Ctrl-C the grace still holds.
+            std::thread::sleep(interrupt::STEP);
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        for member in members.iter().filter(|member| member.is_alive()) {
+            if let Some(pid) = Pid::from_raw(member.pid) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        }
+        let end = Instant::now() + KILL_PATIENCE;
+        while Instant::now() < end && !gone(&mut self.child) {
+            std::thread::sleep(interrupt::STEP);
+        }
+        false
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end(GRACE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(name: &str, script: &str) -> Group {
+        let output = std::env::temp_dir().join(format!("oribi-bench-{}-{name}", std::process::id()));
+        let words = ["sh", "-c", script].map(str::to_owned);
+        Group::start(&words, crate::machine::allowed_cpus()[0], &output).expect("sh starts")
+    }
+
+    fn wait_for(group: &Group, text: &str) {
+        let end = Instant::now() + Duration::from_secs(10);
+        while !group.output().contains(text) {
+            assert!(Instant::now() < end, "no {text:?} in {:?}", group.output());
+            std::thread::sleep(interrupt::STEP);
+        }
+    }
+
+    #[test]
+    fn dropping_ends_the_children_too() {
+        let group = shell("children", "sleep 300 & sleep 300 & echo started; wait");
+        wait_for(&group, "started");
+        let members = process_tree::members(group.pid());
+        assert!(members.len() >= 3, "{members:?}");
+        let output = group.output.clone();
+        drop(group);
+        assert!(!members.iter().any(|member| member.is_alive()));
+        std::fs::remove_file(output).expect("the output file");
+    }
+
+    #[test]
+    fn what_ignores_the_request_is_killed() {
+        let mut group = shell("stubborn", "trap '' TERM; echo started; while :; do sleep 300; done");
+        wait_for(&group, "started");
+        let members = process_tree::members(group.pid());
+        assert!(!group.end(Duration::from_millis(100)));
+        assert!(!members.iter().any(|member| member.is_alive()));
+        std::fs::remove_file(&group.output).expect("the output file");
+    }
+
+    #[test]
+    fn a_failure_says_what_was_printed() {
+        let mut group = shell("failure", "echo no such app >&2; exit 3");
+        let error = group.finish(Duration::from_secs(10)).expect_err("status 3");
+        assert!(error.contains("no such app"), "{error}");
+        std::fs::remove_file(&group.output).expect("the output file");
+    }
+}

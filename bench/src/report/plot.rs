@@ -1,0 +1,215 @@
+//! Bar charts as SVG, readable on light and on dark paper.
+
+use super::Results;
+use crate::setup::YARDSTICK;
+use crate::statistics::Spread;
+use std::fmt::Write as _;
+
+/// The width of a chart, in pixels.
+const WIDTH: f64 = 900.0;
+/// Where bars begin; names stand to the left.
+const LEFT: f64 = 190.0;
+/// Where the axis ends; figures may stand to the right.
+const RIGHT: f64 = 800.0;
+/// From one bar to the next.
+const ROW: f64 = 22.0;
+/// Above the bars of a panel: its title.
+const HEAD: f64 = 34.0;
+/// Below the bars of a panel: its axis with the unit.
+const FOOT: f64 = 48.0;
+
+const STYLE: &str = "\
+text{font:13px system-ui,sans-serif;fill:#333}\
+.title{font-size:15px;font-weight:600}.small{font-size:11px;fill:#666}\
+.grid{stroke:#999;stroke-opacity:.35}.whisker{stroke:#333;stroke-width:1.5}.one{stroke:#333;stroke-dasharray:4 3}\
+.yardstick{fill:#8a8f98}.oribi{fill:#3b82c4}.peer{fill:#c08a4e}\
+@media(prefers-color-scheme:dark){text{fill:#ddd}.small{fill:#aaa}.whisker,.one{stroke:#ddd}}";
+
+/// One bar.
+struct Bar {
+    /// The set-up's name, which gives the colour.
+    name: String,
+    /// What stands beside it.
+    title: String,
+    /// How long it is, and its whisker.
+    figure: Spread,
+}
+
+/// Bars that share an axis.
+struct Panel {
+    title: String,
+    /// What the axis counts.
+    unit: &'static str,
+    bars: Vec<Bar>,
+    /// Where a dashed line says "as much as nginx".
+    reference: Option<f64>,
+    /// Decimal places of the figures.
+    digits: usize,
+}
+
+/// `ratio.svg`: a panel for each cell.
+pub fn ratios(results: &Results) -> String {
+    let panels: Vec<Panel> = results
+        .cells
+        .iter()
+        .map(|result| {
+            let bars = result.entries.iter().zip(result.ratios());
+            Panel {
+                title: result.cell.title.to_owned(),
+                unit: "CPU time per request, nginx in the same round = 1 (median; the line spans all rounds)",
+                bars: bars.filter_map(|(entry, figure)| Some(bar(&entry.name, &entry.title, figure?))).collect(),
+                reference: Some(1.0),
+                digits: 2,
+            }
+        })
+        .collect();
+    draw("CPU per request, shorter is better", &panels)
+}
+
+/// `counts.svg`: instructions and system calls.
+pub fn counts(results: &Results) -> String {
+    let point = |figure: f64| Spread { median: figure, low: figure, high: figure };
+    let instructions = results.counts.iter().filter_map(|count| {
+        let figure = *count.instructions.as_ref()?.as_ref().ok()?;
+        Some(bar(&count.name, &count.title, point(figure)))
+    });
+    let calls = results.counts.iter().filter_map(|count| {
+        let figure = count.system_calls.as_ref()?.as_ref().ok()?.total;
+        Some(bar(&count.name, &count.title, point(figure)))
+    });
+    let panels = [
+        Panel {
+            title: "Instructions in user space".to_owned(),
+            unit: "instructions per request",
+            bars: instructions.collect(),
+            reference: None,
+            digits: 0,
+        },
+        Panel {
+            title: "System calls".to_owned(),
+            unit: "system calls per request",
+            bars: calls.collect(),
+            reference: None,
+            digits: 2,
+        },
+    ];
+    draw("Counted per request, shorter is better", &panels)
+}
+
+fn bar(name: &str, title: &str, figure: Spread) -> Bar {
+    Bar { name: name.to_owned(), title: title.to_owned(), figure }
+}
+
+fn draw(title: &str, panels: &[Panel]) -> String {
+    let panels: Vec<&Panel> = panels.iter().filter(|panel| !panel.bars.is_empty()).collect();
+    let height = panels.iter().fold(40.0, |sum, panel| sum + panel_height(panel));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n\
+         <title>{title}</title>\n<style>{STYLE}</style>\n<text x=\"16\" y=\"26\" class=\"title\">{title}</text>\n"
+    );
+    let mut top = 40.0;
+    for panel in panels {
+        draw_panel(&mut svg, panel, top);
+        top += panel_height(panel);
+    }
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn panel_height(panel: &Panel) -> f64 {
+    HEAD + ROW * panel.bars.len() as f64 + FOOT
+}
+
+fn draw_panel(svg: &mut String, panel: &Panel, top: f64) {
+    let longest = panel.bars.iter().map(|bar| bar.figure.high).fold(panel.reference.unwrap_or(0.0), f64::max);
+    let step = tick_step(longest);
+    let end = (longest / step).ceil().max(1.0) * step;
+    let x = |figure: f64| LEFT + (RIGHT - LEFT) * figure / end;
+    let (first, bottom) = (top + HEAD, top + HEAD + ROW * panel.bars.len() as f64);
+    let _ = writeln!(svg, "<text x=\"16\" y=\"{:.1}\" class=\"title\">{}</text>", top + 20.0, escape(&panel.title));
+    for tick in 0..=(end / step).round() as u32 {
+        let figure = f64::from(tick) * step;
+        let (at, digits) = (x(figure), if step < 1.0 { 1 } else { 0 });
+        let _ = writeln!(svg, "<path d=\"M{at:.1} {first:.1}V{bottom:.1}\" class=\"grid\"/>");
+        let label = format!("<text x=\"{at:.1}\" y=\"{:.1}\" class=\"small\" text-anchor=\"middle\">", bottom + 15.0);
+        let _ = writeln!(svg, "{label}{figure:.digits$}</text>");
+    }
+    for (index, bar) in panel.bars.iter().enumerate() {
+        draw_bar(svg, bar, first + ROW * index as f64, panel.digits, &x);
+    }
+    if let Some(reference) = panel.reference {
+        let _ = writeln!(svg, "<path d=\"M{:.1} {first:.1}V{bottom:.1}\" class=\"one\"/>", x(reference));
+    }
+    let _ = writeln!(
+        svg,
+        "<text x=\"{:.1}\" y=\"{:.1}\" class=\"small\" text-anchor=\"middle\">{}</text>",
+        f64::midpoint(LEFT, RIGHT),
+        bottom + 31.0,
+        escape(panel.unit)
+    );
+}
+
+fn draw_bar(svg: &mut String, bar: &Bar, top: f64, digits: usize, x: &impl Fn(f64) -> f64) {
+    let class = match bar.name.as_str() {
+        YARDSTICK => "yardstick",
+        name if name.starts_with("oribi") => "oribi",
+        _ => "peer",
+    };
+    let (text, middle) = (top + 15.0, top + 11.0);
+    let (median, low, high) = (x(bar.figure.median), x(bar.figure.low), x(bar.figure.high));
+    let title = escape(&bar.title);
+    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{text:.1}\" text-anchor=\"end\">{title}</text>", LEFT - 8.0);
+    let shape = format!("x=\"{LEFT:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"", top + 3.0, median - LEFT, ROW - 6.0);
+    let _ = writeln!(svg, "<rect {shape} class=\"{class}\"/>");
+    if bar.figure.high > bar.figure.low {
+        let _ = writeln!(svg, "<path d=\"M{low:.1} {middle:.1}H{high:.1}\" class=\"whisker\"/>");
+    }
+    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{text:.1}\">{:.digits$}</text>", high.max(median) + 7.0, bar.figure.median);
+}
+
+/// A step of 1, 2 or 5 times a power of ten that gives four to ten ticks.
+fn tick_step(longest: f64) -> f64 {
+    let rough = (longest / 8.0).max(0.1);
+    let power = 10f64.powf(rough.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough).unwrap_or(10.0 * power)
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn panel(figures: &[f64]) -> Panel {
+        let bars = figures.iter().map(|figure| bar("a", "A & B", Spread { median: *figure, low: *figure, high: *figure }));
+        Panel { title: "<Title>".to_owned(), unit: "things", bars: bars.collect(), reference: Some(1.0), digits: 2 }
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        for longest in [0.7, 1.0, 3.3, 11.6, 40.0, 367_019.0] {
+            let step = tick_step(longest);
+            let ticks = (longest / step).ceil();
+            assert!((4.0..=10.0).contains(&ticks), "{longest}: {ticks} ticks of {step}");
+        }
+    }
+
+    #[test]
+    fn text_is_escaped_and_every_bar_drawn() {
+        let svg = draw("t", &[panel(&[1.0, 11.5]), panel(&[])]);
+        assert!(svg.contains("&lt;Title&gt;") && svg.contains("A &amp; B"));
+        assert_eq!(svg.matches("<rect").count(), 2);
+        assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
+    }
+
+    #[test]
+    fn no_bar_leaves_the_picture() {
+        let svg = draw("t", &[panel(&[1.0, 40.0, 39.9])]);
+        for part in svg.split(" x=\"").skip(1) {
+            let at: f64 = part.split('"').next().and_then(|text| text.parse().ok()).expect("a number");
+            assert!((0.0..WIDTH - 30.0).contains(&at), "{at}");
+        }
+    }
+}

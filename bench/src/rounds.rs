@@ -1,0 +1,284 @@
+//! Measures one cell: all its servers are up at the same time, and each round loads one after the other, so that a slow spell
+//! of the machine falls on the yardstick too.
+
+use crate::cell::Cell;
+use crate::client;
+use crate::interrupt;
+use crate::load::{Failures, Load, Outcome};
+use crate::process_tree::Cpu;
+use crate::server::{Installation, START, Server};
+use crate::setup::{Part, Setup};
+use crate::statistics::Spread;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long a server is loaded before anything counts, in seconds.
+const WARM_UP: u64 = 1;
+/// When the newcomer knocks, and when memory is read: well after wrk's connections are up.
+const INTO_WARM_UP: Duration = Duration::from_millis(300);
+/// How long the newcomer waits for an answer: until shortly before the warm-up ends, lest it gets its answer from that.
+pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(500);
+/// Between the end of one load and the next figure: the server notices that its clients are gone.
+const SETTLE: Duration = Duration::from_millis(100);
+/// How long servers are watched doing nothing.
+const IDLE: Duration = Duration::from_millis(300);
+/// The share of [`IDLE`] above which a server without clients is called busy.
+const IDLE_SHARE: f64 = 0.2;
+
+/// One server under load once.
+#[derive(Clone, Debug)]
+pub struct Round {
+    /// What wrk saw.
+    pub outcome: Outcome,
+    /// What the server's processes spent meanwhile.
+    pub cpu: Cpu,
+}
+
+impl Round {
+    /// CPU microseconds per request, user and system; none without a request.
+    pub fn microseconds(&self) -> Option<f64> {
+        (self.outcome.requests > 0).then(|| self.cpu.total().as_secs_f64() * 1e6 / self.outcome.requests as f64)
+    }
+
+    /// As [`Round::microseconds`], in the server's own code alone.
+    pub fn user_microseconds(&self) -> Option<f64> {
+        (self.outcome.requests > 0).then(|| self.cpu.user.as_secs_f64() * 1e6 / self.outcome.requests as f64)
+    }
+
+    /// The share of a CPU that the server's processes had. Well below 1, something else was the limit: wrk, as a rule.
+    pub fn busy(&self) -> f64 {
+        self.cpu.total().as_secs_f64() / self.outcome.duration.as_secs_f64().max(1e-6)
+    }
+
+    /// Requests per second.
+    pub fn rate(&self) -> f64 {
+        self.outcome.requests as f64 / self.outcome.duration.as_secs_f64().max(1e-6)
+    }
+}
+
+/// One server in one cell.
+#[derive(Debug, Default)]
+pub struct Entry {
+    /// The set-up's name.
+    pub name: String,
+    /// The set-up's title.
+    pub title: String,
+    /// Why it is not measured although nothing failed.
+    pub cannot: Option<String>,
+    /// What was wrong beside the failures that wrk counted.
+    pub problems: Vec<String>,
+    /// KiB of all its processes, under load.
+    pub memory: u64,
+    /// How long a new client waited for its answer under load; none when it got none.
+    pub newcomer: Option<Duration>,
+    /// One for each round; none when the round itself failed.
+    pub rounds: Vec<Option<Round>>,
+}
+
+impl Entry {
+    /// The rounds that gave a figure.
+    pub fn measured(&self) -> impl Iterator<Item = &Round> {
+        self.rounds.iter().flatten()
+    }
+
+    /// The failures that wrk counted, over all rounds.
+    pub fn failures(&self) -> Failures {
+        let mut sum = Failures::default();
+        self.measured().for_each(|round| sum.add(round.outcome.failures));
+        sum
+    }
+
+    /// Whether anything was wrong.
+    pub fn failed(&self) -> bool {
+        !self.problems.is_empty() || self.failures().total() > 0
+    }
+
+    /// CPU per request as a ratio to `yardstick`, round by round.
+    pub fn ratio(&self, yardstick: &Entry) -> Option<Spread> {
+        let pairs = self.rounds.iter().zip(&yardstick.rounds);
+        let cost = |round: &Option<Round>| round.as_ref().and_then(Round::microseconds);
+        Spread::of(pairs.filter_map(|(own, other)| Some(cost(own)? / cost(other).filter(|other| *other > 0.0)?)))
+    }
+}
+
+/// All servers in one cell.
+#[derive(Debug)]
+pub struct CellResult {
+    /// The cell.
+    pub cell: &'static Cell,
+    /// The yardstick first, if it takes part.
+    pub entries: Vec<Entry>,
+}
+
+/// How a cell is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How often each server is loaded.
+    pub rounds: usize,
+    /// For how long each time.
+    pub seconds: u64,
+}
+
+/// Measures a cell. `broken` holds servers that did not start once, with the reason: they are not waited for again.
+///
+/// # Errors
+/// Only when the user wants to stop: what a server does wrong is part of the result.
+pub fn measure(
+    installation: &Installation,
+    cell: &'static Cell,
+    setups: &[Setup],
+    plan: Plan,
+    broken: &mut BTreeMap<String, String>,
+) -> Result<CellResult, String> {
+    let mut entries = Vec::new();
+    let mut servers: Vec<Option<Server>> = Vec::new();
+    for setup in setups {
+        let mut entry = Entry { name: setup.name.clone(), title: setup.title.clone(), ..Entry::default() };
+        let started = match setup.part(cell.name) {
+            Part::Skips => continue,
+            Part::Cannot(reason) => {
+                entry.cannot = Some(reason.to_owned());
+                None
+            }
+            Part::Takes => match broken.get(&setup.name) {
+                Some(reason) => {
+                    entry.problems.push(reason.clone());
+                    None
+                }
+                None => start(installation, setup, cell, &mut entry, broken),
+            },
+        };
+        interrupt::check()?;
+        entries.push(entry);
+        servers.push(started);
+    }
+    for (entry, server) in entries.iter_mut().zip(&mut servers) {
+        if let Some(running) = server {
+            if let Err(e) = warm_up(installation, running, cell, entry) {
+                entry.problems.push(e);
+                *server = None;
+            }
+            interrupt::check()?;
+        }
+    }
+    let count = entries.len();
+    for number in 0..plan.rounds {
+        // Each round begins with another server, so that none is always the one after the heaviest.
+        for index in (0..count).map(|offset| (number + offset) % count) {
+            let Some(server) = &servers[index] else { continue };
+            match round(installation, server, cell, plan.seconds) {
+                Ok(round) => entries[index].rounds.push(Some(round)),
+                Err(e) => {
+                    entries[index].problems.push(e);
+                    entries[index].rounds.push(None);
+                }
+            }
+            interrupt::check()?;
+        }
+    }
+    find_the_busy(&mut entries, &servers)?;
+    for (entry, server) in entries.iter_mut().zip(servers) {
+        if let Some(server) = server {
+            if let Err(e) = server.check(cell) {
+                entry.problems.push(format!("after the load: {e}"));
+            }
+            if !server.end(Duration::from_secs(5)) {
+                entry.problems.push("did not end within 5 s of TERM".to_owned());
+            }
+        }
+        interrupt::check()?;
+    }
+    Ok(CellResult { cell, entries })
+}
+
+fn start(
+    installation: &Installation,
+    setup: &Setup,
+    cell: &Cell,
+    entry: &mut Entry,
+    broken: &mut BTreeMap<String, String>,
+) -> Option<Server> {
+    match Server::start(installation, setup, cell, &[], START) {
+        Ok(server) => Some(server),
+        Err(e) => {
+            entry.problems.push(e.clone());
+            if e.contains("before it listened") || e.contains("cannot connect") {
+                broken.insert(setup.name.clone(), e);
+            }
+            None
+        }
+    }
+}
+
+/// Loads a server without counting; meanwhile a newcomer knocks, and memory is read with all connections open.
+fn warm_up(installation: &Installation, server: &Server, cell: &Cell, entry: &mut Entry) -> Result<(), String> {
+    let load = Load::start(installation, server, cell, WARM_UP)?;
+    interrupt::sleep(INTO_WARM_UP)?;
+    entry.newcomer = client::newcomer(cell, server.port, NEWCOMER_PATIENCE);
+    entry.memory = server.memory();
+    load.finish()?;
+    interrupt::sleep(SETTLE)
+}
+
+fn round(installation: &Installation, server: &Server, cell: &Cell, seconds: u64) -> Result<Round, String> {
+    let before = server.cpu();
+    let outcome = Load::start(installation, server, cell, seconds)?.finish()?;
+    let cpu = server.cpu().since(before);
+    interrupt::sleep(SETTLE)?;
+    if outcome.requests == 0 {
+        return Err(format!("not one response in {seconds} s ({} failures)", outcome.failures.describe()));
+    }
+    Ok(Round { outcome, cpu })
+}
+
+/// A server that still works when its clients are gone has lost track of a connection.
+fn find_the_busy(entries: &mut [Entry], servers: &[Option<Server>]) -> Result<(), String> {
+    interrupt::sleep(SETTLE)?;
+    let cpu = |server: &Option<Server>| server.as_ref().map(Server::cpu).unwrap_or_default();
+    let before: Vec<Cpu> = servers.iter().map(cpu).collect();
+    interrupt::sleep(IDLE)?;
+    for ((entry, server), before) in entries.iter_mut().zip(servers).zip(before) {
+        let share = cpu(server).since(before).total().as_secs_f64() / IDLE.as_secs_f64();
+        if share > IDLE_SHARE {
+            entry.problems.push(format!("uses {:.0} % of a CPU without clients", share * 100.0));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(costs: &[Option<u64>]) -> Entry {
+        let round = |cost: &Option<u64>| {
+            cost.map(|microseconds| Round {
+                outcome: Outcome { requests: 1000, duration: Duration::from_secs(1), ..Outcome::default() },
+                cpu: Cpu { user: Duration::from_micros(microseconds * 1000), system: Duration::ZERO },
+            })
+        };
+        Entry { rounds: costs.iter().map(round).collect(), ..Entry::default() }
+    }
+
+    #[test]
+    fn ratios_are_taken_inside_a_round() {
+        let yardstick = entry(&[Some(10), Some(20), Some(40)]);
+        let own = entry(&[Some(20), Some(40), Some(80)]);
+        assert_eq!(own.ratio(&yardstick), Some(Spread { median: 2.0, low: 2.0, high: 2.0 }));
+    }
+
+    #[test]
+    fn a_round_that_failed_on_either_side_gives_no_ratio() {
+        let yardstick = entry(&[Some(10), None, Some(10)]);
+        let own = entry(&[Some(30), Some(40), None]);
+        assert_eq!(own.ratio(&yardstick).map(|spread| spread.high), Some(3.0));
+        assert_eq!(entry(&[None]).ratio(&yardstick), None);
+    }
+
+    #[test]
+    fn a_round_without_a_request_has_no_cost() {
+        let round = Round { outcome: Outcome::default(), cpu: Cpu::default() };
+        assert_eq!(round.microseconds(), None);
+        assert_eq!(round.user_microseconds(), None);
+    }
+}

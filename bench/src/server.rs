@@ -1,0 +1,182 @@
+//! A server started for one cell, checked to answer right before anything is measured.
+
+use crate::cell::Cell;
+use crate::client;
+use crate::group::Group;
+use crate::interrupt;
+use crate::process_tree::{self, Cpu, Member};
+use crate::setup::{Places, Setup};
+use std::fs::{self, Permissions};
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+/// Below the range from which the kernel takes the client's own ports (32768 by default), so that no client sits on them.
+static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
+/// How long a server may take until it answers; a Perl app loads in less than one second.
+pub const START: Duration = Duration::from_secs(20);
+
+/// Where things are.
+#[derive(Debug)]
+pub struct Installation {
+    /// The `bench` directory of the checkout.
+    pub bench: PathBuf,
+    /// The `oribi` program.
+    pub oribi: PathBuf,
+    /// A directory that is removed at the end.
+    pub scratch: PathBuf,
+    /// The CPU the servers run on.
+    pub server_cpu: usize,
+    /// The CPU wrk runs on.
+    pub load_cpu: usize,
+}
+
+impl Installation {
+    /// A new directory that a worker which gave up its rights can use too.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn directory(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.scratch.join(name);
+        let told = |e: std::io::Error| format!("{}: {e}", path.display());
+        fs::create_dir_all(&path).map_err(told)?;
+        fs::set_permissions(&path, Permissions::from_mode(0o777)).map_err(told)?;
+        Ok(path)
+    }
+}
+
+impl Drop for Installation {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.scratch);
+    }
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    /// Where it listens on the loopback interface.
+    pub port: u16,
+    group: Group,
+    /// How much it had printed when it began to listen: banners explain no error.
+    banner: usize,
+}
+
+impl Server {
+    /// Starts a server for a cell, behind `prefix` (a tool such as valgrind, or nothing), and waits at most `patience` until
+    /// it answers right.
+    ///
+    /// # Errors
+    /// When it does not start or answers wrong, with its last words.
+    pub fn start(
+        installation: &Installation,
+        setup: &Setup,
+        cell: &Cell,
+        prefix: &[String],
+        patience: Duration,
+    ) -> Result<Server, String> {
+        let port = free_port()?;
+        let directory = installation.directory(&format!("{}-{port}", setup.name))?;
+        let places = Places {
+            port,
+            app: installation.bench.join("apps").join(cell.answer.app()),
+            directory: directory.clone(),
+            oribi: installation.oribi.clone(),
+        };
+        let write = |name: &str, bytes: &[u8]| {
+            fs::write(directory.join(name), bytes).map_err(|e| format!("{}: {e}", directory.join(name).display()))
+        };
+        if let Some(template) = &setup.template {
+            let path = installation.bench.join("servers").join(template);
+            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            write(template, places.fill(&text).as_bytes())?;
+        }
+        write(cell.name, &cell.body())?;
+        let words = [prefix, &setup.command(cell.name, &places)?].concat();
+        let group = Group::start(&words, installation.server_cpu, &directory.join("output"))?;
+        let mut server = Server { port, group, banner: 0 };
+        server.wait_until_right(cell, patience)?;
+        Ok(server)
+    }
+
+    fn wait_until_right(&mut self, cell: &Cell, patience: Duration) -> Result<(), String> {
+        let end = Instant::now() + patience;
+        loop {
+            if let Some(status) = self.group.ended() {
+                return Err(format!("ended with {status} before it listened: {}", self.group.last_words(0)));
+            }
+            match client::Connection::open(self.port, Duration::from_secs(1)) {
+                // Something listens: from here on a wrong answer is wrong, not early.
+                Ok(connection) => {
+                    drop(connection);
+                    self.banner = self.group.output().len();
+                    return self.check(cell);
+                }
+                Err(e) if Instant::now() > end => return Err(format!("{e}: {}", self.group.last_words(0))),
+                Err(_) => interrupt::sleep(Duration::from_millis(50))?,
+            }
+        }
+    }
+
+    /// Checks that the answer is right now.
+    ///
+    /// # Errors
+    /// What is wrong, with the server's last words.
+    pub fn check(&self, cell: &Cell) -> Result<(), String> {
+        client::check(cell, self.port).map_err(|e| match self.group.last_words(self.banner) {
+            words if words.is_empty() => e,
+            words => format!("{e} ({words})"),
+        })
+    }
+
+    /// CPU time of all its processes so far.
+    pub fn cpu(&self) -> Cpu {
+        process_tree::cpu(self.group.pid())
+    }
+
+    /// Memory of all its processes in KiB.
+    pub fn memory(&self) -> u64 {
+        process_tree::memory(self.group.pid())
+    }
+
+    /// All its processes.
+    pub fn members(&self) -> Vec<Member> {
+        process_tree::members(self.group.pid())
+    }
+
+    /// Ends it, after up to `grace`; returns whether it ended by itself.
+    pub fn end(mut self, grace: Duration) -> bool {
+        self.group.end(grace)
+    }
+}
+
+/// A port that nobody listens on.
+fn free_port() -> Result<u16, String> {
+    for _ in 0..10_000 {
+        let port = 21000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    Err("no free port between 21000 and 30999".to_owned())
+}
+
+/// Makes the scratch directory.
+///
+/// # Errors
+/// When it cannot be made.
+pub fn scratch() -> Result<PathBuf, String> {
+    let path = std::env::temp_dir().join(format!("oribi-bench-{}", std::process::id()));
+    fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+    // nginx's worker is another user when the bench is run by root, and must get through to its files.
+    fs::set_permissions(&path, Permissions::from_mode(0o755)).map_err(|e| format!("{}: {e}", path.display()))?;
+    Ok(path)
+}
+
+/// The `bench` directory, and the program that `make build` leaves.
+pub fn checkout() -> (PathBuf, PathBuf) {
+    let bench = Path::new(env!("CARGO_MANIFEST_DIR")).to_owned();
+    let oribi = bench.parent().unwrap_or(&bench).join("target/release/oribi");
+    (bench, oribi)
+}

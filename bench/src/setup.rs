@@ -1,0 +1,297 @@
+//! The set-ups in `bench/servers`: how each server is found, started, and which cells it takes part in.
+
+use crate::cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The set-up that all ratios are against.
+pub const YARDSTICK: &str = "nginx";
+
+/// One file of `bench/servers`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setup {
+    /// The file's name without its ending; what `--servers` calls it.
+    pub name: String,
+    /// What the table and the plots call it.
+    pub title: String,
+    /// Debian's packages that bring it; empty for Oribi.
+    pub package: String,
+    /// Files that must exist beside the program.
+    requires: Vec<String>,
+    /// Prints the version, and fails when the server is not there.
+    version: String,
+    /// Starts it in the foreground.
+    command: String,
+    /// Words that the command line needs for one cell in addition.
+    extra: BTreeMap<String, String>,
+    /// A file of `bench/servers` to be filled in and put into the server's directory.
+    pub template: Option<String>,
+    /// Whether one worker answers one connection at a time, so that a second one waits as long as the first stays open.
+    pub one_connection: bool,
+    /// If given, the only cells it takes part in.
+    only: Option<BTreeSet<String>>,
+    /// Cells that would say nothing new.
+    skip: BTreeSet<String>,
+    /// Cells it is not able to take part in, and why.
+    cannot: BTreeMap<String, String>,
+}
+
+/// What a set-up does in a cell.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// It is measured.
+    Takes,
+    /// It is left out, because it would say nothing new.
+    Skips,
+    /// It is left out, and the table says why.
+    Cannot(&'a str),
+}
+
+impl Setup {
+    /// Reads one file.
+    ///
+    /// # Errors
+    /// A line that is no `key = value`, an unknown key or cell, a missing key.
+    pub fn parse(name: &str, text: &str) -> Result<Setup, String> {
+        let mut values: BTreeMap<&str, &str> = BTreeMap::new();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            let (key, value) = line.split_once('=').ok_or_else(|| format!("{name}: not `key = value`: {line}"))?;
+            if values.insert(key.trim(), value.trim()).is_some() {
+                return Err(format!("{name}: {} is given twice", key.trim()));
+            }
+        }
+        let mut by_cell = |prefix: &str| {
+            let found: Result<BTreeMap<String, String>, String> = values
+                .iter()
+                .filter_map(|(key, value)| Some((key.strip_prefix(prefix)?, value)))
+                .map(|(cell, value)| Ok((known_cell(name, cell)?, (*value).to_owned())))
+                .collect();
+            values.retain(|key, _| !key.starts_with(prefix));
+            found
+        };
+        let (cannot, extra) = (by_cell("cannot.")?, by_cell("extra.")?);
+        let mut take = |key: &str| values.remove(key).map(str::to_owned);
+        let cells = |value: Option<String>| {
+            value.map(|value| value.split_whitespace().map(|cell| known_cell(name, cell)).collect::<Result<_, _>>()).transpose()
+        };
+        let required = |key: &str, value: Option<String>| value.ok_or_else(|| format!("{name}: {key} is missing"));
+        let setup = Setup {
+            name: name.to_owned(),
+            title: required("title", take("title"))?,
+            package: take("package").unwrap_or_default(),
+            requires: take("requires").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            version: required("version", take("version"))?,
+            command: required("command", take("command"))?,
+            template: take("template"),
+            one_connection: match take("serves").as_deref() {
+                None => false,
+                Some("one-connection") => true,
+                Some(other) => return Err(format!("{name}: serves = {other}: the only value is one-connection")),
+            },
+            only: cells(take("only"))?,
+            skip: cells(take("skip"))?.unwrap_or_default(),
+            cannot,
+            extra,
+        };
+        match values.keys().next() {
+            Some(key) => Err(format!("{name}: unknown key {key}")),
+            None => Ok(setup),
+        }
+    }
+
+    /// Reads every `*.server` of a directory: the yardstick first, then Oribi, then the peers by name.
+    ///
+    /// # Errors
+    /// When a file cannot be read or understood, or the yardstick is not there.
+    pub fn read_all(directory: &Path) -> Result<Vec<Setup>, String> {
+        let told = |e: std::io::Error| format!("{}: {e}", directory.display());
+        let mut setups = Vec::new();
+        for entry in std::fs::read_dir(directory).map_err(told)? {
+            let path = entry.map_err(told)?.path();
+            if path.extension().is_some_and(|extension| extension == "server") {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                setups.push(Setup::parse(&name, &std::fs::read_to_string(&path).map_err(told)?)?);
+            }
+        }
+        setups.sort_by_key(|setup| (!setup.is_yardstick(), !setup.is_oribi(), setup.name.clone()));
+        if setups.first().is_some_and(Setup::is_yardstick) {
+            Ok(setups)
+        } else {
+            Err(format!("{}: no {YARDSTICK}.server, which all ratios are against", directory.display()))
+        }
+    }
+
+    /// Whether ratios are against this one.
+    pub fn is_yardstick(&self) -> bool {
+        self.name == YARDSTICK
+    }
+
+    /// Whether this is the server under test.
+    pub fn is_oribi(&self) -> bool {
+        self.name.starts_with("oribi")
+    }
+
+    /// What it does in a cell or a count.
+    pub fn part(&self, cell: &str) -> Part<'_> {
+        if let Some(reason) = self.cannot.get(cell) {
+            Part::Cannot(reason)
+        } else if self.skip.contains(cell) || self.only.as_ref().is_some_and(|only| !only.contains(cell)) {
+            Part::Skips
+        } else {
+            Part::Takes
+        }
+    }
+
+    /// The first line that it prints about its version.
+    ///
+    /// # Errors
+    /// When it is not there, with what to install.
+    pub fn version(&self, oribi: &Path) -> Result<String, String> {
+        let remedy = if self.is_oribi() {
+            "run `make build`, or name the program with --oribi".to_owned()
+        } else {
+            format!("run `apt-get install {}`", self.package)
+        };
+        if let Some(file) = self.requires.iter().find(|file| !Path::new(file).exists()) {
+            return Err(format!("{}: {file} is missing: {remedy}", self.title));
+        }
+        let words = words(&self.version.replace("{oribi}", &oribi.display().to_string()))?;
+        let output = words.split_first().map(|(program, rest)| Command::new(program).args(rest).output());
+        match output {
+            Some(Ok(output)) if output.status.success() => {
+                let text = [output.stdout, output.stderr].concat();
+                let text = String::from_utf8_lossy(&text).into_owned();
+                Ok(text.lines().find(|line| !line.trim().is_empty()).unwrap_or("unknown").trim().to_owned())
+            }
+            Some(Ok(output)) => {
+                let text = String::from_utf8_lossy(&output.stderr).into_owned();
+                Err(format!("{}: {}: {remedy}", self.title, text.lines().next().unwrap_or("its version command failed")))
+            }
+            Some(Err(e)) => Err(format!("{}: {}: {e}: {remedy}", self.title, words[0])),
+            None => Err(format!("{}: no version command", self.title)),
+        }
+    }
+
+    /// The words of the command line for a cell, with everything filled in.
+    ///
+    /// # Errors
+    /// A quote that is not closed.
+    pub fn command(&self, cell: &str, places: &Places) -> Result<Vec<String>, String> {
+        let text = [self.command.as_str(), self.extra.get(cell).map_or("", String::as_str)].join(" ");
+        words(&text)?.into_iter().map(|word| Ok(places.fill(&word))).collect()
+    }
+
+    /// The command line for readers, with what single cells add.
+    pub fn command_line(&self) -> String {
+        let extra = self.extra.iter().map(|(cell, words)| format!("; in {cell} also `{words}`"));
+        format!("`{}`{}", self.command, extra.collect::<String>())
+    }
+}
+
+/// What the words in braces stand for.
+#[derive(Debug, Clone)]
+pub struct Places {
+    /// `{port}`: where to listen.
+    pub port: u16,
+    /// `{app}`: the PSGI app of the cell.
+    pub app: PathBuf,
+    /// `{dir}`: a directory of the server's own.
+    pub directory: PathBuf,
+    /// `{oribi}`: the program.
+    pub oribi: PathBuf,
+}
+
+impl Places {
+    /// Fills in a word or a whole file.
+    pub fn fill(&self, text: &str) -> String {
+        text.replace("{port}", &self.port.to_string())
+            .replace("{app}", &self.app.display().to_string())
+            .replace("{dir}", &self.directory.display().to_string())
+            .replace("{oribi}", &self.oribi.display().to_string())
+    }
+}
+
+fn known_cell(setup: &str, cell: &str) -> Result<String, String> {
+    if cell::is_known(cell) { Ok(cell.to_owned()) } else { Err(format!("{setup}: unknown cell {cell}")) }
+}
+
+/// Splits a command line at spaces; single quotes keep a word together, as in a shell. Nothing else is special.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let (mut word, mut started, mut quoted) = (String::new(), false, false);
+    for character in text.chars() {
+        match character {
+            '\'' => {
+                quoted = !quoted;
+                started = true;
+            }
+            ' ' if !quoted => {
+                if started {
+                    words.push(std::mem::take(&mut word));
+                }
+                started = false;
+            }
+            other => {
+                word.push(other);
+                started = true;
+            }
+        }
+    }
+    if quoted {
+        return Err(format!("a quote is not closed: {text}"));
+    }
+    if started {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# a comment\ntitle = A\nversion = a -v\ncommand = a 'b c' {port}\nskip = short\n\
+        cannot.stream = why not\nextra.upload-1m = -u\n";
+
+    #[test]
+    fn a_file_says_what_takes_part() {
+        let setup = Setup::parse("a", TEXT).expect("a good file");
+        assert_eq!(setup.part("keep-alive-64"), Part::Takes);
+        assert_eq!(setup.part("short"), Part::Skips);
+        assert_eq!(setup.part("stream"), Part::Cannot("why not"));
+        let places = Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
+        assert_eq!(setup.command("short", &places).expect("closed quotes"), ["a", "b c", "7"]);
+        assert_eq!(setup.command("upload-1m", &places).expect("closed quotes"), ["a", "b c", "7", "-u"]);
+        let only = Setup::parse("a", &format!("{TEXT}only = body-64k\n")).expect("a good file");
+        assert_eq!(only.part("keep-alive-64"), Part::Skips);
+        assert_eq!(only.part("body-64k"), Part::Takes);
+    }
+
+    #[test]
+    fn a_mistake_is_an_error() {
+        for wrong in ["colour = red", "skip = no-such-cell", "cannot.nothing = x", "serves = two", "title = B", "words"] {
+            assert!(Setup::parse("a", &format!("{TEXT}{wrong}\n")).is_err(), "{wrong}");
+        }
+        assert!(Setup::parse("a", "title = A\n").is_err());
+    }
+
+    #[test]
+    fn quotes_keep_words_together() {
+        assert_eq!(words("a 'b c'  d").expect("closed"), ["a", "b c", "d"]);
+        assert_eq!(words("a ''").expect("closed"), ["a", ""]);
+        assert!(words("a 'b").is_err());
+    }
+
+    #[test]
+    fn every_set_up_of_the_checkout_is_understood() {
+        let setups = Setup::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("servers")).expect("good files");
+        assert!(setups[0].is_yardstick());
+        assert!(setups[1].is_oribi());
+        let places = Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
+        for setup in setups {
+            let command = setup.command("stream", &places).expect("closed quotes").join(" ");
+            assert!(!command.contains('{'), "{command}");
+        }
+    }
+}

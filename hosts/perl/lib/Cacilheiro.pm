@@ -1,0 +1,25 @@
+package Cacilheiro;
+use strict;
+use warnings;
+
+our $VERSION = '0.001000';
+
+1;
+
+__END__
+
+=head1 NAME
+
+Cacilheiro - the PSGI server of that name, now Oribi
+
+=head1 SYNOPSIS
+
+    plackup -s Cacilheiro app.psgi
+
+=head1 DESCRIPTION
+
+Cacilheiro ran a PSGI app in cloned interpreters on the threads of an event loop. L<Oribi> succeeds it: the handlers
+L<Plack::Handler::Cacilheiro> and L<Plack::Handler::EVHTP> have the same options and meaning. This module carries a version for
+those who depend on it by name.
+
+=cut

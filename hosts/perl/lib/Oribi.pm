@@ -1,0 +1,135 @@
+package Oribi;
+use strict;
+use warnings;
+
+our $VERSION = '0.001000';
+
+use IO::Handle       ();
+use IO::File         ();
+use IO::Seekable     ();
+use IO::Socket       ();
+use IO::Socket::INET ();
+use IO::Socket::UNIX ();
+use PerlIO::scalar   ();
+use Oribi::Options   ();
+
+# For the handles of IPv6 connections. It is in the core since 5.20.
+my $has_ipv6 = eval { require IO::Socket::IP; 1 };
+
+# The XS side finds the app and the hooks here, in the interpreter that loaded them and in each clone of it.
+our $App;
+our %Hooks;
+
+require XSLoader;
+XSLoader::load(__PACKAGE__, $VERSION);
+
+sub run {
+    my ($class, $app, %options) = @_;
+    return Oribi::Options->new(%options)->serve($app);
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Oribi - an application server for PSGI apps
+
+=head1 SYNOPSIS
+
+    plackup -s Oribi app.psgi
+    plackup -s Oribi --port 8080 --workers 4 --max-requests 10000 app.psgi
+
+    use Oribi;
+    exit Oribi->run($app, listen => ['127.0.0.1:5000', '/run/app.sock'], workers => 4);
+
+=head1 DESCRIPTION
+
+Oribi is an application server whose network side is written in Rust: it reads requests and writes responses, and calls the app
+only with a complete request. The app is loaded once, before the workers are forked. This module is its Perl host;
+L<Plack::Handler::Oribi> describes the options and L</PSGI> what an app finds in its environment.
+
+=head1 METHODS
+
+=head2 run($app, %options)
+
+Serves a PSGI app until told to stop, and returns the exit status. A process that calls it must have one thread. Options are
+those of L<Plack::Handler::Oribi/OPTIONS>.
+
+=head2 server_version
+
+The version of the server that is linked in.
+
+=head1 PSGI
+
+Everything that PSGI 1.1 asks for, and these extensions:
+
+=over
+
+=item psgix.input.buffered
+
+Always true: C<psgi.input> is a real handle over the complete content, in memory or in a temporary file, and can be read again.
+
+=item psgix.io
+
+An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. It takes the connection over when it is
+first used: when its descriptor is asked for, or when it is read from or written to. Looking at it, or copying the environment,
+changes nothing. From then on the app answers for the connection, and what it returns may be anything.
+
+=item psgix.harakiri, psgix.harakiri.commit
+
+When C<psgix.harakiri.commit> is true after the request, the worker is replaced, or with threads the interpreter.
+
+=item psgix.cleanup, psgix.cleanup.handlers
+
+Code pushed to C<psgix.cleanup.handlers> is called with the environment after the response has left, before harakiri. What it
+dies of is logged.
+
+=item psgix.informational
+
+C<< $env->{'psgix.informational'}->(103, [Link => '</style.css>; rel=preload']) >> sends an informational response. Clients that
+speak HTTP/1.0 get nothing.
+
+=item psgix.logger
+
+Writes to the error log.
+
+=back
+
+C<psgi.multithread> is false, because an interpreter answers one request at a time, with threads too. C<psgi.multiprocess> is
+always true: a worker overlaps with its successor even when there is only one.
+
+C<psgi.input> of a request without content, and the environment hash itself, are used again for the next request if the app
+did not keep them. An app cannot notice.
+
+=head2 Responses
+
+Arrays, handles, objects with C<getline>, objects with C<path>, and code references, as PSGI says. C<close> is always called.
+Handles of regular files without layers are sent by the kernel from their present position on. A response that breaks PSGI is
+answered with a 500 and explained in the error log.
+
+A responder may be kept and called later. If it is dropped without a call, the client gets a 500; if a writer is dropped without
+C<close>, the connection is cut, so that the response does not look whole. C<write> returns false when the client has gone.
+
+=head2 exit
+
+An app that calls C<exit> ends neither the server nor other requests: its client gets a 500, and its worker, or with threads its
+interpreter, is replaced. A process that the app forked ends as usual.
+
+=head1 THREADS
+
+On a perl with threads each thread of a worker has a clone of the interpreter in which the app was loaded. C<CLONE> subs run in
+each clone, at the start and whenever C<--max-requests> renews one: the place to open database connections again. That
+interpreter itself answers nothing, so every clone starts from the same state. A C<CLONE> sub that dies ends the worker.
+C<END> blocks run once, when the worker ends.
+
+=head1 SEE ALSO
+
+L<Plack::Handler::Oribi>, L<PSGI>, L<Plack>
+
+=head1 LICENSE
+
+MIT or Apache-2.0, at your choice.
+
+=cut

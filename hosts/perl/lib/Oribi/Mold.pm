@@ -1,0 +1,76 @@
+package Oribi::Mold;
+use strict;
+use warnings;
+use File::Spec ();
+use Oribi      ();
+
+sub main {
+    my ($class, @words) = @_;
+    my $check = @words && $words[0] eq '--check' && shift @words;
+    my ($file, @settings) = @words;
+    if (!defined $file) {
+        print {*STDERR} "usage: [--check] APP [NAME=VALUE...]\n";
+        return 1;
+    }
+    # Servers run deployed apps; plackup is for development.
+    local $ENV{PLACK_ENV} = $ENV{PLACK_ENV} || 'deployment';
+    my $app = eval { load($file) };
+    if (!$app) {
+        my $error = $@;
+        chomp $error;
+        print {*STDERR} "cannot load $file: $error\n";
+        return 1;
+    }
+    return 0 if $check;
+    my $status = eval {
+        # The command has its own defaults, so nothing is added to what it passes.
+        my $options = Oribi::Options->bare('command line');
+        for my $setting (@settings) {
+            my ($name, $value) = split /=/, $setting, 2;
+            $options->set($name, defined $value ? $value : q{});
+        }
+        $options->serve($app);
+    };
+    return $status if defined $status;
+    print {*STDERR} $@;
+    return 1;
+}
+
+sub load {
+    my ($file) = @_;
+    my $app = eval { require Plack::Util; 1 } ? Plack::Util::load_psgi($file) : _load_file($file);
+    die "it returned no code reference\n" if !ref $app;
+    return $app;
+}
+
+# The file is compiled in a package of its own, like Plack does it, so that two apps of one name do not meet.
+sub _load_file {
+    my ($file) = @_;
+    my $path = File::Spec->rel2abs($file);
+    local $0    = $path;
+    local @ARGV = ();
+    my $app = eval 'package Oribi::Sandbox; do $path';    ## no critic (ProhibitStringyEval) -- for the package
+    die $@ if $@;
+    die "$!\n" if !defined $app;
+    return $app;
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Oribi::Mold - what the oribi command runs
+
+=head1 SYNOPSIS
+
+    perl -MOribi::Mold -e 'exit Oribi::Mold->main(@ARGV)' -- app.psgi workers=4 listen=127.0.0.1:5000
+    perl -MOribi::Mold -e 'exit Oribi::Mold->main(@ARGV)' -- --check app.psgi
+
+=head1 DESCRIPTION
+
+Loads an app, with L<Plack::Util> if it is there, and serves it with the settings that follow. With C<--check> it is only loaded:
+the exit status is 0, or 1 with the reason on standard error. C<PLACK_ENV> is C<deployment> unless it is set.
+
+=cut

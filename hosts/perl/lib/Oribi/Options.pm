@@ -1,0 +1,154 @@
+package Oribi::Options;
+use strict;
+use warnings;
+use Config ();
+use POSIX ();
+
+# Options that Perl code handles: what is called at which moment.
+my %HOOK = map { $_ => 1 } qw(before_fork after_fork child_exit server_ready);
+
+# What plackup and other launchers pass on for themselves or for other servers, and what is always so.
+my %IGNORED = map { $_ => 1 } qw(
+    env app eval loader reload includes modules default_middleware path argv help version server
+    preload_app disable_proctitle
+);
+
+# Options are a hash, but the order of listeners is that of the command line and a shorthand goes before what it sets.
+my @FIRST = qw(timeout read_timeout);
+
+# No options yet. `origin` is who gives those to come, in the words of messages.
+sub bare {
+    my ($class, $origin) = @_;
+    return bless { origin => $origin, config => Oribi::Config->new, hooks => {}, warned => {} }, $class;
+}
+
+# The options of a Plack handler.
+sub new {
+    my ($class, %options) = @_;
+    my $self = $class->bare('plackup');
+    $self->{daemonize} = delete $options{daemonize};
+    for my $name (sort keys %HOOK) {
+        my $hook = delete $options{$name};
+        $self->{hooks}{$name} = _code($name, $hook) if defined $hook;
+    }
+    delete @options{ keys %IGNORED };
+    $self->_take_listeners(\%options);
+    my %rank = map { $FIRST[$_] => $_ - @FIRST } 0 .. $#FIRST;
+    for my $name (sort { ($rank{$a} || 0) <=> ($rank{$b} || 0) || $a cmp $b } keys %options) {
+        my $value = $options{$name};
+        next if !defined $value;
+        $self->set($name, $_) for ref $value eq 'ARRAY' ? @{$value} : ($value);
+    }
+    return $self;
+}
+
+# Starlet takes a hook as a string of Perl code, which is all that a command line can give.
+sub _code {
+    my ($name, $hook) = @_;
+    if (!ref $hook) {
+        my $text = $hook;
+        $hook = eval $text;    ## no critic (ProhibitStringyEval) -- the command line is trusted as a program is
+        die "$name: $@" if $@;
+    }
+    die "$name must be a code reference\n" if ref $hook ne 'CODE';
+    return $hook;
+}
+
+# plackup says the same listeners several times: as host and port, as socket, and as listen. The list says it all.
+sub _take_listeners {
+    my ($self, $options) = @_;
+    my ($host, $port, $socket, $listen) = delete @{$options}{qw(host port socket listen)};
+    my @listen = ref $listen eq 'ARRAY' ? @{$listen} : defined $listen ? ($listen) : ();
+    if (!@listen && defined $socket) {
+        @listen = ($socket);
+    }
+    if (@listen) {
+        $self->set(listen => $_) for @listen;
+    } elsif (defined $host || defined $port || !$ENV{PORT}) {
+        # plackup's default is to listen on all interfaces.
+        $self->set(host => defined $host && length $host ? $host : q{*});
+        $self->set(port => defined $port ? $port : 5000);
+    }
+    $self->{first_listener} = @listen ? $listen[0] : undef;
+    @{$self}{qw(host port)} = ($host, defined $port ? $port : 5000);
+    return;
+}
+
+# Sets one setting by any of its names. An unknown one is worth a warning: other servers have options that Oribi does not need.
+# A value that does not fit is an error.
+sub set {
+    my ($self, $name, $value) = @_;
+    # plackup turns --enable-x and --disable-x into truth values.
+    if ($name =~ /\Akeep_?alive\z/) {
+        $value = $value ? 'on' : 'off';
+    }
+    my $result = $self->{config}->set($name, $value, $self->{origin});
+    if ($result == 1) {
+        warn Oribi::last_error() . "\n" if !$self->{warned}{$name}++;
+    } elsif ($result != 0) {
+        die Oribi::last_error() . "\n";
+    }
+    return $result == 0;
+}
+
+# What plackup's server_ready callback wants to know: it prints "$server_software: Accepting connections at ...".
+sub _description {
+    my ($self) = @_;
+    my $first = $self->{first_listener};
+    my %description = (server_software => 'Oribi', proto => 'http', host => $self->{host}, port => $self->{port});
+    if (defined $first) {
+        if ($first =~ /\A(.*):(\d+)\z/s) {
+            @description{qw(host port)} = ($1, $2);
+        } else {
+            @description{qw(proto host port)} = ('unix', $first, q{});
+        }
+    }
+    return \%description;
+}
+
+sub serve {
+    my ($self, $app) = @_;
+    if (ref $app ne 'CODE') {
+        die "the app must be a code reference\n" if !ref $app || !defined &overload::Method || !overload::Method($app, '&{}');
+        my $object = $app;
+        $app = sub { $object->(@_) };
+    }
+    my %hooks = %{ $self->{hooks} };
+    if (my $ready = $hooks{server_ready}) {
+        my $description = $self->_description;
+        $hooks{server_ready} = sub { $ready->($description) };
+    }
+    _daemonize() if $self->{daemonize};
+    local $Oribi::App = $app;
+    local %Oribi::Hooks = %hooks;
+    return Oribi::serve($self->{config});
+}
+
+sub _daemonize {
+    my $pid = fork;
+    die "cannot fork: $!\n" if !defined $pid;
+    POSIX::_exit(0) if $pid;
+    POSIX::setsid();
+    open STDIN,  '<', '/dev/null' or die "cannot open /dev/null: $!\n";
+    open STDOUT, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
+    open STDERR, '>', '/dev/null' or die "cannot open /dev/null: $!\n";
+    return;
+}
+
+sub has_threads {
+    return !!$Config::Config{useithreads};
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Oribi::Options - from the options of plackup to the settings of the server
+
+=head1 DESCRIPTION
+
+What is common to L<Plack::Handler::Oribi> and the C<oribi> command. Options are described in L<Plack::Handler::Oribi>.
+
+=cut

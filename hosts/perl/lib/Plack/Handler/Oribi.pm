@@ -1,0 +1,96 @@
+package Plack::Handler::Oribi;
+use strict;
+use warnings;
+use Oribi ();
+
+our $VERSION = '0.001000';
+
+sub new {
+    my ($class, %options) = @_;
+    return bless {%options}, $class;
+}
+
+# What subclasses change.
+sub options {
+    my ($self) = @_;
+    return %{$self};
+}
+
+sub run {
+    my ($self, $app) = @_;
+    my $status = Oribi->run($app, $self->options);
+    # plackup itself ends with 0 whatever happened.
+    exit $status if $status;
+    return;
+}
+
+1;
+
+__END__
+
+=head1 NAME
+
+Plack::Handler::Oribi - run PSGI apps on Oribi
+
+=head1 SYNOPSIS
+
+    plackup -s Oribi app.psgi
+    plackup -s Oribi -E production --host 127.0.0.1 --port 8080 --workers 4 --max-requests 10000 app.psgi
+    plackup -s Oribi --listen :5000 --listen '/run/app.sock?mode=660' app.psgi
+
+=head1 OPTIONS
+
+Every setting of the server is an option, by any of its names, and the names that Starman, Starlet and Gazelle gave to the same
+things are understood. C<oribi --help> lists all. A name that is unknown is a warning, a value that does not fit an error.
+
+=over
+
+=item --host, --port, --listen, --socket
+
+Where to listen; by default on port 5000 of all interfaces. C<--listen> may be given several times, and takes C<HOST:PORT>,
+C<:PORT>, C<[IPV6]:PORT> or the path of a Unix socket, which may end in C<?mode=660>.
+
+=item --workers, --max-workers
+
+Worker processes. Default: the CPUs that the process may use.
+
+=item --threads
+
+Threads of each worker, each with a clone of the interpreter. Default: 1, which clones nothing. More needs a perl with threads.
+
+=item --max-requests, --max-reqs-per-child
+
+Requests after which a worker, or with threads an interpreter, is replaced. Default: never.
+
+=item --min-requests, --min-reqs-per-child
+
+Each worker draws its own number between this one and C<--max-requests>.
+
+=item --timeout, --read-timeout, --keepalive-timeout, --max-keepalive-reqs, --disable-keepalive
+
+How long clients may take, and how many requests a connection may carry.
+
+=item --spawn-interval, --err-respawn-interval, --backlog, --pid-file, --access-log-format, --error-log
+
+As in the servers named above. C<--access-log> is plackup's own: it adds a middleware. The C<oribi> command has the server write it.
+
+=item before_fork, after_fork, child_exit, server_ready
+
+Code references, or on a command line strings of Perl code. C<before_fork> is called in the process that loaded the app, with the
+number of the worker; C<after_fork> in the new worker, C<child_exit> in the worker before it ends; C<server_ready> when
+connections are accepted. With threads they are called in the interpreter that was loaded, and C<CLONE> subs are the place for
+what each thread needs.
+
+=item --daemonize
+
+Goes into the background.
+
+=back
+
+The app is always loaded before workers are forked, so C<--preload-app> changes nothing.
+
+=head1 SEE ALSO
+
+L<Oribi>, L<plackup>
+
+=cut

@@ -1,0 +1,179 @@
+/* body.c - bodies that are no arrays: files, and objects with getline. close is called whatever happens. */
+#include "perl_host.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* How much getline is asked for: PSGI lets a server set $/ to a reference to a number. */
+#define LINE_SIZE 65536
+
+/* The IO behind a glob, a reference to one, or an IO object; NULL if there is none or something stands between (a tie). */
+static IO *plain_io(pTHX_ SV *body) {
+    SV *thing = SvROK(body) ? SvRV(body) : body;
+    IO *io = NULL;
+    if (SvTYPE(thing) == SVt_PVIO)
+        io = (IO *)thing;
+    else if (isGV_with_GP(thing))
+        io = GvIO((GV *)thing);
+    if (!io || (SvRMAGICAL(io) && mg_find((SV *)io, PERL_MAGIC_tiedscalar)))
+        return NULL;
+#ifdef MULTIPLICITY
+    UNUSED_ARGUMENT(my_perl);
+#endif
+    return io;
+}
+
+/* Whether the bytes that getline would give are those of the file. */
+static bool is_unfiltered(PerlIO *handle) {
+    for (PerlIOl *layer = *handle; layer; layer = layer->next) {
+        const char *name = layer->tab ? layer->tab->name : "";
+        if (layer->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF))
+            return FALSE;
+        if (strNE(name, "unix") && strNE(name, "perlio") && strNE(name, "stdio"))
+            return FALSE;
+    }
+    return TRUE;
+}
+
+/* Whether a class that a handle is blessed into reads like a file: its getline is IO::Handle's. */
+static bool reads_like_handle(pTHX_ SV *body) {
+    HV *stash, *handle_stash;
+    GV *own, *inherited;
+    if (!SvROK(body) || !SvOBJECT(SvRV(body)))
+        return TRUE;
+    stash = SvSTASH(SvRV(body));
+    handle_stash = gv_stashpvs("IO::Handle", 0);
+    own = gv_fetchmethod_autoload(stash, "getline", FALSE);
+    inherited = handle_stash ? gv_fetchmethod_autoload(handle_stash, "getline", FALSE) : NULL;
+    return own && inherited && GvCV(own) == GvCV(inherited);
+}
+
+/* Sends what a regular file holds from its present position on. FALSE: it is no such file, or says it is empty, as the files of
+ * /proc do. */
+static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
+    IO *io = plain_io(aTHX_ body);
+    PerlIO *handle = io ? IoIFP(io) : NULL;
+    struct stat facts;
+    Off_t position;
+    int file;
+    if (!PerlIOValid(handle) || !reads_like_handle(aTHX_ body) || !is_unfiltered(handle))
+        return FALSE;
+    file = PerlIO_fileno(handle);
+    if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
+        return FALSE;
+    /* A handle open for writing too may hold what is not in the file yet. */
+    PerlIO_flush(handle);
+    position = PerlIO_tell(handle);
+    if (position < 0 || fstat(file, &facts) != 0)
+        return FALSE;
+    *wrong = response_failure(
+        aTHX_ oribi_respond_file(target->lane, target->exchange, head->status, head->fields, head->field_count, file,
+                                 (uint64_t)position, position < facts.st_size ? (uint64_t)(facts.st_size - position) : 0));
+    return TRUE;
+}
+
+/* Sends the file that the body's path method names. FALSE: it has none, or it names no regular file that can be read. */
+static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
+    SV *path;
+    oribi_bytes text;
+    struct stat facts;
+    int file;
+    if (!sv_isobject(body) || !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "path", FALSE))
+        return FALSE;
+    path = call_method_protected(aTHX_ body, "path");
+    if (!path || text_bytes(aTHX_ path, &text) != TEXT_OK || text.size == 0 || memchr(text.data, '\0', text.size))
+        return FALSE;
+    file = open(SvPVX_const(newSVpvn_flags(text.data, text.size, SVs_TEMP)), O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return FALSE;
+    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode)) {
+        close(file);
+        return FALSE;
+    }
+    *wrong = response_failure(aTHX_ oribi_respond_file(target->lane, target->exchange, head->status, head->fields,
+                                                       head->field_count, file, 0, (uint64_t)facts.st_size));
+    close(file);
+    return TRUE;
+}
+
+static const char *said(pTHX_ const char *what, const char *why) {
+    return SvPVX_const(sv_2mortal(newSVpvf("%s%s%s", what, *why ? ": " : "", why)));
+}
+
+static const char *died_in(pTHX_ const char *method) {
+    oribi_bytes text = {"", 0};
+    SV *error = sv_mortalcopy(ERRSV);
+    if (text_bytes(aTHX_ error, &text) == TEXT_WIDE)
+        text = (oribi_bytes){"(a message with wide characters)", 32};
+    return SvPVX_const(sv_2mortal(newSVpvf("%s of the body died: %.*s", method, (int)text.size, text.data)));
+}
+
+/* Sends line by line until getline returns undef or the client has gone. */
+static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *body) {
+    oribi_result result = oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
+    const char *wrong = response_failure(aTHX_ result);
+    bool finished = FALSE;
+    while (!wrong && result == ORIBI_OK && !finished) {
+        oribi_bytes bytes;
+        SV *line;
+        ENTER;
+        SAVETMPS;
+        line = call_method_protected(aTHX_ body, "getline");
+        if (!line) {
+            wrong = "";
+        } else {
+            switch (text_bytes(aTHX_ line, &bytes)) {
+            case TEXT_OK:
+                if (bytes.size > 0)
+                    result = oribi_write(target->lane, target->exchange, bytes.data, bytes.size);
+                break;
+            case TEXT_UNDEFINED:
+                finished = TRUE;
+                break;
+            case TEXT_WIDE:
+                wrong = "getline of the body returned a wide character: it must be encoded into bytes";
+                break;
+            case TEXT_DIED:
+                wrong = "";
+                break;
+            }
+        }
+        FREETMPS;
+        LEAVE;
+    }
+    if (wrong)
+        return *wrong ? wrong : died_in(aTHX_ "getline");
+    if (result == ORIBI_OK)
+        result = oribi_finish(target->lane, target->exchange);
+    return response_failure(aTHX_ result);
+}
+
+/* Calls close, for its effects: what the body holds on to is freed now. */
+static void close_body(pTHX_ const Target *target, SV *body) {
+    if (sv_isobject(body)) {
+        if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))
+            return;
+    }
+    if (!call_method_protected(aTHX_ body, "close"))
+        call_log_error(aTHX_ target->environment, "close of the body died");
+}
+
+const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
+    const char *wrong = NULL;
+    bool is_object = sv_isobject(body);
+    bool is_handle = isGV_with_GP(body) || (SvROK(body) && (isGV_with_GP(SvRV(body)) || SvTYPE(SvRV(body)) == SVt_PVIO));
+    if (is_object && !is_handle && !gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "getline", FALSE)) {
+        if (!send_path(aTHX_ target, head, body, &wrong))
+            wrong = said(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
+    } else if (!is_object && !is_handle) {
+        return said(aTHX_ "the body must be an array reference, a file handle or an object with getline", text_describe(aTHX_ body));
+    } else if (!send_plain_file(aTHX_ target, head, body, &wrong) && !send_path(aTHX_ target, head, body, &wrong)) {
+        ENTER;
+        sv_setsv_mg(save_scalar(gv_fetchpvs("/", GV_ADD | GV_NOTQUAL, SVt_PV)),
+                    sv_2mortal(newRV_noinc(newSViv(LINE_SIZE))));
+        wrong = send_lines(aTHX_ target, head, body);
+        LEAVE;
+    }
+    close_body(aTHX_ target, body);
+    return wrong;
+}

@@ -1,0 +1,259 @@
+/* call.c - answers an exchange: from the request to the app and back.
+ *
+ * Nothing that Perl code does may leave these functions by a longjmp, because Rust stands above them. `die` is caught by G_EVAL
+ * at each call; `exit`, which unwinds the whole interpreter, by a JMPENV of our own.
+ */
+#include "perl_host.h"
+
+/* ---- The error log ------------------------------------------------------------------------------------------------------ */
+
+/* "GET /path: ", or nothing. The target as it was sent, without its query, which may hold secrets. */
+static SV *log_line(pTHX_ HV *environment) {
+    SV *line = sv_2mortal(newSVpvs(""));
+    SV **method = environment ? hv_fetchs(environment, "REQUEST_METHOD", 0) : NULL;
+    SV **target = environment ? hv_fetchs(environment, "REQUEST_URI", 0) : NULL;
+    if (method && target && SvPOK(*method) && SvPOK(*target)) {
+        const char *path = SvPVX_const(*target);
+        const char *query = (const char *)memchr(path, '?', SvCUR(*target));
+        sv_catpvf(line, "%s %.*s: ", SvPVX_const(*method), (int)(query ? (STRLEN)(query - path) : SvCUR(*target)), path);
+    }
+    return line;
+}
+
+void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...) {
+    SV *line;
+    va_list arguments;
+    ENTER;
+    SAVETMPS;
+    line = log_line(aTHX_ environment);
+    va_start(arguments, format);
+    sv_vcatpvf(line, format, &arguments);
+    va_end(arguments);
+    oribi_log(level, SvPVX_const(line), SvCUR(line));
+    FREETMPS;
+    LEAVE;
+}
+
+void call_log_error(pTHX_ HV *environment, const char *what) {
+    SV *line, *error;
+    oribi_bytes text = {"", 0};
+    ENTER;
+    SAVETMPS;
+    line = log_line(aTHX_ environment);
+    error = sv_mortalcopy(ERRSV);
+    /* The log takes bytes: characters beyond them are written as UTF-8. */
+    if (SvPOK(error) && !SvROK(error)) {
+        text.data = SvPVX_const(error);
+        text.size = SvCUR(error);
+    } else if (text_bytes(aTHX_ error, &text) != TEXT_OK) {
+        text.data = text_describe(aTHX_ error);
+        text.size = strlen(text.data);
+    }
+    while (text.size > 0 && (text.data[text.size - 1] == '\n' || text.data[text.size - 1] == ' '))
+        text.size--;
+    sv_catpvf(line, "%s: ", what);
+    sv_catpvn(line, text.data, text.size);
+    oribi_log(ORIBI_LOG_ERROR, SvPVX_const(line), SvCUR(line));
+    /* An exception object lives no longer than the request. */
+    CLEAR_ERRSV();
+    FREETMPS;
+    LEAVE;
+}
+
+/* ---- Protected calls ---------------------------------------------------------------------------------------------------- */
+
+static bool has_died(pTHX) {
+    SV *error = ERRSV;
+    return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
+}
+
+SV *call_protected(pTHX_ SV *code, SV *argument) {
+    dSP;
+    SV *result;
+    PUSHMARK(SP);
+    if (argument)
+        XPUSHs(argument);
+    PUTBACK;
+    call_sv(code, G_SCALAR | G_EVAL);
+    SPAGAIN;
+    result = POPs;
+    PUTBACK;
+    return UNLIKELY(has_died(aTHX)) ? NULL : result;
+}
+
+SV *call_method_protected(pTHX_ SV *object, const char *method) {
+    dSP;
+    SV *result;
+    PUSHMARK(SP);
+    XPUSHs(object);
+    PUTBACK;
+    call_method(method, G_SCALAR | G_EVAL);
+    SPAGAIN;
+    result = POPs;
+    PUTBACK;
+    return UNLIKELY(has_died(aTHX)) ? NULL : result;
+}
+
+/* ---- Answering ---------------------------------------------------------------------------------------------------------- */
+
+/* True without asking an object, whose answer might be code that dies. */
+static bool is_true(pTHX_ SV *value) {
+    return value && (SvROK(value) || (SvOK(value) && !SvGMAGICAL(value) && SvTRUE_nomg(value)));
+}
+
+void call_finished(pTHX_ Context *context, HV *environment) {
+    SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
+    if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
+        context->harakiri = TRUE;
+    if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV && av_len((AV *)SvRV(handlers)) >= 0) {
+        if (!context->deferred)
+            context->deferred = newAV();
+        av_push(context->deferred, newRV_inc((SV *)environment));
+    }
+}
+
+/* What the server is to do next. The end of the context waits for the cleanup. */
+static uint32_t next_step(pTHX_ const Context *context) {
+#ifdef MULTIPLICITY
+    UNUSED_ARGUMENT(my_perl);
+#endif
+    if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
+        return ORIBI_AFTER_DEFERRED;
+    return context->harakiri ? ORIBI_AFTER_RETIRE : 0;
+}
+
+/* Hands what the app returned to the server. FALSE: the answer will come later. */
+static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
+    const Target target = {context->lane, context->exchange, environment};
+    const char *wrong = NULL;
+    if (LIKELY(SvROK(response))) {
+        SV *thing = SvRV(response);
+        if (LIKELY(SvTYPE(thing) == SVt_PVAV)) {
+            SSize_t count = av_len((AV *)thing) + 1;
+            if (LIKELY(count == 3)) {
+                wrong = response_send(aTHX_ & target, (AV *)thing);
+                if (UNLIKELY(wrong != NULL))
+                    call_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);
+                return TRUE;
+            }
+        } else if (SvTYPE(thing) == SVt_PVCV) {
+            return stream_answer(aTHX_ context, response, environment);
+        }
+    }
+    oribi_abandon(target.lane, target.exchange);
+    /* An app that speaks for itself need not return anything. */
+    if (context->taken != context->exchange)
+        call_log(aTHX_ environment, ORIBI_LOG_ERROR,
+                 "the app must return an array reference of 3 elements or a code reference, not %s",
+                 text_describe(aTHX_ response));
+    return TRUE;
+}
+
+static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
+    HV *environment;
+    SV *response;
+    bool answered = TRUE;
+    ENTER;
+    SAVETMPS;
+    environment = environment_fill(aTHX_ context, request);
+    response = call_protected(aTHX_ context->app, sv_2mortal(newRV_inc((SV *)environment)));
+    if (UNLIKELY(context->forks != process_forks()))
+        process_end_stray(aTHX_ 0);
+    if (LIKELY(response != NULL)) {
+        answered = send_response(aTHX_ context, response, environment);
+    } else {
+        oribi_abandon(context->lane, context->exchange);
+        call_log_error(aTHX_ environment, "the app died");
+    }
+    FREETMPS;
+    LEAVE;
+    if (UNLIKELY(!environment_return_untouched(aTHX_ context, environment))) {
+        if (answered)
+            call_finished(aTHX_ context, environment);
+        environment_return(aTHX_ context, environment);
+    }
+    return next_step(aTHX_ context);
+}
+
+/* The app called exit: everything in the interpreter has been unwound. */
+static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
+    if (context->forks != process_forks())
+        process_end_stray(aTHX_ STATUS_EXIT);
+    while (PL_scopestack_ix > scope)
+        LEAVE;
+    FREETMPS;
+    if (answering)
+        oribi_abandon(context->lane, context->exchange);
+    call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
+    context->spent = TRUE;
+    return ORIBI_AFTER_RETIRE;
+}
+
+uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+    const I32 scope = PL_scopestack_ix;
+    uint32_t next;
+    int jump;
+    dJMPENV;
+    if (UNLIKELY(context->spent)) {
+        oribi_abandon(lane, exchange);
+        return ORIBI_AFTER_RETIRE;
+    }
+    context->lane = lane;
+    context->exchange = exchange;
+    JMPENV_PUSH(jump);
+    if (LIKELY(jump == 0))
+        next = answer(aTHX_ context, request);
+    else
+        next = exited(aTHX_ context, scope, TRUE);
+    JMPENV_POP;
+    return next;
+}
+
+static uint32_t run_deferred(pTHX_ Context *context) {
+    AV *list = context->deferred;
+    context->deferred = NULL;
+    while (list && av_len(list) >= 0) {
+        SV *reference, *handlers;
+        HV *environment;
+        ENTER;
+        SAVETMPS;
+        reference = sv_2mortal(av_shift(list));
+        environment = (HV *)SvRV(reference);
+        handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
+        /* A handler may register another. */
+        while (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV && av_len((AV *)SvRV(handlers)) >= 0) {
+            SV *handler = sv_2mortal(av_shift((AV *)SvRV(handlers)));
+            if (!call_protected(aTHX_ handler, reference))
+                call_log_error(aTHX_ environment, "a cleanup handler died");
+            if (context->forks != process_forks())
+                process_end_stray(aTHX_ 0);
+            handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
+        }
+        if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
+            context->harakiri = TRUE;
+        FREETMPS;
+        LEAVE;
+    }
+    SvREFCNT_dec(list);
+    return next_step(aTHX_ context);
+}
+
+uint32_t call_run_deferred(void *pointer) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+    const I32 scope = PL_scopestack_ix;
+    uint32_t next;
+    int jump;
+    dJMPENV;
+    if (context->spent)
+        return ORIBI_AFTER_RETIRE;
+    JMPENV_PUSH(jump);
+    if (jump == 0)
+        next = run_deferred(aTHX_ context);
+    else
+        next = exited(aTHX_ context, scope, FALSE);
+    JMPENV_POP;
+    return next;
+}

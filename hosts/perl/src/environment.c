@@ -1,0 +1,507 @@
+/* environment.c - the PSGI environment of a request.
+ *
+ * Building a hash of thirty entries costs more than everything else that Oribi does for a request. So a hash that the app did
+ * not keep is used again: its values are overwritten, and only keys that appear or disappear between two requests are touched.
+ *
+ * That is only allowed if nothing of one client can reach another. The rule: after a request the hash is compared, entry by
+ * entry in the order of its buckets, with what was remembered when it was filled. Keys that the app added are removed. If a
+ * remembered entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
+ * that nobody else refers to; constants must be bit for bit what they were; anything else is replaced by a new value. Anyone who
+ * could look at the hash later (a reference, a weak reference, a tie) makes the app its owner, and the next request gets a new
+ * one.
+ */
+#include "perl_host.h"
+
+/* A value that has grown beyond this is freed rather than kept for the next request. It is the longest header line that
+ * servers commonly accept. */
+#define TEXT_KEPT 8192
+
+/* Buckets of a new hash: room for what a request and a framework put in without growing, which would reorder it. */
+#define BUCKETS 64
+
+#define NOWHERE SLOTS_MAXIMUM
+
+static const char *const psgi_names[PSGI_NAMES] = {
+    [PSGI_VERSION] = "psgi.version",
+    [PSGI_URL_SCHEME] = "psgi.url_scheme",
+    [PSGI_INPUT] = "psgi.input",
+    [PSGI_ERRORS] = "psgi.errors",
+    [PSGI_MULTITHREAD] = "psgi.multithread",
+    [PSGI_MULTIPROCESS] = "psgi.multiprocess",
+    [PSGI_RUN_ONCE] = "psgi.run_once",
+    [PSGI_NONBLOCKING] = "psgi.nonblocking",
+    [PSGI_STREAMING] = "psgi.streaming",
+    [PSGIX_INPUT_BUFFERED] = "psgix.input.buffered",
+    [PSGIX_IO] = "psgix.io",
+    [PSGIX_HARAKIRI] = "psgix.harakiri",
+    [PSGIX_CLEANUP] = "psgix.cleanup",
+    [PSGIX_CLEANUP_HANDLERS] = "psgix.cleanup.handlers",
+    [PSGIX_INFORMATIONAL] = "psgix.informational",
+    [PSGIX_LOGGER] = "psgix.logger",
+    [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
+};
+
+void environment_prepare(pTHX_ Environment *environment) {
+    U32 server_keys = oribi_key_count();
+    AV *version = newAV();
+    CV *logger = get_cv("Oribi::log_message", 0);
+    environment->server_keys = server_keys;
+    Newxz(environment->names, server_keys + PSGI_NAMES, SV *);
+    Newxz(environment->positions, server_keys + PSGI_NAMES, U32);
+    for (U32 key = 0; key < server_keys; key++) {
+        oribi_bytes name = oribi_key_name(key);
+        environment->names[key] = newSVpvn_share(name.data, (I32)name.size, 0);
+    }
+    for (U32 key = 0; key < PSGI_NAMES; key++)
+        environment->names[server_keys + key] = newSVpvn_share(psgi_names[key], (I32)strlen(psgi_names[key]), 0);
+    /* Read-only, because all requests share it. */
+    av_push(version, newSViv(1));
+    av_push(version, newSViv(1));
+    SvREADONLY_on(AvARRAY(version)[0]);
+    SvREADONLY_on(AvARRAY(version)[1]);
+    SvREADONLY_on((SV *)version);
+    environment->version = (SV *)version;
+    environment->errors = SvREFCNT_inc((SV *)gv_fetchpvs("STDERR", GV_ADD | GV_NOTQUAL, SVt_PVIO));
+    environment->logger = SvREFCNT_inc((SV *)logger);
+}
+
+void environment_release(pTHX_ Environment *environment) {
+    for (U32 key = 0; key < environment->server_keys + PSGI_NAMES; key++)
+        SvREFCNT_dec(environment->names[key]);
+    Safefree(environment->names);
+    Safefree(environment->positions);
+    SvREFCNT_dec(environment->hash);
+    environment->hash = NULL;
+    SvREFCNT_dec(environment->version);
+    SvREFCNT_dec(environment->errors);
+    SvREFCNT_dec(environment->logger);
+}
+
+/* ---- Filling ------------------------------------------------------------------------------------------------------------ */
+
+static void text_set(pTHX_ SV *value, const char *data, size_t size) {
+    if (LIKELY(SvFLAGS(value) == (SVt_PV | SVf_POK | SVp_POK) && SvLEN(value) > size)) {
+        char *target = SvPVX(value);
+        memcpy(target, data, size);
+        target[size] = '\0';
+        SvCUR_set(value, size);
+    } else {
+        sv_setpvn(value, data, size);
+        SvUTF8_off(value);
+    }
+}
+
+static SV *text_new(pTHX_ oribi_bytes text) {
+    /* A little room, so that the next client's value probably fits. */
+    SV *value = newSV(text.size < 48 ? 64 : text.size + text.size / 4);
+    sv_setpvn(value, text.size ? text.data : "", text.size);
+    return value;
+}
+
+/* Adds an entry. It has its place in `slots` only after remember(). */
+static void add(pTHX_ Environment *environment, SV *name, SV *value, U32 key, SlotKind kind) {
+    HE *entry = hv_store_ent(environment->hash, name, value, SvIsCOW_shared_hash(name) ? SvSHARED_HASH(name) : 0);
+    Slot *slot;
+    if (!entry) {
+        SvREFCNT_dec(value);
+        return;
+    }
+    if (environment->slot_count == SLOTS_MAXIMUM) {
+        environment->rememberable = FALSE;
+        return;
+    }
+    slot = &environment->slots[environment->slot_count++];
+    slot->entry = entry;
+    slot->name = HeKEY_hek(entry);
+    slot->value = value;
+    slot->key = key;
+    slot->kind = kind;
+    slot->filled_for = environment->request;
+    slot->flags = SvFLAGS(value);
+    if (kind == SLOT_INTEGER)
+        slot->expected.integer = SvIVX(value);
+    else if (kind != SLOT_TEXT)
+        slot->expected.referent = SvRV(value);
+}
+
+static void add_psgi(pTHX_ Environment *environment, U32 psgi_key, SV *value, SlotKind kind) {
+    U32 key = environment->server_keys + psgi_key;
+    add(aTHX_ environment, environment->names[key], value, key, kind);
+}
+
+/* Puts `slots` into the order of the hash's buckets and notes where each key is. */
+static void remember(pTHX_ Environment *environment) {
+    HV *hash = environment->hash;
+    HE **buckets = HvARRAY(hash);
+    U32 place = 0;
+#ifdef MULTIPLICITY
+    UNUSED_ARGUMENT(my_perl);
+#endif
+    for (U32 key = 0; key < environment->server_keys + PSGI_NAMES; key++)
+        environment->positions[key] = NOWHERE;
+    for (STRLEN bucket = 0; bucket <= HvMAX(hash); bucket++) {
+        for (HE *entry = buckets[bucket]; entry; entry = HeNEXT(entry)) {
+            U32 found = place;
+            while (found < environment->slot_count && environment->slots[found].entry != entry)
+                found++;
+            if (found == environment->slot_count) {
+                environment->rememberable = FALSE;
+                return;
+            }
+            if (found != place) {
+                Slot other = environment->slots[place];
+                environment->slots[place] = environment->slots[found];
+                environment->slots[found] = other;
+            }
+            if (environment->slots[place].key != ORIBI_KEY_OTHER)
+                environment->positions[environment->slots[place].key] = place;
+            place++;
+        }
+    }
+    if (place != environment->slot_count)
+        environment->rememberable = FALSE;
+}
+
+static void make_hash(pTHX_ Environment *environment) {
+    HV *hash = newHV();
+    hv_ksplit(hash, BUCKETS);
+    environment->hash = hash;
+    environment->slot_count = 0;
+    environment->text_slots = 0;
+    environment->rememberable = TRUE;
+    for (U32 key = 0; key < environment->server_keys + PSGI_NAMES; key++)
+        environment->positions[key] = NOWHERE;
+    add_psgi(aTHX_ environment, PSGI_VERSION, newRV_inc(environment->version), SLOT_REFERENCE);
+    add_psgi(aTHX_ environment, PSGI_ERRORS, newRV_inc(environment->errors), SLOT_REFERENCE);
+    add_psgi(aTHX_ environment, PSGI_MULTITHREAD, newSViv(0), SLOT_INTEGER);
+    /* "may be simultaneously invoked by another process": true even of a single worker, which overlaps with its successor. */
+    add_psgi(aTHX_ environment, PSGI_MULTIPROCESS, newSViv(1), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGI_RUN_ONCE, newSViv(0), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGI_NONBLOCKING, newSViv(0), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGI_STREAMING, newSViv(1), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGIX_INPUT_BUFFERED, newSViv(1), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGIX_HARAKIRI, newSViv(1), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGIX_CLEANUP, newSViv(1), SLOT_INTEGER);
+    add_psgi(aTHX_ environment, PSGIX_LOGGER, newRV_inc(environment->logger), SLOT_REFERENCE);
+}
+
+/* A variable whose name is not interned: the n-th of this request takes the place of the n-th of the request before if it has
+ * the same name, which is what a proxy in front makes likely. Returns where the search goes on. */
+static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *variable, U32 from, bool *changed) {
+    SV *name;
+    HE *entry;
+    for (U32 i = from; i < environment->slot_count; i++) {
+        Slot *slot = &environment->slots[i];
+        if (slot->key != ORIBI_KEY_OTHER || slot->filled_for == environment->request)
+            continue;
+        if ((size_t)HEK_LEN(slot->name) == variable->name.size
+            && memcmp(HEK_KEY(slot->name), variable->name.data, variable->name.size) == 0) {
+            text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+            slot->filled_for = environment->request;
+            return i + 1;
+        }
+    }
+    name = newSVpvn_flags(variable->name.data, variable->name.size, SVs_TEMP);
+    /* In another order than last time: let the request be filled as if the hash were new to it. */
+    entry = hv_fetch_ent(environment->hash, name, 0, 0);
+    if (entry) {
+        for (U32 i = 0; i < environment->slot_count; i++) {
+            Slot *slot = &environment->slots[i];
+            if (slot->entry == entry && slot->kind == SLOT_TEXT) {
+                text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+                slot->filled_for = environment->request;
+                return from;
+            }
+        }
+        environment->rememberable = FALSE;
+        return from;
+    }
+    add(aTHX_ environment, name, text_new(aTHX_ variable->value), ORIBI_KEY_OTHER, SLOT_TEXT);
+    environment->text_slots++;
+    *changed = TRUE;
+    return from;
+}
+
+/* Removes the variables that this request does not have. */
+static void remove_stale(pTHX_ Environment *environment) {
+    U32 kept = 0;
+    for (U32 i = 0; i < environment->slot_count; i++) {
+        Slot *slot = &environment->slots[i];
+        if (slot->kind == SLOT_TEXT && slot->filled_for != environment->request) {
+            SV *name = sv_2mortal(newSVhek(slot->name));
+            (void)hv_delete_ent(environment->hash, name, G_DISCARD, HEK_HASH(slot->name));
+            environment->text_slots--;
+        } else {
+            environment->slots[kept++] = *slot;
+        }
+    }
+    environment->slot_count = kept;
+}
+
+/* Sets a value that belongs to one request. */
+static void fill_object(pTHX_ Environment *environment, U32 psgi_key, SV *reference) {
+    U32 position = environment->positions[environment->server_keys + psgi_key];
+    if (position == NOWHERE) {
+        add_psgi(aTHX_ environment, psgi_key, reference, SLOT_OBJECT);
+    } else {
+        Slot *slot = &environment->slots[position];
+        SvREFCNT_dec(slot->value);
+        HeVAL(slot->entry) = slot->value = reference;
+        slot->flags = SvFLAGS(reference);
+        slot->expected.referent = SvRV(reference);
+    }
+}
+
+/* The object of a slot that can serve another request, or NULL. */
+static SV *object_of(Environment *environment, U32 psgi_key) {
+    U32 position = environment->positions[environment->server_keys + psgi_key];
+    SV *object;
+    if (position == NOWHERE)
+        return NULL;
+    object = environment->slots[position].expected.referent;
+    return SvTYPE(object) == SVt_NULL ? NULL : object;
+}
+
+static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
+    Environment *environment = &context->environment;
+    SV *object;
+    if (request->content_size > 0 || !object_of(environment, PSGI_INPUT))
+        fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment->hash, request));
+    object = object_of(environment, PSGIX_IO);
+    if (!object || !socket_rebind(context, request, object))
+        fill_object(aTHX_ environment, PSGIX_IO, socket_new(aTHX_ context, request));
+    object = object_of(environment, PSGIX_INFORMATIONAL);
+    if (object)
+        informational_rebind(context, object);
+    else
+        fill_object(aTHX_ environment, PSGIX_INFORMATIONAL, informational_new(aTHX_ context));
+    if (!object_of(environment, PSGIX_CLEANUP_HANDLERS))
+        fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
+}
+
+/* Whether a request has left an object as it was, and nobody else refers to it. */
+static bool is_reusable(pTHX_ U32 psgi_key, SV *object) {
+    if (SvREFCNT(object) != 1)
+        return FALSE;
+    switch (psgi_key) {
+    case PSGI_INPUT:
+        return input_is_pristine(aTHX_ object);
+    case PSGIX_IO:
+        return socket_is_pristine(object);
+    case PSGIX_INFORMATIONAL:
+        return informational_is_private(object);
+    default:
+        return SvTYPE(object) == SVt_PVAV && !SvMAGIC(object) && !SvOBJECT(object) && !SvREADONLY(object)
+               && AvFILLp((AV *)object) < 0;
+    }
+}
+
+HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
+    Environment *environment = &context->environment;
+    static const oribi_bytes schemes[2] = {{"http", 4}, {"https", 5}};
+    const oribi_bytes *scheme = &schemes[request->https ? 1 : 0];
+    U32 scheme_key = environment->server_keys + PSGI_URL_SCHEME;
+    U32 filled = 0, others_from = 0;
+    bool changed = FALSE;
+    HV *hash;
+
+    if (!environment->hash) {
+        make_hash(aTHX_ environment);
+        changed = TRUE;
+    }
+    environment->request++;
+    environment->has_content = request->content_size > 0;
+    for (size_t i = 0; i < request->variable_count; i++) {
+        const oribi_variable *variable = &request->variables[i];
+        U32 position;
+        if (variable->key >= environment->server_keys) {
+            others_from = fill_other(aTHX_ environment, variable, others_from, &changed);
+            filled++;
+            continue;
+        }
+        position = environment->positions[variable->key];
+        if (LIKELY(position != NOWHERE)) {
+            Slot *slot = &environment->slots[position];
+            text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+            slot->filled_for = environment->request;
+        } else {
+            add(aTHX_ environment, environment->names[variable->key], text_new(aTHX_ variable->value), variable->key, SLOT_TEXT);
+            environment->text_slots++;
+            changed = TRUE;
+        }
+        filled++;
+    }
+    if (environment->positions[scheme_key] != NOWHERE) {
+        Slot *slot = &environment->slots[environment->positions[scheme_key]];
+        text_set(aTHX_ slot->value, scheme->data, scheme->size);
+        slot->filled_for = environment->request;
+    } else {
+        add(aTHX_ environment, environment->names[scheme_key], text_new(aTHX_ *scheme), scheme_key, SLOT_TEXT);
+        environment->text_slots++;
+        changed = TRUE;
+    }
+    filled++;
+    fill_objects(aTHX_ context, request);
+    if (filled != environment->text_slots) {
+        remove_stale(aTHX_ environment);
+        changed = TRUE;
+    }
+    if (changed)
+        remember(aTHX_ environment);
+    if (UNLIKELY(TAINTING_get)) {
+        for (U32 i = 0; i < environment->slot_count; i++)
+            if (environment->slots[i].kind == SLOT_TEXT)
+                SvTAINTED_on(environment->slots[i].value);
+    }
+    hash = environment->hash;
+    environment->hash = NULL;
+    return hash;
+}
+
+/* ---- Taking back --------------------------------------------------------------------------------------------------------- */
+
+static bool is_unchanged(const Slot *slot, SV *value) {
+    if (value != slot->value || SvREFCNT(value) != 1)
+        return FALSE;
+    switch (slot->kind) {
+    case SLOT_TEXT:
+        /* A number read from it makes it a PVIV or PVNV, which is as good. Magic needs at least a PVMG. */
+        return SvTYPE(value) >= SVt_PV && SvTYPE(value) <= SVt_PVNV && SvTYPE(value) != SVt_INVLIST && !SvROK(value)
+               && !(SvFLAGS(value) & (SVf_READONLY | SVf_PROTECT)) && SvLEN(value) <= TEXT_KEPT;
+    case SLOT_INTEGER:
+        return SvFLAGS(value) == slot->flags && SvIVX(value) == slot->expected.integer;
+    default:
+        return SvFLAGS(value) == slot->flags && SvRV(value) == slot->expected.referent;
+    }
+}
+
+/* Puts a fresh value in the place of one that cannot be used again. The old one's destructor may run Perl code; it cannot reach
+ * the hash. */
+static void repair(pTHX_ Environment *environment, Slot *slot) {
+    SV *old = HeVAL(slot->entry);
+    SV *value;
+    switch (slot->kind) {
+    case SLOT_TEXT:
+        value = newSVpvs("");
+        break;
+    case SLOT_INTEGER:
+        value = newSViv(slot->expected.integer);
+        break;
+    case SLOT_REFERENCE:
+        value = newRV_inc(slot->expected.referent);
+        break;
+    default:
+        /* A reference to undef: the next request makes its own. */
+        value = newRV_noinc(newSV(0));
+        break;
+    }
+    HeVAL(slot->entry) = slot->value = value;
+    slot->flags = SvFLAGS(value);
+    if (slot->kind == SLOT_OBJECT)
+        slot->expected.referent = SvRV(value);
+    UNUSED_ARGUMENT(environment);
+    SvREFCNT_dec(old);
+}
+
+/* Whether nobody but us can look at the hash, and it is an ordinary one. Resets an iterator that was left half-way. */
+static bool is_ours(pTHX_ HV *hash) {
+    if (SvREFCNT(hash) != 1 || SvOBJECT(hash) || SvMAGICAL(hash) || SvMAGIC(hash) || SvREADONLY(hash) || !HvSHAREKEYS(hash)
+        || HvPLACEHOLDERS_get(hash) || !HvARRAY(hash))
+        return FALSE;
+    if (HvHasAUX(hash)) {
+        if (HvNAME_get(hash) || HvAUX(hash)->xhv_backreferences)
+            return FALSE;
+        hv_iterinit(hash);
+    }
+    return TRUE;
+}
+
+typedef enum { SHAPE_SAME, SHAPE_GROWN, SHAPE_OTHER } Shape;
+
+/* Compares the hash with what is remembered of it. `foreign` gets the entries that the app added. */
+static Shape compare(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count, bool *repairs) {
+    U32 place = 0, slot_count = environment->slot_count;
+    HE **buckets = HvARRAY(hash);
+    const Slot *slots = environment->slots;
+    *foreign_count = 0;
+    *repairs = FALSE;
+    for (STRLEN bucket = 0; bucket <= HvMAX(hash); bucket++) {
+        for (HE *entry = buckets[bucket]; entry; entry = HeNEXT(entry)) {
+            if (LIKELY(place < slot_count && slots[place].entry == entry && slots[place].name == HeKEY_hek(entry))) {
+                if (UNLIKELY(!is_unchanged(&slots[place], HeVAL(entry))))
+                    *repairs = TRUE;
+                place++;
+            } else {
+                if (*foreign_count == SLOTS_MAXIMUM)
+                    return SHAPE_OTHER;
+                foreign[(*foreign_count)++] = entry;
+            }
+        }
+    }
+    if (place != slot_count)
+        return SHAPE_OTHER;
+    return *foreign_count ? SHAPE_GROWN : SHAPE_SAME;
+}
+
+static void repair_all(pTHX_ Environment *environment) {
+    for (U32 i = 0; i < environment->slot_count; i++)
+        if (!is_unchanged(&environment->slots[i], HeVAL(environment->slots[i].entry)))
+            repair(aTHX_ environment, &environment->slots[i]);
+}
+
+/* The objects of one request do not wait for the next: its content is freed, and a socket that was taken over is closed. */
+static void repair_objects(pTHX_ Environment *environment) {
+    static const U32 keys[] = {PSGI_INPUT, PSGIX_IO, PSGIX_INFORMATIONAL, PSGIX_CLEANUP_HANDLERS};
+    for (size_t i = 0; i < C_ARRAY_LENGTH(keys); i++) {
+        U32 position = environment->positions[environment->server_keys + keys[i]];
+        if (position != NOWHERE
+            && ((keys[i] == PSGI_INPUT && environment->has_content)
+                || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent)))
+            repair(aTHX_ environment, &environment->slots[position]);
+    }
+}
+
+bool environment_return_untouched(pTHX_ Context *context, HV *hash) {
+    Environment *environment = &context->environment;
+    HE *foreign[SLOTS_MAXIMUM];
+    U32 foreign_count, position;
+    bool repairs;
+    if (!environment->rememberable || !is_ours(aTHX_ hash)
+        || compare(environment, hash, foreign, &foreign_count, &repairs) != SHAPE_SAME)
+        return FALSE;
+    position = environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS];
+    if (position == NOWHERE || !is_unchanged(&environment->slots[position], HeVAL(environment->slots[position].entry))
+        || !is_reusable(aTHX_ PSGIX_CLEANUP_HANDLERS, environment->slots[position].expected.referent))
+        return FALSE;
+    if (repairs)
+        repair_all(aTHX_ environment);
+    repair_objects(aTHX_ environment);
+    environment->hash = hash;
+    return TRUE;
+}
+
+void environment_return(pTHX_ Context *context, HV *hash) {
+    Environment *environment = &context->environment;
+    HE *foreign[SLOTS_MAXIMUM];
+    U32 foreign_count;
+    bool repairs;
+    if (environment->hash || !environment->rememberable || !is_ours(aTHX_ hash)
+        || compare(environment, hash, foreign, &foreign_count, &repairs) == SHAPE_OTHER) {
+        SvREFCNT_dec(hash);
+        return;
+    }
+    for (U32 i = 0; i < foreign_count; i++) {
+        SV *name = newSVhek(HeKEY_hek(foreign[i]));
+        (void)hv_delete_ent(hash, name, G_DISCARD, 0);
+        SvREFCNT_dec_NN(name);
+    }
+    repair_all(aTHX_ environment);
+    repair_objects(aTHX_ environment);
+    environment->hash = hash;
+}
+
+SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key) {
+    SV *name = environment->names[environment->server_keys + psgi_key];
+    HE *entry = hv_fetch_ent(hash, name, 0, SvSHARED_HASH(name));
+    return entry ? HeVAL(entry) : NULL;
+}

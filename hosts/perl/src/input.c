@@ -1,0 +1,67 @@
+/* input.c - psgi.input: a real PerlIO handle over the content of a request. */
+#include "perl_host.h"
+#include <fcntl.h>
+#include <unistd.h>
+
+/* A glob of its own that no symbol table knows, like the one of `open my $handle`. */
+static GV *new_handle(pTHX) {
+    GV *glob = (GV *)newSV(0);
+    gv_init_pvn(glob, gv_stashpvs("Oribi::Input", GV_ADD), "input", 5, 0);
+    GvIOn(glob);
+    return glob;
+}
+
+/* A descriptor of its own, whose offset nobody else moves; -1 if the system has none left. */
+static PerlIO *open_file(pTHX_ int content_file) {
+    PerlIO *handle;
+    int file = fcntl(content_file, F_DUPFD_CLOEXEC, 3);
+    if (file < 0)
+        return NULL;
+    if (lseek(file, 0, SEEK_SET) != 0 || !(handle = PerlIO_fdopen(file, "r"))) {
+        close(file);
+        return NULL;
+    }
+    return handle;
+}
+
+SV *input_new(pTHX_ HV *environment, const oribi_request *request) {
+    GV *glob = new_handle(aTHX);
+    SV *reference = newRV_noinc((SV *)glob);
+    IO *io = GvIOp(glob);
+    if (request->content_size > 0 && request->content_file >= 0) {
+        PerlIO *handle = open_file(aTHX_ request->content_file);
+        if (!handle)
+            call_log(aTHX_ environment, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+        IoIFP(io) = handle;
+        IoTYPE(io) = IoTYPE_RDONLY;
+    } else {
+        SV *content = request->content_size > 0 ? newSVpvn(request->content, (STRLEN)request->content_size) : newSVpvs("");
+        SV *source = newRV_noinc(content);
+        if (!do_openn(glob, "<", 1, FALSE, O_RDONLY, 0, NULL, &source, 1))
+            call_log(aTHX_ environment, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+        SvREFCNT_dec_NN(source);
+    }
+    return reference;
+}
+
+bool input_is_pristine(pTHX_ SV *glob) {
+    PerlIO *handle;
+    if (!handle_is_private(glob) || SvOBJECT(glob))
+        return FALSE;
+    handle = IoIFP(GvIOp((GV *)glob));
+    /* Nothing to read and nothing pushed back. */
+    return PerlIOValid(handle) && !PerlIOBase(handle)->next && !(PerlIOBase(handle)->flags & PERLIO_F_UTF8)
+           && PerlIO_get_cnt(handle) <= 0;
+}
+
+bool handle_is_private(SV *value) {
+    GV *glob = (GV *)value;
+    IO *io;
+    if (SvTYPE(value) != SVt_PVGV || SvREFCNT(value) != 1 || SvMAGIC(value) || !isGV_with_GP(glob) || GvREFCNT(glob) != 1)
+        return FALSE;
+    io = GvIOp(glob);
+    if (!io || SvREFCNT(io) != 1 || SvMAGIC(io) || IoLINES(io) != 0)
+        return FALSE;
+    /* Modules keep state in the other slots of a handle's glob; that state belongs to one client. */
+    return !GvHV(glob) && !GvAV(glob) && !GvCV(glob) && (!GvSV(glob) || !SvOK(GvSV(glob)));
+}

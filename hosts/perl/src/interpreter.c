@@ -1,0 +1,127 @@
+/* interpreter.c - makes, enters and frees the interpreters that answer.
+ *
+ * A lane of its own gets a clone of the interpreter in which the app was loaded. That one, the template, never answers a
+ * request in such a worker, so that every clone starts from the same state. The server makes one clone at a time.
+ */
+#include "perl_host.h"
+
+static Context *context_new(pTHX) {
+    SV *app = get_sv("Oribi::App", 0);
+    Context *context;
+    if (!app || !SvROK(app)) {
+        static const char text[] = "there is no app in this interpreter: was $Oribi::App changed?";
+        oribi_log(ORIBI_LOG_ERROR, text, sizeof text - 1);
+        return NULL;
+    }
+    Newxz(context, 1, Context);
+#ifdef MULTIPLICITY
+    context->perl = my_perl;
+#endif
+    context->app = newSVsv(app);
+    context->forks = process_forks();
+    environment_prepare(aTHX_ &context->environment);
+    return context;
+}
+
+#ifdef USE_ITHREADS
+static Context *clone_template(PerlInterpreter *template) {
+    PerlInterpreter *before = (PerlInterpreter *)PERL_GET_CONTEXT;
+    PerlInterpreter *my_perl;
+    Context *context;
+    PERL_SET_CONTEXT(template);
+    /* CLONE subs run in here. One that dies has nobody to catch it: it ends the worker, with its message. */
+    my_perl = perl_clone(template, 0);
+    PERL_SET_CONTEXT(my_perl);
+    /* END blocks belong to the process: they run in the template when the worker ends. */
+    SvREFCNT_dec(PL_endav);
+    PL_endav = NULL;
+    /* Clones must not draw the same numbers. */
+    PL_srand_called = FALSE;
+    PL_perl_destruct_level = 2;
+    context = context_new(aTHX);
+    if (context) {
+        context->cloned = TRUE;
+    } else {
+        perl_destruct(my_perl);
+        perl_free(my_perl);
+    }
+    PERL_SET_CONTEXT(before);
+    return context;
+}
+#endif
+
+void *interpreter_open(void *data, int own) {
+    Server *server = (Server *)data;
+#ifdef MULTIPLICITY
+    PerlInterpreter *my_perl = server->perl;
+#else
+    UNUSED_ARGUMENT(server);
+#endif
+    if (own) {
+#ifdef USE_ITHREADS
+        return clone_template(server->perl);
+#else
+        static const char text[] = "this perl is built without threads: use more workers instead";
+        oribi_log(ORIBI_LOG_ERROR, text, sizeof text - 1);
+        return NULL;
+#endif
+    }
+    return context_new(aTHX);
+}
+
+void interpreter_enter(void *pointer) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+    PERL_SET_CONTEXT(my_perl);
+#if defined(USE_ITHREADS) && PERL_VERSION >= 28
+    if (context->cloned)
+        thread_locale_init();
+#endif
+    PERL_UNUSED_CONTEXT;
+}
+
+void interpreter_leave(void *pointer) {
+    Context *context = (Context *)pointer;
+#ifdef USE_ITHREADS
+    if (context->cloned) {
+#if PERL_VERSION >= 28
+        dCONTEXT_PERL(context);
+        PERL_UNUSED_CONTEXT;
+        thread_locale_term();
+#endif
+        PERL_SET_CONTEXT(NULL);
+    }
+#else
+    UNUSED_ARGUMENT(context);
+#endif
+}
+
+void interpreter_close(void *pointer) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+#ifdef USE_ITHREADS
+    PerlInterpreter *before = (PerlInterpreter *)PERL_GET_CONTEXT;
+    PERL_SET_CONTEXT(my_perl);
+#endif
+    context->closing = TRUE;
+    SvREFCNT_dec(context->app);
+    SvREFCNT_dec((SV *)context->deferred);
+    environment_release(aTHX_ &context->environment);
+#ifdef USE_ITHREADS
+    if (context->cloned) {
+        int jump;
+        dJMPENV;
+        /* A destructor may call exit. */
+        JMPENV_PUSH(jump);
+        if (jump == 0)
+            perl_destruct(my_perl);
+        JMPENV_POP;
+        perl_free(my_perl);
+        PERL_SET_CONTEXT(before == my_perl ? NULL : before);
+        Safefree(context);
+        return;
+    }
+    PERL_SET_CONTEXT(before);
+#endif
+    /* The template lives on, and what the app kept may still refer to the context: it stays, closed. */
+}

@@ -1,0 +1,102 @@
+/* process.c - the moments in the life of the processes, and the hooks that apps hang into them. */
+#include "perl_host.h"
+#include <pthread.h>
+#include <unistd.h>
+
+static unsigned forks;
+
+static void count_fork(void) {
+    forks++;
+}
+
+unsigned process_forks(void) {
+    return forks;
+}
+
+void process_watch_forks(void) {
+    static bool watching;
+    if (!watching)
+        pthread_atfork(NULL, NULL, count_fork);
+    watching = TRUE;
+}
+
+#ifdef MULTIPLICITY
+#define dSERVER_PERL(data)                                                                                                      \
+    PerlInterpreter *my_perl = ((Server *)(data))->perl;                                                                        \
+    PERL_SET_CONTEXT(my_perl)
+#else
+#define dSERVER_PERL(data) UNUSED_ARGUMENT(data)
+#endif
+
+/* Calls the hook in %Oribi::Hooks, if there is one; what it dies of is logged. */
+static void run_hook(pTHX_ const char *name, uint32_t worker) {
+    HV *hooks = get_hv("Oribi::Hooks", 0);
+    SV **hook = hooks ? hv_fetch(hooks, name, (I32)strlen(name), 0) : NULL;
+    const I32 scope = PL_scopestack_ix;
+    int jump;
+    dJMPENV;
+    if (!hook || !SvROK(*hook))
+        return;
+    JMPENV_PUSH(jump);
+    if (jump == 0) {
+        ENTER;
+        SAVETMPS;
+        if (!call_protected(aTHX_ * hook, sv_2mortal(newSVuv(worker))))
+            call_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
+        FREETMPS;
+        LEAVE;
+    } else {
+        while (PL_scopestack_ix > scope)
+            LEAVE;
+        call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the %s hook called exit", name);
+        JMPENV_POP;
+        process_end_stray(aTHX_ STATUS_EXIT);
+    }
+    JMPENV_POP;
+}
+
+void process_before_fork(void *data, uint32_t worker) {
+    dSERVER_PERL(data);
+    run_hook(aTHX_ "before_fork", worker);
+    /* What waits in a buffer would be written by the child too. */
+    PERL_FLUSHALL_FOR_CHILD;
+}
+
+void process_worker_started(void *data, uint32_t worker) {
+    dSERVER_PERL(data);
+    /* Workers must not draw the same numbers. */
+    PL_srand_called = FALSE;
+    signals_guard(aTHX);
+    run_hook(aTHX_ "after_fork", worker);
+}
+
+/* Ends the interpreter as the end of a program does: END blocks, destructors, buffers. */
+static void end_interpreter(pTHX) {
+    int jump;
+    dJMPENV;
+    JMPENV_PUSH(jump);
+    if (jump == 0)
+        my_exit(0);
+    JMPENV_POP;
+#ifdef MULTIPLICITY
+    perl_destruct(my_perl);
+#else
+    perl_destruct(PL_curinterp);
+#endif
+}
+
+void process_worker_stopping(void *data, uint32_t worker) {
+    dSERVER_PERL(data);
+    run_hook(aTHX_ "child_exit", worker);
+    end_interpreter(aTHX);
+}
+
+void process_server_ready(void *data) {
+    dSERVER_PERL(data);
+    run_hook(aTHX_ "server_ready", 0);
+}
+
+void process_end_stray(pTHX_ int status) {
+    end_interpreter(aTHX);
+    _exit(status);
+}

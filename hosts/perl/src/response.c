@@ -1,0 +1,138 @@
+/* response.c - reads a response array and hands it to the server.
+ *
+ * Nothing is copied: fields and pieces point into the app's values, which the caller keeps alive. What is wrong with a response
+ * is said with what came instead.
+ */
+#include "perl_host.h"
+
+/* Pieces of a body that are gathered without asking for memory. */
+#define FEW_PARTS 16
+
+static const char *complaint(pTHX_ const char *format, ...) __attribute__((format(printf, pTHX_1, pTHX_2)));
+
+static const char *complaint(pTHX_ const char *format, ...) {
+    SV *text;
+    va_list arguments;
+    va_start(arguments, format);
+    text = sv_2mortal(vnewSVpvf(format, &arguments));
+    va_end(arguments);
+    return SvPVX_const(text);
+}
+
+/* An element of an array, with whatever magic the array has; mortal or owned by the array, never NULL. */
+static SV *element(pTHX_ AV *array, SSize_t index) {
+    SV **value;
+    if (LIKELY(!SvRMAGICAL(array))) {
+        SV *plain = AvARRAY(array)[index];
+        return plain ? plain : &PL_sv_undef;
+    }
+    value = av_fetch(array, index, 0);
+    return value ? *value : &PL_sv_undef;
+}
+
+static const char *text_complaint(pTHX_ TextResult result, const char *what, const char *name) {
+    if (result == TEXT_DIED) {
+        SV *error = ERRSV;
+        return complaint(aTHX_ "%s %s cannot be made a string: %s", what, name, SvPOK(error) ? SvPVX_const(error) : "it died");
+    }
+    return complaint(aTHX_ "%s %s has a wide character: it must be encoded into bytes", what, name);
+}
+
+static const char *read_status(pTHX_ SV *value, uint16_t *status) {
+    IV number = 0;
+    if (LIKELY(SvIOK(value) && !SvGMAGICAL(value))) {
+        number = SvIVX(value);
+    } else {
+        oribi_bytes text;
+        UV unsigned_number;
+        if (text_bytes(aTHX_ value, &text) == TEXT_OK && text.size <= 10
+            && grok_number(text.data, text.size, &unsigned_number) == IS_NUMBER_IN_UV && unsigned_number <= 999)
+            number = (IV)unsigned_number;
+    }
+    if (number < 100 || number > 999)
+        return complaint(aTHX_ "the status must be a number from 100 to 999, not %s", text_describe(aTHX_ value));
+    *status = (uint16_t)number;
+    return NULL;
+}
+
+const char *response_fields(pTHX_ SV *headers, Head *head) {
+    AV *list;
+    SSize_t count;
+    if (!SvROK(headers) || SvTYPE(SvRV(headers)) != SVt_PVAV)
+        return complaint(aTHX_ "the headers must be an array reference, not %s", text_describe(aTHX_ headers));
+    list = (AV *)SvRV(headers);
+    count = av_len(list) + 1;
+    if (count % 2)
+        return complaint(aTHX_ "the headers must be names and values in turn, but there are %" IVdf " of them", (IV)count);
+    head->field_count = (size_t)count / 2;
+    head->fields = head->few;
+    if (head->field_count > C_ARRAY_LENGTH(head->few))
+        head->fields = (oribi_field *)SvPVX(sv_2mortal(newSV(head->field_count * sizeof(oribi_field))));
+    for (size_t i = 0; i < head->field_count; i++) {
+        oribi_field *field = &head->fields[i];
+        TextResult result = text_bytes(aTHX_ element(aTHX_ list, (SSize_t)(2 * i)), &field->name);
+        if (UNLIKELY(result != TEXT_OK))
+            return result == TEXT_UNDEFINED ? complaint(aTHX_ "a header's name is undef")
+                                            : text_complaint(aTHX_ result, "the name of", "a header");
+        result = text_bytes(aTHX_ element(aTHX_ list, (SSize_t)(2 * i + 1)), &field->value);
+        if (UNLIKELY(result == TEXT_UNDEFINED)) {
+            const char *name = SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP));
+            call_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);
+        } else if (UNLIKELY(result != TEXT_OK)) {
+            return text_complaint(aTHX_ result, "the header",
+                                  SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP)));
+        }
+    }
+    return NULL;
+}
+
+const char *response_head(pTHX_ AV *response, Head *head) {
+    const char *wrong = read_status(aTHX_ element(aTHX_ response, 0), &head->status);
+    return wrong ? wrong : response_fields(aTHX_ element(aTHX_ response, 1), head);
+}
+
+const char *response_failure(pTHX_ oribi_result result) {
+    if (LIKELY(result == ORIBI_OK || result == ORIBI_GONE))
+        return NULL;
+    return complaint(aTHX_ "%s", oribi_last_error());
+}
+
+static const char *send_array(pTHX_ const Target *target, const Head *head, AV *body) {
+    oribi_bytes few[FEW_PARTS];
+    oribi_bytes *parts = few;
+    size_t part_count = 0;
+    SSize_t count = av_len(body) + 1;
+    if (count > FEW_PARTS)
+        parts = (oribi_bytes *)SvPVX(sv_2mortal(newSV((size_t)count * sizeof(oribi_bytes))));
+    for (SSize_t i = 0; i < count; i++) {
+        oribi_bytes *part = &parts[part_count];
+        TextResult result = text_bytes(aTHX_ element(aTHX_ body, i), part);
+        if (UNLIKELY(result != TEXT_OK)) {
+            char number[24];
+            if (result == TEXT_UNDEFINED) {
+                call_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing", (long)i);
+                continue;
+            }
+            my_snprintf(number, sizeof number, "%ld", (long)i);
+            return text_complaint(aTHX_ result, "piece", SvPVX_const(sv_2mortal(newSVpvf("%s of the body", number))));
+        }
+        part_count += part->size > 0;
+    }
+    return response_failure(aTHX_ oribi_respond(target->lane, target->exchange, head->status, head->fields, head->field_count,
+                                                parts, part_count));
+}
+
+const char *response_send(pTHX_ const Target *target, AV *response) {
+    Head head;
+    const char *wrong = response_head(aTHX_ response, &head);
+    if (LIKELY(!wrong)) {
+        SV *body = element(aTHX_ response, 2);
+        if (LIKELY(SvROK(body) && SvTYPE(SvRV(body)) == SVt_PVAV && !SvOBJECT(SvRV(body))))
+            wrong = send_array(aTHX_ target, &head, (AV *)SvRV(body));
+        else
+            wrong = body_send(aTHX_ target, &head, body);
+    }
+    if (UNLIKELY(wrong != NULL))
+        oribi_abandon(target->lane, target->exchange);
+    return wrong;
+}

@@ -1,0 +1,262 @@
+/* stream.c - responses that are given by calling: responders, writers, informational responses.
+ *
+ * They may be called at any later time, or be dropped. Each refers to a Ticket by magic, whose release sees to it that no
+ * client waits for ever and that no cut response looks whole.
+ */
+#include "perl_host.h"
+
+static void ticket_release(pTHX_ Ticket *ticket) {
+    if (--ticket->references > 0)
+        return;
+    if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == process_forks()) {
+        bool waiting = ticket->state == TICKET_WAITING;
+        if (ticket->state != TICKET_GONE && ticket->context->taken != ticket->exchange)
+            call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s",
+                     waiting ? "the app dropped the responder without calling it" : "the app dropped the writer without closing it");
+        oribi_abandon(ticket->lane, ticket->exchange);
+    }
+    SvREFCNT_dec(ticket->environment);
+    Safefree(ticket);
+}
+
+static int ticket_free(pTHX_ SV *holder, MAGIC *magic) {
+    UNUSED_ARGUMENT(holder);
+    if (magic->mg_ptr)
+        ticket_release(aTHX_ (Ticket *)magic->mg_ptr);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+
+#ifdef USE_ITHREADS
+/* A thread that the app starts gets copies that lead nowhere: a lane belongs to its own thread. */
+static int ticket_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *parameters) {
+    PERL_UNUSED_CONTEXT;
+    UNUSED_ARGUMENT(parameters);
+    magic->mg_ptr = NULL;
+    return 0;
+}
+#endif
+
+static const MGVTBL ticket_magic = {
+    .svt_free = ticket_free,
+#ifdef USE_ITHREADS
+    .svt_dup = ticket_dup,
+#endif
+};
+
+static void ticket_attach(pTHX_ Ticket *ticket, SV *holder) {
+    MAGIC *magic = sv_magicext(holder, NULL, PERL_MAGIC_ext, &ticket_magic, (const char *)ticket, 0);
+    magic->mg_flags |= MGf_DUP;
+    ticket->references++;
+}
+
+static Ticket *ticket_of(pTHX_ SV *holder) {
+    MAGIC *magic = SvTYPE(holder) >= SVt_PVMG ? mg_findext(holder, PERL_MAGIC_ext, &ticket_magic) : NULL;
+    Ticket *ticket = magic ? (Ticket *)magic->mg_ptr : NULL;
+    if (!ticket)
+        croak("this is no responder or writer of this thread");
+    if (ticket->forks != process_forks())
+        croak("a response can only be given by the process that received the request");
+    return ticket;
+}
+
+static Ticket *ticket_new(Context *context) {
+    Ticket *ticket;
+    Newxz(ticket, 1, Ticket);
+    ticket->context = context;
+    ticket->lane = context->lane;
+    ticket->exchange = context->exchange;
+    ticket->forks = context->forks;
+    return ticket;
+}
+
+/* The response is complete. When that is after the app's callback has returned, nobody else looks at its environment. */
+static void ticket_finish(pTHX_ Ticket *ticket) {
+    SV *environment = ticket->environment;
+    ticket->state = TICKET_OVER;
+    ticket->environment = NULL;
+    if (environment) {
+        if (SvROK(environment) && SvTYPE(SvRV(environment)) == SVt_PVHV)
+            call_finished(aTHX_ ticket->context, (HV *)SvRV(environment));
+        SvREFCNT_dec_NN(environment);
+    }
+}
+
+bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
+    Ticket *ticket = ticket_new(context);
+    CV *responder = newXS(NULL, stream_respond, __FILE__);
+    bool died, late;
+    ticket->references = 1;
+    ticket_attach(aTHX_ ticket, (SV *)responder);
+    {
+        SV *reference = newRV_noinc((SV *)responder);
+        ENTER;
+        SAVETMPS;
+        died = !call_protected(aTHX_ code, reference);
+        FREETMPS;
+        LEAVE;
+        if (context->forks != process_forks())
+            process_end_stray(aTHX_ 0);
+        SvREFCNT_dec_NN(reference);
+    }
+    if (died) {
+        if (ticket->state != TICKET_OVER)
+            oribi_abandon(ticket->lane, ticket->exchange);
+        ticket_finish(aTHX_ ticket);
+        call_log_error(aTHX_ environment, "the app died");
+    }
+    late = ticket->state != TICKET_OVER && ticket->references > 1;
+    if (late) {
+        SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
+        ticket->environment = newRV_inc((SV *)environment);
+        /* Without handlers yet, the environment lives only as long as the app holds it: it may well hold the responder. */
+        if (!handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV || av_len((AV *)SvRV(handlers)) < 0)
+            sv_rvweaken(ticket->environment);
+    }
+    ticket_release(aTHX_ ticket);
+    return !late;
+}
+
+/* ---- The responder ------------------------------------------------------------------------------------------------------ */
+
+XS(stream_respond) {
+    dXSARGS;
+    Ticket *ticket = ticket_of(aTHX_(SV *) cv);
+    const char *wrong;
+    AV *response;
+    SSize_t count;
+    if (ticket->state != TICKET_WAITING)
+        croak("the responder was called twice");
+    if (items != 1 || !SvROK(ST(0)) || SvTYPE(SvRV(ST(0))) != SVt_PVAV)
+        croak("the responder must be called with an array reference of 2 or 3 elements, not %s",
+              items < 1 ? "nothing" : text_describe(aTHX_ ST(0)));
+    response = (AV *)SvRV(ST(0));
+    count = av_len(response) + 1;
+    if (count == 3) {
+        const Target target = {ticket->lane, ticket->exchange, NULL};
+        ticket->state = TICKET_OVER;
+        wrong = response_send(aTHX_ & target, response);
+        ticket_finish(aTHX_ ticket);
+        if (wrong)
+            croak("%s", wrong);
+        XSRETURN_EMPTY;
+    }
+    if (count != 2)
+        croak("the responder must be called with an array reference of 2 or 3 elements, not %s", text_describe(aTHX_ ST(0)));
+    {
+        Head head;
+        SV *writer;
+        oribi_result result = ORIBI_OK;
+        wrong = response_head(aTHX_ response, &head);
+        if (!wrong) {
+            result = oribi_start(ticket->lane, ticket->exchange, head.status, head.fields, head.field_count);
+            wrong = response_failure(aTHX_ result);
+        }
+        if (wrong) {
+            oribi_abandon(ticket->lane, ticket->exchange);
+            ticket_finish(aTHX_ ticket);
+            croak("%s", wrong);
+        }
+        ticket->state = result == ORIBI_GONE ? TICKET_GONE : TICKET_STREAMING;
+        writer = newSV(0);
+        ST(0) = sv_2mortal(sv_bless(newRV_noinc(writer), gv_stashpvs("Oribi::Writer", GV_ADD)));
+        ticket_attach(aTHX_ ticket, writer);
+        XSRETURN(1);
+    }
+}
+
+/* ---- The writer --------------------------------------------------------------------------------------------------------- */
+
+XS(stream_write) {
+    dXSARGS;
+    Ticket *ticket;
+    oribi_bytes bytes;
+    oribi_result result = ORIBI_OK;
+    if (items != 2 || !SvROK(ST(0)))
+        croak("usage: $writer->write($bytes)");
+    ticket = ticket_of(aTHX_ SvRV(ST(0)));
+    if (ticket->state == TICKET_GONE)
+        XSRETURN_NO;
+    if (ticket->state != TICKET_STREAMING)
+        croak("the writer has been closed");
+    switch (text_bytes(aTHX_ ST(1), &bytes)) {
+    case TEXT_OK:
+        break;
+    case TEXT_UNDEFINED:
+        XSRETURN_YES;
+    case TEXT_WIDE:
+        croak("Wide character in write: it must be encoded into bytes");
+    case TEXT_DIED:
+        croak_sv(ERRSV);
+    }
+    if (bytes.size > 0)
+        result = oribi_write(ticket->lane, ticket->exchange, bytes.data, bytes.size);
+    if (result == ORIBI_GONE) {
+        /* Quietly: an app that does not look at the result goes on, and nothing is sent. */
+        ticket->state = TICKET_GONE;
+        XSRETURN_NO;
+    }
+    if (result != ORIBI_OK) {
+        ticket_finish(aTHX_ ticket);
+        croak("%s", oribi_last_error());
+    }
+    XSRETURN_YES;
+}
+
+XS(stream_close) {
+    dXSARGS;
+    Ticket *ticket;
+    oribi_result result = ORIBI_OK;
+    if (items != 1 || !SvROK(ST(0)))
+        croak("usage: $writer->close");
+    ticket = ticket_of(aTHX_ SvRV(ST(0)));
+    if (ticket->state == TICKET_OVER)
+        XSRETURN_EMPTY;
+    if (ticket->state == TICKET_STREAMING)
+        result = oribi_finish(ticket->lane, ticket->exchange);
+    ticket_finish(aTHX_ ticket);
+    if (result != ORIBI_OK && result != ORIBI_GONE)
+        croak("%s", oribi_last_error());
+    XSRETURN_EMPTY;
+}
+
+/* ---- psgix.informational ------------------------------------------------------------------------------------------------ */
+
+SV *informational_new(pTHX_ Context *context) {
+    Ticket *ticket = ticket_new(context);
+    CV *code = newXS(NULL, informational_send, __FILE__);
+    /* Nothing is owed to the client when it goes. */
+    ticket->state = TICKET_OVER;
+    ticket_attach(aTHX_ ticket, (SV *)code);
+    return newRV_noinc((SV *)code);
+}
+
+bool informational_is_private(SV *code) {
+    return SvTYPE(code) == SVt_PVCV && SvREFCNT(code) == 1 && !SvOBJECT(code) && SvMAGIC(code)
+           && SvMAGIC(code)->mg_virtual == &ticket_magic && !SvMAGIC(code)->mg_moremagic;
+}
+
+void informational_rebind(Context *context, SV *code) {
+    Ticket *ticket = (Ticket *)SvMAGIC(code)->mg_ptr;
+    ticket->lane = context->lane;
+    ticket->exchange = context->exchange;
+}
+
+XS(informational_send) {
+    dXSARGS;
+    Ticket *ticket = ticket_of(aTHX_(SV *) cv);
+    Head head;
+    const char *wrong;
+    IV status;
+    if (items != 2)
+        croak("usage: $env->{'psgix.informational'}->($status, [@headers])");
+    status = SvIV(ST(0));
+    if (status < 100 || status > 199 || status == 101)
+        croak("an informational status is a number from 100 to 199 without 101, not %s", text_describe(aTHX_ ST(0)));
+    wrong = response_fields(aTHX_ ST(1), &head);
+    if (!wrong)
+        wrong = response_failure(aTHX_ oribi_inform(ticket->lane, ticket->exchange, (uint16_t)status, head.fields, head.field_count));
+    if (wrong)
+        croak("%s", wrong);
+    XSRETURN_EMPTY;
+}
