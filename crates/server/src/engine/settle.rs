@@ -102,7 +102,11 @@ impl<B: Backend> Engine<'_, B> {
         let most = self.settings.limits.pipelined_per_turn;
         let Some(connection) = self.connections.get_mut(index) else { return };
         match connection.fate.take() {
-            Some(Fate::Close) => return self.end_connection(index),
+            Some(Fate::Close) => {
+                // It has been answered: whoever drops it now must not take it for one that still waits for its host.
+                connection.phase = Phase::Flushing;
+                return self.end_connection(index);
+            }
             Some(Fate::Reuse) | None => {}
         }
         connection.phase = Phase::Reading;
