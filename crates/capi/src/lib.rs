@@ -1,1 +1,20 @@
-//! placeholder
+//! The C face of Oribi: the other side of `include/oribi.h`, which documents every function and type.
+//!
+//! Types here mirror the header field by field; a change in one is a change in both, and of the header's ABI number. Panics end
+//! at this border: a function that panics answers as failed (see `fence`).
+#![deny(unsafe_code)]
+
+mod config;
+mod fence;
+mod host;
+mod reply;
+mod run;
+mod types;
+
+pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
+pub use fence::oribi_last_error;
+pub use reply::{
+    oribi_abandon, oribi_finish, oribi_inform, oribi_respond, oribi_respond_file, oribi_start, oribi_take_socket, oribi_write,
+};
+pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
+pub use types::{OribiBytes, OribiField, OribiHost, OribiLane, OribiRequest, OribiVariable};

@@ -1,0 +1,57 @@
+//! Settings, one by one.
+#![allow(unsafe_code)]
+
+use crate::fence::{fence, remember};
+use oribi_server::config::{Config, Origin, SettingError};
+use std::ffi::{CStr, c_char};
+
+/// `oribi_setting_result`
+const SET: i32 = 0;
+const UNKNOWN: i32 = 1;
+const BAD: i32 = 2;
+
+/// `oribi_config`
+#[derive(Debug)]
+pub struct OribiConfig(pub(crate) Config);
+
+/// Makes a config that knows the defaults and the environment.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_config_new() -> *mut OribiConfig {
+    fence(std::ptr::null_mut(), || Box::into_raw(Box::new(OribiConfig(Config::new()))))
+}
+
+/// Frees a config.
+///
+/// # Safety
+/// `config` is null or came from [`oribi_config_new`] and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_free(config: *mut OribiConfig) {
+    if !config.is_null() {
+        // SAFETY: the caller's promise: it was made by Box::into_raw and is ours again.
+        drop(unsafe { Box::from_raw(config) });
+    }
+}
+
+/// Sets one setting.
+///
+/// # Safety
+/// `config` came from [`oribi_config_new`]; the texts end with a NUL.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_config_set(
+    config: *mut OribiConfig,
+    name: *const c_char,
+    value: *const c_char,
+    origin: *const c_char,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let (config, name, value, origin) =
+        unsafe { (&mut *config, CStr::from_ptr(name), CStr::from_ptr(value), CStr::from_ptr(origin)) };
+    let (name, value, origin) = (name.to_string_lossy(), value.to_string_lossy(), origin.to_string_lossy());
+    fence(BAD, || match config.0.set(&name, &value, Origin::named(&origin)) {
+        Ok(()) => SET,
+        Err(error) => {
+            remember(&error.to_string());
+            if matches!(error, SettingError::Unknown { .. }) { UNKNOWN } else { BAD }
+        }
+    })
+}

@@ -1,0 +1,50 @@
+//! The border: results become numbers and words, panics become failures.
+#![allow(unsafe_code)]
+
+use oribi_host::ReplyError;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// `oribi_result`
+pub(crate) const OK: i32 = 0;
+pub(crate) const GONE: i32 = 1;
+pub(crate) const INVALID: i32 = 2;
+pub(crate) const FAILED: i32 = 3;
+
+thread_local! {
+    static LAST_ERROR: RefCell<CString> = RefCell::default();
+}
+
+/// What the last call in this thread that failed says.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_last_error() -> *const c_char {
+    LAST_ERROR.with_borrow(|message| message.as_ptr())
+}
+
+/// Keeps the words of a failure for [`oribi_last_error`].
+pub(crate) fn remember(message: &str) {
+    let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
+    LAST_ERROR.with_borrow_mut(|last| *last = message);
+}
+
+/// Runs `act`; a panic in it is a defect of ours that must not cross into C.
+pub(crate) fn fence<T>(failed: T, act: impl FnOnce() -> T) -> T {
+    // What `act` may have left half done is the engine of one lane: the worst is a connection that hangs until its deadline.
+    catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
+        remember("an internal error; the log has the details");
+        failed
+    })
+}
+
+/// A reply's outcome as an `oribi_result`.
+pub(crate) fn outcome(result: Result<(), ReplyError>) -> i32 {
+    match result {
+        Ok(()) => OK,
+        Err(ReplyError::Gone) => GONE,
+        Err(ReplyError::Invalid(why)) => {
+            remember(why);
+            INVALID
+        }
+    }
+}

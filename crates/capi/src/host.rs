@@ -1,0 +1,148 @@
+//! A host written in C, as the server sees hosts.
+#![allow(unsafe_code)]
+
+use crate::types::{NOTHING, OribiBytes, OribiHost, OribiLane, OribiRequest, OribiVariable};
+use oribi_host::environment::{Environment, PathInfo};
+use oribi_host::{After, Content, Host, Reply, Request, Runtime};
+use std::ffi::c_void;
+use std::os::fd::AsRawFd;
+
+const AFTER_DEFERRED: u32 = 1;
+const AFTER_RETIRE: u32 = 2;
+
+/// The runtime behind a table of functions.
+pub(crate) struct CRuntime {
+    table: OribiHost,
+}
+
+// SAFETY: the header demands of `open` that it may be called from any thread (one at a time, which the server sees to), and
+// calls the other functions of a runtime only in processes with one thread.
+unsafe impl Sync for CRuntime {}
+
+impl CRuntime {
+    /// # Safety
+    /// The functions of `table` do what the header says of them.
+    pub(crate) const unsafe fn new(table: OribiHost) -> Self {
+        Self { table }
+    }
+
+    fn moment(&self, function: Option<unsafe extern "C" fn(*mut c_void, u32)>, worker: usize) {
+        if let Some(function) = function {
+            // SAFETY: `new` was promised that the table's functions take its data.
+            unsafe { function(self.table.data, worker as u32) };
+        }
+    }
+}
+
+impl Runtime for CRuntime {
+    fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
+        let open = self.table.open.ok_or("the host has no function that opens a context")?;
+        // SAFETY: as in `moment`.
+        let context = unsafe { open(self.table.data, own.into()) };
+        if context.is_null() {
+            return Err("the host could not open a context".to_owned());
+        }
+        Ok(Box::new(CHost {
+            table: self.table,
+            context,
+            lane: Box::default(),
+            environment: Environment::new(),
+            variables: Vec::new(),
+        }))
+    }
+
+    fn before_fork(&self, worker: usize) {
+        self.moment(self.table.before_fork, worker);
+    }
+
+    fn worker_started(&self, worker: usize) {
+        self.moment(self.table.worker_started, worker);
+    }
+
+    fn worker_stopping(&self, worker: usize) {
+        self.moment(self.table.worker_stopping, worker);
+    }
+
+    fn server_ready(&self) {
+        if let Some(server_ready) = self.table.server_ready {
+            // SAFETY: as in `moment`.
+            unsafe { server_ready(self.table.data) };
+        }
+    }
+}
+
+/// A context behind a pointer.
+struct CHost {
+    table: OribiHost,
+    context: *mut c_void,
+    /// Boxed, for the host may keep its address.
+    lane: Box<OribiLane>,
+    environment: Environment,
+    variables: Vec<OribiVariable>,
+}
+
+// SAFETY: the header lets a context move between threads between `leave` and `enter`; nothing else in here is bound to one.
+unsafe impl Send for CHost {}
+
+impl CHost {
+    fn call(&self, function: Option<unsafe extern "C" fn(*mut c_void)>) {
+        if let Some(function) = function {
+            // SAFETY: the table's functions take its contexts (`CRuntime::new`).
+            unsafe { function(self.context) };
+        }
+    }
+}
+
+impl Host for CHost {
+    fn enter(&mut self) {
+        self.call(self.table.enter);
+    }
+
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+        let Some(answer) = self.table.answer else { return After::default() };
+        let (outlet, exchange) = reply.detach();
+        // SAFETY: the server keeps the outlet where it is until it has called `leave`, which closes the lane.
+        unsafe { self.lane.open(outlet) };
+        self.variables.clear();
+        let variables = &mut self.variables;
+        let path = if self.table.raw_path == 0 { PathInfo::Decoded } else { PathInfo::AsSent };
+        self.environment.describe(request, path, |key, name, value| {
+            variables.push(OribiVariable { name: OribiBytes::of(name), value: OribiBytes::of(value), key: key.0 });
+        });
+        let (content, content_size, content_file) = match request.content {
+            Content::None => (NOTHING, 0, -1),
+            Content::Memory(bytes) => (bytes.as_ptr().cast(), bytes.len() as u64, -1),
+            Content::File { file, size } => (NOTHING, size, file.as_raw_fd()),
+        };
+        let request = OribiRequest {
+            variables: variables.as_ptr(),
+            variable_count: variables.len(),
+            content,
+            content_size,
+            content_file,
+            https: request.https.into(),
+        };
+        // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
+        after(unsafe { answer(self.context, &raw const *self.lane, exchange.0, &raw const request) })
+    }
+
+    fn run_deferred(&mut self) -> After {
+        // SAFETY: as in `call`.
+        self.table.run_deferred.map_or_else(After::default, |run| after(unsafe { run(self.context) }))
+    }
+
+    fn leave(&mut self) {
+        self.call(self.table.leave);
+        self.lane.close();
+    }
+}
+
+impl Drop for CHost {
+    fn drop(&mut self) {
+        self.call(self.table.close);
+    }
+}
+
+const fn after(flags: u32) -> After {
+    After { deferred: flags & AFTER_DEFERRED != 0, retire: flags & AFTER_RETIRE != 0 }
+}

@@ -1,0 +1,209 @@
+//! Replies: the functions that a host answers with.
+#![allow(unsafe_code)]
+
+use crate::fence::{FAILED, GONE, fence, outcome, remember};
+use crate::types::{OribiBytes, OribiField, OribiLane, array, bytes};
+use oribi_host::{ExchangeId, Outlet};
+use oribi_message::{FieldPair, ResponseHead};
+use std::ffi::{c_char, c_int};
+use std::fs::File;
+use std::os::fd::{BorrowedFd, IntoRawFd};
+
+/// Fields and parts up to this number are passed on without an allocation.
+const FEW: usize = 32;
+
+/// Runs `act` with the outlet of `lane`, if there is one.
+///
+/// # Safety
+/// `lane` is null or a lane that the calling host was given and whose context has not been closed.
+unsafe fn with(lane: *const OribiLane, act: impl FnOnce(&dyn Outlet) -> i32) -> i32 {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(GONE, |outlet| fence(FAILED, || act(outlet)))
+}
+
+/// Makes slices of C's fields and gives them to `act`.
+///
+/// # Safety
+/// `fields` points to `count` fields whose pointers are good during the call.
+unsafe fn with_fields<T>(fields: *const OribiField, count: usize, act: impl FnOnce(&[FieldPair<'_>]) -> T) -> T {
+    // SAFETY: the caller's promise.
+    let fields = unsafe { array(fields, count) };
+    // SAFETY: the caller's promise, for each of them.
+    let pair = |field: &OribiField| unsafe { (field.name.get(), field.value.get()) };
+    if count > FEW {
+        return act(&fields.iter().map(pair).collect::<Vec<_>>());
+    }
+    let mut pairs: [FieldPair<'_>; FEW] = [(&[], &[]); FEW];
+    for (place, field) in pairs.iter_mut().zip(fields) {
+        *place = pair(field);
+    }
+    act(&pairs[..count])
+}
+
+/// Sends a whole response.
+///
+/// # Safety
+/// As the header says: `lane` is valid, and the arrays and what they point to are good during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_respond(
+    lane: *const OribiLane,
+    exchange: u64,
+    status: u16,
+    fields: *const OribiField,
+    field_count: usize,
+    parts: *const OribiBytes,
+    part_count: usize,
+) -> i32 {
+    // SAFETY: the caller's promise covers lane, fields and parts.
+    unsafe {
+        with(lane, |outlet| {
+            with_fields(fields, field_count, |fields| {
+                let head = ResponseHead { status, fields };
+                let parts = array(parts, part_count);
+                let respond = |parts: &[&[u8]]| outcome(outlet.respond(ExchangeId(exchange), head, parts));
+                if part_count > FEW {
+                    return respond(&parts.iter().map(|part| part.get()).collect::<Vec<_>>());
+                }
+                let mut slices: [&[u8]; FEW] = [&[]; FEW];
+                for (slice, part) in slices.iter_mut().zip(parts) {
+                    *slice = part.get();
+                }
+                respond(&slices[..part_count])
+            })
+        })
+    }
+}
+
+/// Sends a part of a file as a whole response.
+///
+/// # Safety
+/// As [`oribi_respond`]; `file` is an open descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_respond_file(
+    lane: *const OribiLane,
+    exchange: u64,
+    status: u16,
+    fields: *const OribiField,
+    field_count: usize,
+    file: c_int,
+    offset: u64,
+    size: u64,
+) -> i32 {
+    // SAFETY: the caller's promise covers lane, fields and descriptor.
+    unsafe {
+        with(lane, |outlet| {
+            let file = match BorrowedFd::borrow_raw(file).try_clone_to_owned() {
+                Ok(copy) => File::from(copy),
+                Err(error) => {
+                    remember(&format!("cannot duplicate the descriptor of a response's file: {error}"));
+                    return FAILED;
+                }
+            };
+            with_fields(fields, field_count, |fields| {
+                let head = ResponseHead { status, fields };
+                outcome(outlet.respond_file(ExchangeId(exchange), head, file, offset, size))
+            })
+        })
+    }
+}
+
+/// Begins a response whose content follows.
+///
+/// # Safety
+/// As [`oribi_respond`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_start(
+    lane: *const OribiLane,
+    exchange: u64,
+    status: u16,
+    fields: *const OribiField,
+    field_count: usize,
+) -> i32 {
+    // SAFETY: the caller's promise covers lane and fields.
+    unsafe {
+        with(lane, |outlet| {
+            with_fields(fields, field_count, |fields| {
+                outcome(outlet.start(ExchangeId(exchange), ResponseHead { status, fields }))
+            })
+        })
+    }
+}
+
+/// Sends a piece of content.
+///
+/// # Safety
+/// As [`oribi_respond`]; `data` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_write(lane: *const OribiLane, exchange: u64, data: *const c_char, size: usize) -> i32 {
+    // SAFETY: the caller's promise covers lane and bytes.
+    unsafe { with(lane, |outlet| outcome(outlet.write(ExchangeId(exchange), bytes(data, size)))) }
+}
+
+/// Ends the content.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_finish(lane: *const OribiLane, exchange: u64) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { with(lane, |outlet| outcome(outlet.finish(ExchangeId(exchange)))) }
+}
+
+/// Gives an exchange up.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_abandon(lane: *const OribiLane, exchange: u64) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(lane, |outlet| {
+            outlet.abandon(ExchangeId(exchange));
+            0
+        });
+    }
+}
+
+/// Sends an informational response.
+///
+/// # Safety
+/// As [`oribi_respond`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_inform(
+    lane: *const OribiLane,
+    exchange: u64,
+    status: u16,
+    fields: *const OribiField,
+    field_count: usize,
+) -> i32 {
+    // SAFETY: the caller's promise covers lane and fields.
+    unsafe {
+        with(lane, |outlet| {
+            with_fields(fields, field_count, |fields| outcome(outlet.inform(ExchangeId(exchange), status, fields)))
+        })
+    }
+}
+
+/// A new descriptor of the client's socket, or -1.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_take_socket(lane: *const OribiLane, exchange: u64) -> c_int {
+    let mut descriptor = -1;
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(lane, |outlet| match outlet.take_socket(ExchangeId(exchange)) {
+            Ok(socket) => {
+                descriptor = socket.into_raw_fd();
+                0
+            }
+            Err(error) => {
+                remember(&error.to_string());
+                FAILED
+            }
+        });
+    }
+    descriptor
+}

@@ -1,0 +1,80 @@
+//! Running, and what belongs to no exchange.
+#![allow(unsafe_code)]
+
+use crate::config::OribiConfig;
+use crate::fence::{fence, remember};
+use crate::host::CRuntime;
+use crate::types::{OribiBytes, OribiHost, bytes};
+use oribi_host::environment::Key;
+use oribi_server::{log, process};
+use std::ffi::{c_char, c_int};
+
+/// `ORIBI_ABI`
+const ABI: u32 = 1;
+
+/// Serves until told to stop; returns the exit status for the process.
+///
+/// # Safety
+/// `config` came from [`crate::oribi_config_new`], `host` points to a table whose functions do what the header says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const OribiHost) -> c_int {
+    // SAFETY: the caller's promise.
+    let (config, table) = unsafe { (&*config, *host) };
+    fence(1, || {
+        if table.abi != ABI {
+            return failed(&format!("the host was built for version {} of oribi.h, this is version {ABI}", table.abi));
+        }
+        let settings = match config.0.finish() {
+            Ok(settings) => settings,
+            Err(error) => return failed(&error.to_string()),
+        };
+        if let Err(error) = log::install(&settings.error_log, settings.log_level) {
+            return failed(&format!("cannot open the error log: {error}"));
+        }
+        // SAFETY: the caller's promise.
+        let runtime = unsafe { CRuntime::new(table) };
+        process::supervise(&settings, &runtime)
+    })
+}
+
+/// Nothing is running yet that could log.
+fn failed(message: &str) -> c_int {
+    eprintln!("oribi: {message}");
+    remember(message);
+    1
+}
+
+/// How many keys are interned.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_key_count() -> u32 {
+    Key::count()
+}
+
+/// The name of a key, nothing for a number that is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_key_name(key: u32) -> OribiBytes {
+    OribiBytes::of(Key(key).name().unwrap_or_default().as_bytes())
+}
+
+/// Writes a line to the error log.
+///
+/// # Safety
+/// `text` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_log(level: c_int, text: *const c_char, size: usize) {
+    let level = match level {
+        1 => ::log::Level::Error,
+        2 => ::log::Level::Warn,
+        3 => ::log::Level::Info,
+        _ => ::log::Level::Debug,
+    };
+    // SAFETY: the caller's promise.
+    let text = unsafe { bytes(text, size) };
+    fence((), || ::log::log!(level, "{}", String::from_utf8_lossy(text).trim_end()));
+}
+
+/// The version of the server.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

@@ -1,0 +1,148 @@
+//! The types of the header.
+#![allow(unsafe_code)]
+
+use oribi_host::Outlet;
+use std::cell::Cell;
+use std::ffi::{c_char, c_int, c_void};
+use std::{ptr, slice};
+
+/// `oribi_bytes`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OribiBytes {
+    /// The first byte; may be null when `size` is 0.
+    pub data: *const c_char,
+    /// How many there are.
+    pub size: usize,
+}
+
+impl OribiBytes {
+    pub(crate) const fn of(bytes: &[u8]) -> Self {
+        Self { data: bytes.as_ptr().cast(), size: bytes.len() }
+    }
+
+    /// # Safety
+    /// `data` points to `size` readable bytes (or `size` is 0) that live and do not change during `'a`.
+    #[inline]
+    pub(crate) const unsafe fn get<'a>(self) -> &'a [u8] {
+        // SAFETY: the caller's promise is that of `bytes`.
+        unsafe { bytes(self.data, self.size) }
+    }
+}
+
+/// # Safety
+/// `data` points to `size` readable bytes (or `size` is 0) that live and do not change during `'a`.
+#[inline]
+pub(crate) const unsafe fn bytes<'a>(data: *const c_char, size: usize) -> &'a [u8] {
+    if size == 0 {
+        return &[];
+    }
+    // SAFETY: the caller promises the bytes; the size is not 0, so the pointer is not null.
+    unsafe { slice::from_raw_parts(data.cast(), size) }
+}
+
+/// # Safety
+/// `data` points to `count` values (or `count` is 0) that live and do not change during `'a`.
+#[inline]
+pub(crate) const unsafe fn array<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller promises the values; the count is not 0, so the pointer is not null.
+    unsafe { slice::from_raw_parts(data, count) }
+}
+
+/// `oribi_field`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OribiField {
+    /// The name.
+    pub name: OribiBytes,
+    /// The value.
+    pub value: OribiBytes,
+}
+
+/// `oribi_variable`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OribiVariable {
+    /// The name.
+    pub name: OribiBytes,
+    /// The value.
+    pub value: OribiBytes,
+    /// The name's number.
+    pub key: u32,
+}
+
+/// `oribi_request`
+#[derive(Debug)]
+#[repr(C)]
+pub struct OribiRequest {
+    /// The CGI-style variables.
+    pub variables: *const OribiVariable,
+    /// How many there are.
+    pub variable_count: usize,
+    /// Content in memory, or null.
+    pub content: *const c_char,
+    /// The size of the content.
+    pub content_size: u64,
+    /// The file of the content, or -1.
+    pub content_file: c_int,
+    /// Whether the connection is encrypted.
+    pub https: c_int,
+}
+
+/// `oribi_lane`: where the replies of a context go, as long as a thread uses the context.
+#[derive(Default)]
+pub struct OribiLane {
+    outlet: Cell<Option<*const dyn Outlet>>,
+}
+
+impl OribiLane {
+    /// Opens the way to `outlet` until [`OribiLane::close`].
+    ///
+    /// # Safety
+    /// `outlet` must stay where it is until `close`.
+    #[inline]
+    pub(crate) unsafe fn open(&self, outlet: &dyn Outlet) {
+        // SAFETY: this only forgets the lifetime, which the caller promises to be long enough.
+        let outlet = unsafe { std::mem::transmute::<*const (dyn Outlet + '_), *const (dyn Outlet + 'static)>(outlet) };
+        self.outlet.set(Some(outlet));
+    }
+
+    pub(crate) fn close(&self) {
+        self.outlet.set(None);
+    }
+
+    #[inline]
+    pub(crate) fn outlet(&self) -> Option<&dyn Outlet> {
+        // SAFETY: `open` was promised that the outlet stays until `close`, which takes the pointer away.
+        self.outlet.get().map(|outlet| unsafe { &*outlet })
+    }
+}
+
+/// `oribi_host`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the header documents them")]
+pub struct OribiHost {
+    pub abi: u32,
+    pub name: *const c_char,
+    pub data: *mut c_void,
+    pub raw_path: c_int,
+    pub open: Option<unsafe extern "C" fn(data: *mut c_void, own: c_int) -> *mut c_void>,
+    pub enter: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    pub leave: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    pub close: Option<unsafe extern "C" fn(context: *mut c_void)>,
+    pub answer: Option<
+        unsafe extern "C" fn(context: *mut c_void, lane: *const OribiLane, exchange: u64, request: *const OribiRequest) -> u32,
+    >,
+    pub run_deferred: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+    pub before_fork: Option<unsafe extern "C" fn(data: *mut c_void, worker: u32)>,
+    pub worker_started: Option<unsafe extern "C" fn(data: *mut c_void, worker: u32)>,
+    pub worker_stopping: Option<unsafe extern "C" fn(data: *mut c_void, worker: u32)>,
+    pub server_ready: Option<unsafe extern "C" fn(data: *mut c_void)>,
+}
+
+/// A null pointer for what is not there.
+pub(crate) const NOTHING: *const c_char = ptr::null();
