@@ -28,8 +28,8 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             Ok(settings) => settings,
             Err(error) => return failed(&error.to_string()),
         };
-        if let Err(error) = log::install(&settings.error_log, settings.log_level) {
-            return failed(&format!("cannot open the error log: {error}"));
+        if let Err(error) = log::prepare(&settings) {
+            return failed(&error);
         }
         // SAFETY: the caller's promise.
         let runtime = unsafe { CRuntime::new(table) };
