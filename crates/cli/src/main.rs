@@ -41,12 +41,12 @@ struct Trouble {
 }
 
 impl Trouble {
-    fn usage(message: impl ToString) -> Self {
-        Self { message: message.to_string(), status: USAGE }
+    fn usage(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: USAGE }
     }
 
-    fn failure(message: impl ToString) -> Self {
-        Self { message: message.to_string(), status: FAILED }
+    fn failure(message: impl Into<String>) -> Self {
+        Self { message: message.into(), status: FAILED }
     }
 }
 
@@ -63,7 +63,8 @@ fn run() -> Result<u8, Trouble> {
         print!("{}", help::version());
         return Ok(0);
     }
-    let resolved = command_line.config.map_err(Trouble::usage)?.resolve().map_err(Trouble::usage)?;
+    let resolved = command_line.config.and_then(|config| config.resolve());
+    let resolved = resolved.map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(text) => native(command_line.mode, text, &resolved),
         Subject::App { path, language, options } => {
