@@ -20,8 +20,13 @@ const INTO_WARM_UP: Duration = Duration::from_millis(300);
 pub const NEWCOMER_PATIENCE: Duration = Duration::from_millis(500);
 /// Between the end of one load and the next figure: the server notices that its clients are gone.
 const SETTLE: Duration = Duration::from_millis(100);
-/// How long servers are watched doing nothing.
-const IDLE: Duration = Duration::from_millis(300);
+/// For how long at a time servers are watched doing nothing.
+const IDLE: Duration = Duration::from_millis(250);
+/// How long they may take to come to rest, in seconds: a server that takes one connection after the other finds out only then
+/// that thousands which waited are closed.
+const WIND_DOWN: u64 = 5;
+/// How often they are watched until then.
+const IDLE_LOOKS: u64 = WIND_DOWN * 1000 / IDLE.as_millis() as u64;
 /// The share of [`IDLE`] above which a server without clients is called busy.
 const IDLE_SHARE: f64 = 0.2;
 
@@ -231,17 +236,21 @@ fn round(installation: &Installation, server: &Server, cell: &Cell, seconds: u64
     Ok(Round { outcome, cpu })
 }
 
-/// A server that still works when its clients are gone has lost track of a connection.
+/// A server that still works long after its clients are gone has lost track of a connection.
 fn find_the_busy(entries: &mut [Entry], servers: &[Option<Server>]) -> Result<(), String> {
-    interrupt::sleep(SETTLE)?;
     let cpu = |server: &Option<Server>| server.as_ref().map(Server::cpu).unwrap_or_default();
-    let before: Vec<Cpu> = servers.iter().map(cpu).collect();
-    interrupt::sleep(IDLE)?;
-    for ((entry, server), before) in entries.iter_mut().zip(servers).zip(before) {
-        let share = cpu(server).since(before).total().as_secs_f64() / IDLE.as_secs_f64();
-        if share > IDLE_SHARE {
-            entry.problems.push(format!("uses {:.0} % of a CPU without clients", share * 100.0));
+    let mut shares = Vec::new();
+    for _ in 0..IDLE_LOOKS {
+        let before: Vec<Cpu> = servers.iter().map(cpu).collect();
+        interrupt::sleep(IDLE)?;
+        let spent = servers.iter().zip(before).map(|(server, before)| cpu(server).since(before).total());
+        shares = spent.map(|spent| spent.as_secs_f64() / IDLE.as_secs_f64()).collect();
+        if shares.iter().all(|share| *share <= IDLE_SHARE) {
+            return Ok(());
         }
+    }
+    for (entry, share) in entries.iter_mut().zip(shares).filter(|(_, share)| *share > IDLE_SHARE) {
+        entry.problems.push(format!("still uses {:.0} % of a CPU {} s after its clients left", share * 100.0, WIND_DOWN));
     }
     Ok(())
 }

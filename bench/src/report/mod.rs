@@ -24,6 +24,19 @@ pub struct Count {
     pub system_calls: Option<Result<Calls, String>>,
 }
 
+/// A whole number as people read it: 12,345.
+fn grouped(figure: f64) -> String {
+    let digits = format!("{figure:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 /// Everything that was found out.
 #[derive(Debug)]
 pub struct Results {
@@ -58,11 +71,20 @@ impl Results {
             ("ratio.svg", plot::ratios(self)),
             ("counts.svg", plot::counts(self)),
         ];
-        for (name, text) in files {
+        for (name, text) in files.into_iter().filter(|(name, _)| self.has(name)) {
             let path = directory.join(name);
             fs::write(&path, text).map_err(|e| format!("{}: {e}", path.display()))?;
         }
         Ok(())
+    }
+
+    /// Whether there is anything to write into a file: cells and counts may be left out.
+    fn has(&self, file: &str) -> bool {
+        match file {
+            "ratio.svg" | "rounds.csv" => !self.cells.is_empty(),
+            "counts.svg" | "counts.csv" => !self.counts.is_empty(),
+            _ => true,
+        }
     }
 
     /// The short form for the terminal: the first section of `table.md`.
@@ -100,5 +122,15 @@ impl CellResult {
     pub fn ratios(&self) -> Vec<Option<Spread>> {
         let yardstick = self.entries.iter().find(|entry| entry.name == YARDSTICK);
         self.entries.iter().map(|entry| entry.ratio(yardstick?)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn digits_stand_in_groups_of_three() {
+        assert_eq!(["0", "999", "1,000", "375,498"].map(str::to_owned), [0.0, 999.4, 999.6, 375_498.0].map(grouped));
     }
 }

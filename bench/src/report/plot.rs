@@ -1,6 +1,6 @@
 //! Bar charts as SVG, readable on light and on dark paper.
 
-use super::Results;
+use super::{Results, grouped};
 use crate::setup::YARDSTICK;
 use crate::statistics::Spread;
 use std::fmt::Write as _;
@@ -45,6 +45,12 @@ struct Panel {
     reference: Option<f64>,
     /// Decimal places of the figures.
     digits: usize,
+}
+
+impl Panel {
+    fn figure(&self, figure: f64) -> String {
+        if self.digits == 0 { grouped(figure) } else { format!("{figure:.digits$}", digits = self.digits) }
+    }
 }
 
 /// `ratio.svg`: a panel for each cell.
@@ -129,13 +135,14 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64) {
     let _ = writeln!(svg, "<text x=\"16\" y=\"{:.1}\" class=\"title\">{}</text>", top + 20.0, escape(&panel.title));
     for tick in 0..=(end / step).round() as u32 {
         let figure = f64::from(tick) * step;
-        let (at, digits) = (x(figure), if step < 1.0 { 1 } else { 0 });
+        let at = x(figure);
+        let shown = if step < 1.0 { format!("{figure:.1}") } else { grouped(figure) };
         let _ = writeln!(svg, "<path d=\"M{at:.1} {first:.1}V{bottom:.1}\" class=\"grid\"/>");
         let label = format!("<text x=\"{at:.1}\" y=\"{:.1}\" class=\"small\" text-anchor=\"middle\">", bottom + 15.0);
-        let _ = writeln!(svg, "{label}{figure:.digits$}</text>");
+        let _ = writeln!(svg, "{label}{shown}</text>");
     }
     for (index, bar) in panel.bars.iter().enumerate() {
-        draw_bar(svg, bar, first + ROW * index as f64, panel.digits, &x);
+        draw_bar(svg, bar, first + ROW * index as f64, &panel.figure(bar.figure.median), &x);
     }
     if let Some(reference) = panel.reference {
         let _ = writeln!(svg, "<path d=\"M{:.1} {first:.1}V{bottom:.1}\" class=\"one\"/>", x(reference));
@@ -149,7 +156,7 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64) {
     );
 }
 
-fn draw_bar(svg: &mut String, bar: &Bar, top: f64, digits: usize, x: &impl Fn(f64) -> f64) {
+fn draw_bar(svg: &mut String, bar: &Bar, top: f64, shown: &str, x: &impl Fn(f64) -> f64) {
     let class = match bar.name.as_str() {
         YARDSTICK => "yardstick",
         name if name.starts_with("oribi") => "oribi",
@@ -164,7 +171,7 @@ fn draw_bar(svg: &mut String, bar: &Bar, top: f64, digits: usize, x: &impl Fn(f6
     if bar.figure.high > bar.figure.low {
         let _ = writeln!(svg, "<path d=\"M{low:.1} {middle:.1}H{high:.1}\" class=\"whisker\"/>");
     }
-    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{text:.1}\">{:.digits$}</text>", high.max(median) + 7.0, bar.figure.median);
+    let _ = writeln!(svg, "<text x=\"{:.1}\" y=\"{text:.1}\">{shown}</text>", high.max(median) + 7.0);
 }
 
 /// A step of 1, 2 or 5 times a power of ten that gives four to ten ticks.

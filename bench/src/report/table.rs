@@ -1,6 +1,6 @@
 //! The tables, in Markdown.
 
-use super::{Count, Results};
+use super::{Count, Results, grouped};
 use crate::rounds::{CellResult, Entry, NEWCOMER_PATIENCE, Round};
 use crate::setup::YARDSTICK;
 use crate::statistics::Spread;
@@ -14,9 +14,12 @@ pub fn table(results: &Results) -> String {
         text,
         "One worker on one CPU, wrk on another, {} rounds of {} s each, all servers of a cell in turn within a round. \
          What was measured on and with is in [machine.md](machine.md), every round in [rounds.csv](rounds.csv), how to read it \
-         in [the bench's README](../../README.md).\n\n![ratios](ratio.svg)\n\n![counts](counts.svg)\n",
+         in [the bench's README](../../README.md).\n",
         results.plan.rounds, results.plan.seconds
     );
+    for plot in ["ratio.svg", "counts.svg"].into_iter().filter(|plot| results.has(plot)) {
+        let _ = writeln!(text, "![{plot}]({plot})\n");
+    }
     text.push_str(&summary(results));
     for result in &results.cells {
         text.push_str(&cell(result));
@@ -57,7 +60,7 @@ pub fn summary(results: &Results) -> String {
         let _ = writeln!(
             text,
             " {} | {} |",
-            outcome(instructions, |figure| format!("{figure:.0}")),
+            outcome(instructions, |figure| grouped(*figure)),
             outcome(calls, |calls| format!("{:.2}", calls.total))
         );
     }
@@ -131,7 +134,7 @@ fn row(entry: &Entry, ratio: Option<Spread>) -> String {
         shown(middle(Round::user_microseconds), 2),
         ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.2}", ratio.median)),
         ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.2} to {:.2}", ratio.low, ratio.high)),
-        shown(middle(|round| Some(round.rate())), 0),
+        middle(|round| Some(round.rate())).map_or_else(|| "–".to_owned(), grouped),
         middle(|round| Some(round.busy() * 100.0)).map_or_else(|| "–".to_owned(), |share| format!("{share:.0} %")),
         latency(middle(|round| Some(round.outcome.median.as_secs_f64()))),
         latency(middle(|round| Some(round.outcome.p99.as_secs_f64()))),
@@ -172,7 +175,7 @@ fn counted(counts: &[Count]) -> String {
             text,
             "| {} | {} | {ratio} | {} | {} |",
             count.title,
-            outcome(count.instructions.as_ref(), |figure| format!("{figure:.0}")),
+            outcome(count.instructions.as_ref(), |figure| grouped(*figure)),
             outcome(calls, |calls| format!("{:.2}", calls.total)),
             outcome(calls, names),
         );
@@ -252,10 +255,10 @@ mod tests {
     #[test]
     fn a_row_tells_every_figure() {
         let text = table(&results());
-        let row = "| The oribi-psgi | 12.00 | 1.00 | 1.20 | 1.20 to 1.20 | 1000 | 1 % | 640 µs | 2.5 ms | 2.0 | 900 µs | 0 |";
+        let row = "| The oribi-psgi | 12.00 | 1.00 | 1.20 | 1.20 to 1.20 | 1,000 | 1 % | 640 µs | 2.5 ms | 2.0 | 900 µs | 0 |";
         assert!(text.contains(row), "{text}");
         assert!(text.contains("The shop cannot do this: it is closed."));
-        assert!(text.contains("| The nginx | 12146 | 1.00 | 2.07 | recvfrom 1.00 |"));
+        assert!(text.contains("| The nginx | 12,146 | 1.00 | 2.07 | recvfrom 1.00 |"));
     }
 
     #[test]
