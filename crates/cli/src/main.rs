@@ -14,6 +14,8 @@ use language::App;
 use oribi_host::Native;
 use oribi_server::config::{Plan, Resolved};
 use oribi_server::{log, process};
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// What was asked for could not be done.
@@ -25,10 +27,9 @@ fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
-            eprintln!("oribi: {message}");
-            if status == USAGE {
-                eprintln!("\nFor more information, try `oribi --help`.");
-            }
+            let hint = if status == USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
+            // Whom to tell that there is no standard error? The exit status is left.
+            let _ = write!(io::stderr(), "oribi: {message}\n{hint}");
             ExitCode::from(status)
         }
     }
@@ -60,8 +61,7 @@ fn run() -> Result<u8, Trouble> {
         }
     };
     if command_line.mode == Mode::Version {
-        print!("{}", help::version());
-        return Ok(0);
+        return print(&help::version());
     }
     let resolved = command_line.config.and_then(|config| config.resolve());
     let resolved = resolved.map_err(|error| Trouble::usage(error.to_string()))?;
@@ -74,12 +74,22 @@ fn run() -> Result<u8, Trouble> {
     }
 }
 
+/// Writes what was asked for to standard output.
+fn print(text: &dyn fmt::Display) -> Result<u8, Trouble> {
+    let mut out = io::stdout().lock();
+    match write!(out, "{text}").and_then(|()| out.flush()) {
+        Ok(()) => Ok(0),
+        // `oribi check app.psgi | head -3`: the reader has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(0),
+        Err(error) => Err(Trouble::failure(format!("cannot write to standard output: {error}"))),
+    }
+}
+
 /// Answers every request with a fixed text.
 fn native(mode: Mode, text: String, resolved: &Resolved) -> Result<u8, Trouble> {
     if mode == Mode::Check {
         let app = format!("the text {text:?}");
-        print!("{}", Plan { app, language: "none (native)".to_owned(), resolved });
-        return Ok(0);
+        return print(&Plan { app, language: "none (native)".to_owned(), resolved });
     }
     log::prepare(&resolved.settings).map_err(Trouble::failure)?;
     Ok(exit_status(process::supervise(&resolved.settings, &Native::new(text))))
@@ -95,9 +105,8 @@ fn hosted(mode: Mode, app: &App, options: &language::Options, resolved: &Resolve
         if !status.success() {
             return Err(Trouble::failure(format!("{} could not be loaded", app.path.display())));
         }
-        let language = format!("{} ({})", app.language.title, runner.program());
-        print!("{}", Plan { app: app.path.display().to_string(), language, resolved });
-        return Ok(0);
+        let language = format!("{}, run by {}", app.language.title, runner.program());
+        return print(&Plan { app: app.path.display().to_string(), language, resolved });
     }
     log::prepare(&resolved.settings).map_err(Trouble::failure)?;
     Ok(exit_status(process::master::run(&resolved.settings, mold)))

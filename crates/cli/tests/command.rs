@@ -184,6 +184,15 @@ fn the_plan_says_where_each_value_came_from() {
 }
 
 #[test]
+fn a_plan_that_cannot_be_written_is_a_failure() {
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let mut command = Place::new().oribi();
+    let check =
+        Outcome::of(command.args(["check", "--native", "x"]).stdout(full).current_dir("/").output().expect("oribi runs"));
+    check.fails(1, &["oribi: cannot write to standard output"]);
+}
+
+#[test]
 fn switches_turn_both_ways() {
     let place = Place::new();
     for (flag, expected) in [
@@ -210,7 +219,7 @@ fn perl_is_told_everything() {
     command.args(["check", "shop", "--perl", perl, "-I", "one", "-Itwo", "-MCarp", "-E", "test", "--workers", "2", "-p", "0"]);
     let plan = Outcome::of(command.output().expect("oribi runs"));
     assert_eq!(plan.planned("app"), ["shop/app.psgi"]);
-    assert_eq!(plan.planned("language"), ["Perl", "(PSGI)", &format!("({perl})")]);
+    assert_eq!(plan.planned("language"), ["Perl", "(PSGI),", "run", "by", perl]);
     let host = place.0.join("host");
     let expected = [
         "test",
