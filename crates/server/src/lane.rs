@@ -57,7 +57,8 @@ pub enum Renewal {
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let settings = setup.settings;
     let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
-    let engine = Engine::new(Epoll::new()?, settings, setup.listeners, setup.wake, access_log.transpose()?)?;
+    let mut engine = Engine::new(Epoll::new()?, settings, setup.listeners, setup.wake, access_log.transpose()?)?;
+    engine.count_connections_in(setup.slot.connections);
     let lane = Lane { engine: RefCell::new(engine) };
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();

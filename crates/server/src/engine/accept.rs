@@ -5,6 +5,7 @@ use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use oribi_io::{Accepted, Backend, Peer};
 use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 /// Connections taken for one event. One would cost a wait for each; all would give one worker more than its share.
@@ -53,6 +54,9 @@ impl<B: Backend> Engine<'_, B> {
 
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
+        if let Some(gauge) = self.gauge {
+            gauge.fetch_add(1, Relaxed);
+        }
         let token = self.connections.token(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
         if let Err(error) = self.backend.open(&mut connection.socket, token) {

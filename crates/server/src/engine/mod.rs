@@ -40,6 +40,7 @@ use stamp::Stamp;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
@@ -62,6 +63,8 @@ pub struct Engine<'a, B: Backend> {
     backend: B,
     settings: &'a Settings,
     listeners: &'a [Listener],
+    /// Where the open connections of all lanes of this worker are counted.
+    gauge: Option<&'a AtomicU32>,
     limits: h1::Limits,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
@@ -131,6 +134,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             limits: limits(settings),
             settings,
             listeners,
+            gauge: None,
             connections: Slots::new(),
             deadlines,
             stage: Stage::Serving,
@@ -206,6 +210,11 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.settings.limits.output_bytes
+    }
+
+    /// From now on counts the open connections in `gauge`, too, which other engines may share.
+    pub fn count_connections_in(&mut self, gauge: &'a AtomicU32) {
+        self.gauge = Some(gauge);
     }
 
     /// Connections open now.

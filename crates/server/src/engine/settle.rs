@@ -6,6 +6,7 @@ use super::output::Flushed;
 use super::{Accepting, Engine, Exchange};
 use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// The deadline for writing starts anew with every so many bytes that the client has taken.
 const WRITE_PROGRESS: usize = 64 << 10;
@@ -185,6 +186,9 @@ impl<B: Backend> Engine<'_, B> {
             self.layout_of = None;
         }
         let Some(mut connection) = self.connections.remove(index) else { return };
+        if let Some(gauge) = self.gauge {
+            gauge.fetch_sub(1, Relaxed);
+        }
         if connection.phase == Phase::Answering && connection.fate.is_none() {
             self.answering -= 1;
         }

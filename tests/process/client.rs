@@ -1,0 +1,164 @@
+//! Clients that put a bounded load on a server and take note of every request that was not answered.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A server that has not answered for so long has lost the request.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\n\r\n";
+
+/// Where a client connects to.
+#[derive(Clone, Debug)]
+pub enum Target {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+impl Target {
+    /// A connection; `None` when the server takes none any more.
+    fn connect(&self) -> Option<Box<dyn Stream>> {
+        match self {
+            Self::Tcp(address) => {
+                let stream = TcpStream::connect(address).ok()?;
+                stream.set_read_timeout(Some(PATIENCE)).ok()?;
+                stream.set_nodelay(true).ok()?;
+                Some(Box::new(stream))
+            }
+            Self::Unix(path) => {
+                let stream = UnixStream::connect(path).ok()?;
+                stream.set_read_timeout(Some(PATIENCE)).ok()?;
+                Some(Box::new(stream))
+            }
+        }
+    }
+}
+
+/// A whole response.
+pub struct Response {
+    pub text: String,
+    /// Whether the server wants to go on with this connection.
+    pub keep_alive: bool,
+}
+
+/// Sends a request on a new connection and gives the response.
+pub fn get(target: &Target) -> io::Result<Response> {
+    let mut stream = target.connect().ok_or(ErrorKind::ConnectionRefused)?;
+    stream.write_all(REQUEST)?;
+    read_response(&mut stream)
+}
+
+fn read_response(stream: &mut dyn Stream) -> io::Result<Response> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        if let Some(response) = parse(&bytes) {
+            return Ok(response);
+        }
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::Error::new(ErrorKind::UnexpectedEof, format!("the end after {} bytes", bytes.len()))),
+            count => bytes.extend_from_slice(&buffer[..count]),
+        }
+    }
+}
+
+/// The response in `bytes`, if it is whole.
+fn parse(bytes: &[u8]) -> Option<Response> {
+    let text = std::str::from_utf8(bytes).expect("the server sends nothing but ASCII");
+    let (head, content) = text.split_once("\r\n\r\n")?;
+    let head = head.to_lowercase();
+    let length = head.split("content-length: ").nth(1)?.lines().next()?.parse().expect("it is a number");
+    assert!(content.len() <= length, "more than one answer to one request: {text:?}");
+    (content.len() == length).then(|| Response { text: text.to_owned(), keep_alive: !head.contains("connection: close") })
+}
+
+/// How clients use connections.
+#[derive(Clone, Copy, Debug)]
+pub enum Manner {
+    /// One after the other on each, as long as the server likes.
+    KeepAlive,
+    /// A new one for each request.
+    ConnectionPerRequest,
+}
+
+/// Clients at work. A server that stops may close its door, but whoever came in must be answered.
+pub struct Load {
+    clients: Vec<JoinHandle<()>>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    answered: AtomicUsize,
+    lost: Mutex<Vec<String>>,
+}
+
+impl Load {
+    /// Starts `clients` that go on until told to stop or until the server takes no connection any more.
+    pub fn start(target: &Target, clients: usize, manner: Manner) -> Self {
+        let shared = Arc::new(Shared::default());
+        let clients = (0..clients).map(|_| {
+            let (target, shared) = (target.clone(), Arc::clone(&shared));
+            std::thread::spawn(move || work(&target, &shared, manner))
+        });
+        Self { clients: clients.collect(), shared }
+    }
+
+    /// How many requests have been answered so far.
+    pub fn answered(&self) -> usize {
+        self.shared.answered.load(Relaxed)
+    }
+
+    /// Waits until `count` more have been answered.
+    pub fn wait_for_more(&self, count: usize) {
+        let goal = self.answered() + count;
+        crate::server::wait_until("answers", || self.answered() >= goal || self.clients.iter().all(JoinHandle::is_finished));
+        assert!(self.answered() >= goal, "all clients have ended: {:?}", self.shared.lost.lock().expect("nobody panicked"));
+    }
+
+    /// Tells the clients to stop; gives what became of the requests that were not answered.
+    pub fn stop(self) -> Vec<String> {
+        self.shared.stop.store(true, Relaxed);
+        self.wait()
+    }
+
+    /// Waits until the clients find the server gone; gives what became of the requests that were not answered.
+    pub fn wait(self) -> Vec<String> {
+        for client in self.clients {
+            client.join().expect("the response was well-formed");
+        }
+        std::mem::take(&mut *self.shared.lost.lock().expect("nobody panicked"))
+    }
+}
+
+fn work(target: &Target, shared: &Shared, manner: Manner) {
+    while !shared.stop.load(Relaxed) {
+        let Some(mut stream) = target.connect() else { return };
+        loop {
+            let outcome = stream.write_all(REQUEST).and_then(|()| read_response(&mut stream));
+            match outcome {
+                Ok(response) => {
+                    shared.answered.fetch_add(1, Relaxed);
+                    if !response.keep_alive || shared.stop.load(Relaxed) || matches!(manner, Manner::ConnectionPerRequest) {
+                        break;
+                    }
+                }
+                Err(error) => {
+                    shared.lost.lock().expect("nobody panicked").push(error.to_string());
+                    break;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! Black-box tests of the life of the processes: the built `oribi --native`, real signals, real sockets.
+
+mod client;
+mod listening;
+mod replacing;
+mod server;
+mod stopping;
+
+use client::Target;
+use server::Server;
+use std::process::Command;
+
+/// `oribi --native hello` on a port of its own.
+fn native(arguments: &[&str]) -> Server {
+    native_on("127.0.0.1:0", arguments)
+}
+
+/// `oribi --native hello` on the address `listen`.
+fn native_on(listen: &str, arguments: &[&str]) -> Server {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
+    command.args(["--native", "hello", "--listen", listen]).args(arguments);
+    Server::run(command)
+}
+
+/// Where `server` listens, once it is ready.
+fn tcp(server: &mut Server) -> Target {
+    Target::Tcp(server.address())
+}

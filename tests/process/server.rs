@@ -1,0 +1,176 @@
+//! A server process under test.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// How long anything may take before a test gives up: far longer than it takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` gives something.
+pub fn wait_for<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(result) = condition() {
+            return result;
+        }
+        assert!(Instant::now() < end, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until `condition` holds.
+pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    wait_for(what, || condition().then_some(()));
+}
+
+/// A folder of its own for a test, removed behind it.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("oribi-process-{}-{}", std::process::id(), COUNT.fetch_add(1, Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).expect("the folder is new");
+        Self(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A process and what it writes to standard error. It does not outlive its test.
+pub struct Server {
+    child: Child,
+    log: PathBuf,
+    pub folder: Folder,
+}
+
+impl Server {
+    /// Runs `command`.
+    pub fn run(mut command: Command) -> Self {
+        let folder = Folder::new();
+        let log = folder.file("log");
+        let output = File::create(&log).expect("the folder is writable");
+        for variable in ["PORT", "HOST", "WEB_CONCURRENCY"] {
+            command.env_remove(variable);
+        }
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().expect("the program was built");
+        Self { child, log, folder }
+    }
+
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).expect("the log is there")).into_owned()
+    }
+
+    pub fn wait_for_log(&mut self, text: &str) {
+        wait_until(text, || {
+            let found = self.log().contains(text);
+            assert!(found || self.exit_status().is_none(), "it ended without saying {text:?}:\n{}", self.log());
+            found
+        });
+    }
+
+    /// The addresses that it says it listens on, once it is ready.
+    pub fn addresses(&mut self) -> Vec<String> {
+        self.wait_for_log("listening on");
+        let log = self.log();
+        let after = log.split("listening on ").skip(1);
+        after.map(|rest| rest.split(' ').next().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// The TCP address that it listens on, once it is ready.
+    pub fn address(&mut self) -> SocketAddr {
+        let addresses = self.addresses();
+        let address = addresses[0].strip_prefix("http://").expect("it listens on TCP");
+        address.parse().expect("it is an address")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        send(self.pid(), signal);
+    }
+
+    /// How it ended, if it has.
+    pub fn exit_status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("it is a child")
+    }
+
+    /// Waits for its end and gives the exit status.
+    pub fn wait(&mut self) -> i32 {
+        let status = wait_for("the end of the server", || self.exit_status());
+        status.code().unwrap_or_else(|| panic!("it {status}:\n{}", self.log()))
+    }
+
+    /// Its workers, in no order.
+    pub fn workers(&self) -> Vec<u32> {
+        children(self.pid())
+    }
+
+    /// Waits until it has so many workers, and gives them.
+    pub fn wait_for_workers(&self, count: usize) -> Vec<u32> {
+        wait_for(&format!("{count} workers"), || Some(self.workers()).filter(|workers| workers.len() == count))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("What the server said:\n{}", self.log());
+        }
+        let workers = self.workers();
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        for worker in workers.into_iter().filter(|worker| runs(*worker)) {
+            send(worker, Signal::KILL);
+        }
+    }
+}
+
+/// The processes whose parent is `parent`, zombies left out.
+pub fn children(parent: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
+    let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    processes.filter(|process| runs(*process) && state_and_parent(*process).is_some_and(|(_, found)| found == parent)).collect()
+}
+
+/// Whether a process is there and is not a zombie.
+pub fn runs(process: u32) -> bool {
+    state_and_parent(process).is_some_and(|(state, _)| state != 'Z')
+}
+
+fn state_and_parent(process: u32) -> Option<(char, u32)> {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat")).ok()?;
+    // The name, in parentheses, may hold anything.
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ');
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
+}
+
+pub fn send(process: u32, signal: Signal) {
+    let pid = i32::try_from(process).ok().and_then(Pid::from_raw).expect("it is a process id");
+    // It may be ending by itself just now.
+    let _ = kill_process(pid, signal);
+}
+
+/// The file mode bits of `path`.
+pub fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::symlink_metadata(path).expect("it is there").permissions().mode() & 0o7777
+}

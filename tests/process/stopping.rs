@@ -1,0 +1,134 @@
+//! Stopping: whoever came in is answered, and it is quick when it has to be.
+
+use crate::client::{Load, Manner, Target, get};
+use crate::server::{Server, runs, wait_until};
+use crate::{native, tcp};
+use rustix::process::Signal;
+use std::io::Write;
+use std::net::TcpStream;
+
+fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal: Signal) {
+    let load = Load::start(target, 8, manner);
+    load.wait_for_more(1000);
+    server.signal(signal);
+    assert_eq!(load.wait(), Vec::<String>::new(), "{manner:?} {signal:?}");
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+#[test]
+fn no_request_on_a_kept_connection_is_lost() {
+    for (signal, threads) in [(Signal::TERM, "1"), (Signal::INT, "1"), (Signal::QUIT, "1"), (Signal::TERM, "2")] {
+        let mut server = native(&["--workers", "2", "--threads", threads]);
+        let target = tcp(&mut server);
+        stops_under_load(&target, &mut server, Manner::KeepAlive, signal);
+    }
+}
+
+#[test]
+fn no_connection_that_was_accepted_by_the_system_is_lost() {
+    for workers in ["1", "3"] {
+        let mut server = native(&["--workers", workers]);
+        let target = tcp(&mut server);
+        stops_under_load(&target, &mut server, Manner::ConnectionPerRequest, Signal::TERM);
+    }
+}
+
+#[test]
+fn the_same_on_a_unix_socket() {
+    for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
+        let folder = crate::server::Folder::new();
+        let path = folder.file("socket");
+        let mut server = crate::native_on(&format!("unix:{}", path.display()), &["--workers", "2"]);
+        server.wait_for_log("listening on unix:");
+        stops_under_load(&Target::Unix(path.clone()), &mut server, manner, Signal::TERM);
+        assert!(!path.exists(), "its file is gone");
+    }
+}
+
+#[test]
+fn signals_to_all_processes_at_once_lose_nothing_either() {
+    let mut server = native(&["--workers", "2"]);
+    let target = tcp(&mut server);
+    let load = Load::start(&target, 8, Manner::ConnectionPerRequest);
+    load.wait_for_more(500);
+    // As a service manager does that knows only a group of processes.
+    for worker in server.workers() {
+        crate::server::send(worker, Signal::TERM);
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(load.wait(), Vec::<String>::new());
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+#[test]
+fn workers_ignore_what_a_terminal_sends_to_everybody() {
+    let mut server = native(&["--workers", "2"]);
+    let target = tcp(&mut server);
+    let before = server.wait_for_workers(2);
+    for worker in &before {
+        for signal in [Signal::INT, Signal::HUP, Signal::PIPE, Signal::TTIN, Signal::TTOU, Signal::USR1, Signal::USR2] {
+            crate::server::send(*worker, signal);
+        }
+    }
+    for _ in 0..20 {
+        get(&target).expect("it serves on");
+    }
+    assert_eq!(server.workers().len(), 2);
+    assert!(before.iter().all(|worker| runs(*worker)));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    for (first, second) in [(Signal::INT, Signal::INT), (Signal::TERM, Signal::TERM), (Signal::QUIT, Signal::INT)] {
+        let mut server = native(&["--workers", "1"]);
+        let address = server.address();
+        // A request that never ends keeps its worker.
+        let mut stuck = TcpStream::connect(address).expect("it listens");
+        stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
+        get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+        let worker = server.wait_for_workers(1)[0];
+        server.signal(first);
+        server.wait_for_log("stopping");
+        assert!(runs(worker), "it waits for the request");
+        server.signal(second);
+        assert_eq!(server.wait(), 1, "{}", server.log());
+        assert!(server.log().contains("told to stop a second time"), "{}", server.log());
+        assert!(!runs(worker));
+    }
+}
+
+#[test]
+fn what_does_not_finish_in_time_is_cut_off_and_said() {
+    let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms"]);
+    let address = server.address();
+    let mut stuck = TcpStream::connect(address).expect("it listens");
+    stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
+    get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 1);
+    let log = server.log();
+    assert!(log.contains("time to finish is over: ended 1 workers with 1 open connections"), "{log}");
+}
+
+#[test]
+fn without_its_supervisor_no_process_stays() {
+    let mut server = native(&["--workers", "3"]);
+    let target = tcp(&mut server);
+    let workers = server.wait_for_workers(3);
+    server.signal(Signal::KILL);
+    wait_until("the end of the workers", || !workers.iter().any(|worker| runs(*worker)));
+    assert!(get(&target).is_err(), "the port is free");
+}
+
+#[test]
+fn signals_without_a_meaning_are_reported_and_harmless() {
+    let mut server = native(&["--workers", "1"]);
+    let target = tcp(&mut server);
+    for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
+        server.signal(signal);
+        server.wait_for_log(&format!("signal {name} has no meaning here yet"));
+    }
+    get(&target).expect("it serves on");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0);
+}
