@@ -9,6 +9,8 @@ TIME    ?= 600
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL
+# The perl that `oribi` runs is the one that the Perl host was built for.
+export ORIBI_PERL := $(PERL)
 # Where rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
