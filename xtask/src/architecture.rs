@@ -32,7 +32,12 @@ enum Unsafe {
 /// `capi` stand on `server`.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
-    Rule { name: "oribi-proto", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-proto",
+        sees: &["oribi-message"],
+        uses: Uses::Only(&["memchr", "wide"]),
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
