@@ -2,7 +2,7 @@
 
 use oribi_server::config::table;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -286,6 +286,37 @@ fn what_is_missing_is_named() {
     }
 }
 
+#[test]
+fn the_perl_host_is_found_beside_the_program() {
+    for (program, host) in [("bin/oribi", "lib/oribi/perl"), ("target/release/oribi", "hosts/perl/blib")] {
+        let place = Place::new();
+        place.file("app.psgi", "");
+        let perl = place.perl(0);
+        let program = place.file(program, "");
+        fs::copy(env!("CARGO_BIN_EXE_oribi"), &program).expect("a copy");
+        let check = || {
+            let mut command = Command::new(&program);
+            command.arg("check").env("ORIBI_PERL", &perl).env_remove("ORIBI_PERL_LIB").current_dir(&place.0);
+            // While another test forks, its child still has the copy open for writing.
+            wait_for("the copy", || match command.output() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => None,
+                output => Some(Outcome::of(output.expect("oribi runs"))),
+            })
+        };
+        // This perl says that it has it among its own modules.
+        assert_eq!(check().planned("app"), ["app.psgi"]);
+        assert_eq!(place.called()[1], "-MOribi::Mold");
+        place.perl(3);
+        check().fails(1, &["cannot find the Perl host of Oribi", "make build", host]);
+        place.file(&format!("{host}/lib/Oribi/Mold.pm"), "");
+        place.perl(0);
+        assert_eq!(check().planned("app"), ["app.psgi"]);
+        let root = place.0.canonicalize().expect("a directory");
+        let libraries = ["lib", "arch"].map(|name| format!("-I{}", root.join(host).join(name).display()));
+        assert_eq!(place.called()[1..3], libraries);
+    }
+}
+
 /// A server that is ended with the value.
 struct Server(Child);
 
@@ -325,11 +356,13 @@ fn a_text_is_served_until_term() {
     let socket = place.0.join("x.sock");
     let text = answer(&socket);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nhello there"), "{text}");
+    // The worker may answer before the supervisor has heard that it is ready.
+    let log = place.0.join("log/error");
+    let said = |what: &str| fs::read_to_string(&log).is_ok_and(|text| text.contains(what)).then_some(());
+    wait_for("the announcement", || said("x.sock"));
     let status = Command::new("kill").arg(server.0.id().to_string()).status().expect("kill runs");
     assert!(status.success());
     let status = wait_for("the end", || server.0.try_wait().expect("a child"));
     assert_eq!(status.code(), Some(0));
-    let log = fs::read_to_string(place.0.join("log/error")).expect("the error log");
-    assert!(log.contains("[info]") && log.contains("x.sock"), "{log}");
     assert!(!socket.exists());
 }
