@@ -66,7 +66,7 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     let mut due = supply.due();
     let mut answered = 0;
     loop {
-        let next = lane.engine.borrow_mut().next()?;
+        let next = lane.engine.borrow_mut().next_exchange()?;
         let Some(exchange) = next else {
             if !lane.obey(setup.slot) {
                 break;

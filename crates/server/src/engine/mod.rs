@@ -1,10 +1,10 @@
 //! The engine: connections, their deadlines and one backend, owned by one lane.
 //!
 //! # The life of a request
-//! 1. [`Engine::next`] waits; the backend reports a readable socket;
+//! 1. [`Engine::next_exchange`] waits; the backend reports a readable socket;
 //! 2. `receive` reads its bytes into a pooled buffer and feeds them to the connection's machine;
 //! 3. the machine yields a head, pieces of content, the end; content is kept in the buffer, in memory or in a file;
-//! 4. `next` hands out the complete [`Exchange`]: from here on **the engine is not borrowed** and may be driven by others;
+//! 4. `next_exchange` hands out the complete [`Exchange`]: from here on **the engine is not borrowed** and may be driven by others;
 //! 5. the lane's host answers through `respond`: the machine frames the response, the backend sends it with one call;
 //! 6. [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
 //!
@@ -162,7 +162,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The backend can wait no more.
-    pub fn next(&mut self) -> io::Result<Option<Exchange>> {
+    pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
             if let Some(index) = self.ready.pop_front() {
                 if let Some(exchange) = self.lend(index) {
@@ -187,7 +187,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(())
     }
 
-    /// As [`Engine::next`], but gives up where that would wait. Deadlines that have passed are seen to.
+    /// As [`Engine::next_exchange`], but gives up where that would wait. Deadlines that have passed are seen to.
     ///
     /// # Errors
     /// The backend can wait no more.
