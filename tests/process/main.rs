@@ -19,7 +19,7 @@ fn native(arguments: &[&str]) -> Server {
 fn native_on(listen: &str, arguments: &[&str]) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
     command.args(["--native", "hello", "--listen", listen]).args(arguments);
-    Server::run(command)
+    Server::run(&mut command)
 }
 
 /// Where `server` listens, once it is ready.

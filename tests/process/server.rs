@@ -61,7 +61,7 @@ pub struct Server {
 
 impl Server {
     /// Runs `command`.
-    pub fn run(mut command: Command) -> Self {
+    pub fn run(command: &mut Command) -> Self {
         let folder = Folder::new();
         let log = folder.file("log");
         let output = File::create(&log).expect("the folder is writable");

@@ -4,8 +4,9 @@ use crate::client::{Load, Manner, Target, get};
 use crate::server::{Server, runs, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{ErrorKind, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal: Signal) {
     let load = Load::start(target, 8, manner);
@@ -13,6 +14,14 @@ fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal
     server.signal(signal);
     assert_eq!(load.wait(), Vec::<String>::new(), "{manner:?} {signal:?}");
     assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+/// A request that never ends, and keeps the only worker of a server.
+fn unfinished_request(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
+    get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+    stream
 }
 
 #[test]
@@ -82,10 +91,7 @@ fn a_second_signal_ends_it_at_once() {
     for (first, second) in [(Signal::INT, Signal::INT), (Signal::TERM, Signal::TERM), (Signal::QUIT, Signal::INT)] {
         let mut server = native(&["--workers", "1"]);
         let address = server.address();
-        // A request that never ends keeps its worker.
-        let mut stuck = TcpStream::connect(address).expect("it listens");
-        stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
-        get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+        let _stuck = unfinished_request(address);
         let worker = server.wait_for_workers(1)[0];
         server.signal(first);
         server.wait_for_log("stopping");
@@ -101,13 +107,24 @@ fn a_second_signal_ends_it_at_once() {
 fn what_does_not_finish_in_time_is_cut_off_and_said() {
     let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms"]);
     let address = server.address();
-    let mut stuck = TcpStream::connect(address).expect("it listens");
-    stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
-    get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+    let _stuck = unfinished_request(address);
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1);
     let log = server.log();
     assert!(log.contains("time to finish is over: ended 1 workers with 1 open connections"), "{log}");
+}
+
+#[test]
+fn during_a_long_farewell_new_connections_are_refused_at_once() {
+    let mut server = native(&["--workers", "1"]);
+    let address = server.address();
+    let _stuck = unfinished_request(address);
+    server.signal(Signal::TERM);
+    wait_until("a refusal", || {
+        let outcome = TcpStream::connect_timeout(&address, Duration::from_millis(100));
+        outcome.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    });
+    assert!(server.exit_status().is_none(), "it waits for the request");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 /// How often another port is tried when the kernel's choice for one address is taken on another.
 const PORT_CHOICES: usize = 16;
 
-/// A bound socket that accepts connections. All workers share it; nobody but its opener unlinks or shuts it down.
+/// A bound socket that accepts connections. All workers share it: none of them unlinks it or shuts it down.
 #[derive(Debug)]
 pub struct Listener {
     /// The socket, non-blocking and listening.
@@ -67,6 +67,14 @@ impl Listener {
     pub(crate) fn turn_away(&self) -> bool {
         // New connections find a Unix socket by its file.
         self.unix || oribi_io::ignore_new_connections(&self.socket).is_ok()
+    }
+
+    /// Closes the socket in all processes that share it: connections are refused from now on. Those that wait are broken.
+    pub(crate) fn close(&self) {
+        if !self.unix {
+            // It fails for a socket that does not listen any more, which is as well.
+            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+        }
     }
 
     /// Removes the file of a Unix socket, if this process made it and it is still the same.
@@ -290,5 +298,99 @@ fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
         // EAGAIN: somebody listens, and the queue is full.
         Ok(()) | Err(Errno::AGAIN) => Err("another server is listening there".to_owned()),
         Err(error) => Err(words(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(listen: &[(&str, u16)]) -> Settings {
+        let listen = listen.iter().map(|(host, port)| ListenAddress::Tcp { host: (*host).to_owned(), port: *port });
+        Settings { listen: listen.collect(), ..Settings::default() }
+    }
+
+    fn ports(listeners: &[Listener]) -> Vec<&str> {
+        listeners.iter().map(|listener| listener.server_port.as_str()).collect()
+    }
+
+    #[test]
+    fn the_kernel_chooses_a_port_and_the_listener_tells_it() {
+        let listeners = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there");
+        let [listener] = listeners.as_slice() else { panic!("one address, one listener") };
+        assert_eq!(listener.server_name, "127.0.0.1");
+        assert_ne!(listener.server_port, "0");
+        assert_eq!(listener.display, format!("http://127.0.0.1:{}", listener.server_port));
+        assert!(!listener.has_waiting());
+        let _client = std::net::TcpStream::connect(("127.0.0.1", listener.server_port.parse().expect("a port")));
+        assert!(listener.has_waiting());
+    }
+
+    #[test]
+    fn an_empty_host_means_all_interfaces_on_one_port_under_the_name_of_the_machine() {
+        for host in ["", "*", "::"] {
+            let listeners = open(&settings(&[(host, 0)])).expect("there is an interface");
+            assert!(listeners.iter().any(|listener| listener.display.starts_with("http://0.0.0.0:")), "{listeners:?}");
+            let ports = ports(&listeners);
+            assert!(ports.iter().all(|port| *port == ports[0]), "{ports:?}");
+            for listener in &listeners {
+                assert_eq!(listener.server_name, server_name("", Ipv4Addr::UNSPECIFIED.into()));
+                assert!(!listener.server_name.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn the_name_that_was_set_wins() {
+        let settings = Settings { server_name: Some("www.example.org".to_owned()), ..settings(&[("localhost", 0)]) };
+        for listener in open(&settings).expect("loopback is there") {
+            assert_eq!(listener.server_name, "www.example.org");
+        }
+    }
+
+    #[test]
+    fn an_address_meant_twice_is_opened_once() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let port = free.local_addr().expect("it is bound").port();
+        drop(free);
+        let listeners = open(&settings(&[("127.0.0.1", port), ("127.0.0.1", port)])).expect("the port is free");
+        assert_eq!(ports(&listeners), [port.to_string()]);
+    }
+
+    #[test]
+    fn a_refusal_says_what_might_help() {
+        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        let port = taken.local_addr().expect("it is bound").port();
+        let message = open(&settings(&[("127.0.0.1", port)])).expect_err("the port is taken");
+        let expected = "address already in use; is another server running? choose another with --port";
+        assert_eq!(message, format!("cannot listen on 127.0.0.1:{port}: {expected}"));
+
+        // An address for documentation (RFC 5737), which no interface has.
+        let message = open(&settings(&[("192.0.2.1", 5000)])).expect_err("it is not ours");
+        assert!(message.starts_with("cannot listen on 192.0.2.1:5000: "), "{message}");
+        assert!(message.ends_with("; no interface of this machine has it"), "{message}");
+
+        let message = open(&settings(&[("no such host", 5000)])).expect_err("it has no address");
+        assert!(message.starts_with("cannot listen on no such host: "), "{message}");
+        assert_eq!(open(&settings(&[])).expect_err("nothing to do"), "there is no address to listen on");
+    }
+
+    #[test]
+    fn what_was_opened_before_a_refusal_leaves_nothing_behind() {
+        let path = std::env::temp_dir().join(format!("oribi-listener-{}.sock", std::process::id()));
+        let listen = vec![
+            ListenAddress::Unix { path: path.clone(), mode: None },
+            ListenAddress::Tcp { host: "192.0.2.1".to_owned(), port: 5000 },
+        ];
+        open(&Settings { listen, ..Settings::default() }).expect_err("the second one cannot be opened");
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_path_that_is_too_long_is_called_so() {
+        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
+        let settings = Settings { listen: vec![ListenAddress::Unix { path, mode: None }], ..Settings::default() };
+        let message = open(&settings).expect_err("no socket has such a name");
+        assert!(message.ends_with("the path of a socket must be shorter than 108 bytes"), "{message}");
     }
 }

@@ -126,6 +126,7 @@ impl<'a> Master<'a> {
         if stops > 1 || (stopping && stops > 0) {
             self.stop();
             self.say(Word::Quit);
+            self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE };
         } else if stops + signals::take(Signal::QUIT) > 0 {
             self.stop();
         }
@@ -151,6 +152,12 @@ impl<'a> Master<'a> {
         }
         self.listeners.iter_mut().for_each(Listener::remove_file);
         self.say(Word::Stop);
+        if let Some(generation) = &self.generation
+            && !generation.ready
+        {
+            // It may be loading the app still, and hears no word meanwhile.
+            let _ = kill_process(generation.pid, Signal::TERM);
+        }
         self.stage = Stage::Stopping { deadline: Instant::now() + self.settings.timeouts.graceful + MOLD_GRACE };
     }
 
@@ -193,7 +200,7 @@ impl<'a> Master<'a> {
         let end = describe_end(status);
         match self.stage {
             Stage::Stopping { .. } => {
-                self.stage = Stage::Ended { status: i32::from(status.exit_status() != Some(0)) };
+                self.stage = Stage::Ended { status: i32::from(generation.ready && status.exit_status() != Some(0)) };
             }
             Stage::Serving if !self.served => {
                 log::error!("the process that loads the app (pid {}) {end} before the app could serve", generation.pid);

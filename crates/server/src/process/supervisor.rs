@@ -29,6 +29,10 @@ const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 /// How many workers may be forked one after the other to empty the queues of the listeners when all others have ended.
 const LAST_WORKERS: usize = 3;
 
+/// How long handshakes that have begun may take once new connections are turned away: the first retransmission included (RFC
+/// 6298, section 2.1).
+const HANDSHAKES: Duration = Duration::from_secs(1);
+
 /// Serves until told to stop and returns the exit status for the process: 0, or 1 when it could not start or when requests had
 /// to be cut off. In a worker it does not return. The process must have one thread only.
 ///
@@ -89,6 +93,8 @@ enum Stage {
         deadline: Instant,
         /// Workers that may still be forked to empty the queues.
         last_workers: usize,
+        /// When listeners whose queue is empty may be closed; `None`: not, or done.
+        close_listeners: Option<Instant>,
         /// Something had to be cut off.
         cut: bool,
     },
@@ -229,8 +235,13 @@ impl<'a> Supervisor<'a> {
     fn stop(&mut self, command: WorkerCommand) {
         match &mut self.stage {
             Stage::Serving => {
-                let deadline = Instant::now() + self.settings.timeouts.graceful;
-                self.stage = Stage::Stopping { command, deadline, last_workers: LAST_WORKERS, cut: false };
+                self.stage = Stage::Stopping {
+                    command,
+                    deadline: Instant::now() + self.settings.timeouts.graceful,
+                    last_workers: LAST_WORKERS,
+                    close_listeners: None,
+                    cut: false,
+                };
                 log::info!("stopping; workers that have something to finish: at most {}", self.members.len());
             }
             Stage::Stopping { command: WorkerCommand::Retire, .. } if command == WorkerCommand::Drain => {
@@ -241,11 +252,15 @@ impl<'a> Supervisor<'a> {
             Stage::Stopping { .. } => return,
         }
         if command == WorkerCommand::Drain {
+            let mut all = true;
             for listener in &mut self.listeners {
                 listener.remove_file();
-                if !listener.turn_away() {
-                    log::debug!("{} cannot turn connections away before it is closed", listener.display);
-                }
+                all &= listener.turn_away();
+            }
+            if let Stage::Stopping { close_listeners, .. } = &mut self.stage
+                && all
+            {
+                *close_listeners = Some(Instant::now() + HANDSHAKES);
             }
         }
         for member in &self.members {
@@ -266,8 +281,9 @@ impl<'a> Supervisor<'a> {
         if !self.members.is_empty() {
             log::warn!("{reason}: ended {} workers with {connections} open connections", self.members.len());
         }
-        if let Stage::Stopping { cut, last_workers, deadline, .. } = &mut self.stage {
+        if let Stage::Stopping { cut, last_workers, deadline, close_listeners, .. } = &mut self.stage {
             *cut = true;
+            *close_listeners = None;
             *last_workers = 0;
             *deadline = Instant::now() + Duration::from_secs(60);
         }
@@ -275,8 +291,16 @@ impl<'a> Supervisor<'a> {
 
     /// While stopping: ends what takes too long. Returns whether everything has ended.
     fn finish_up(&mut self) -> bool {
-        let Stage::Stopping { command, deadline, last_workers, .. } = &mut self.stage else { return false };
+        let Stage::Stopping { command, deadline, last_workers, close_listeners, .. } = &mut self.stage else { return false };
         let now = Instant::now();
+        if close_listeners.is_some_and(|moment| now >= moment) {
+            // Whoever knocks during a long farewell should hear at once that nobody is in.
+            let waiting = self.listeners.iter().any(Listener::has_waiting);
+            *close_listeners = waiting.then(|| now + HANDSHAKES);
+            if !waiting {
+                self.listeners.iter().for_each(Listener::close);
+            }
+        }
         if !self.members.is_empty() {
             if now >= *deadline {
                 self.end_now("time to finish is over");
@@ -455,7 +479,10 @@ impl<'a> Supervisor<'a> {
     fn sleep(&self) {
         let mut timeout = match self.stage {
             Stage::Serving => Some(self.pace.wait(Instant::now())).filter(|wait| !wait.is_zero()),
-            Stage::Stopping { deadline, .. } => Some(deadline.saturating_duration_since(Instant::now())),
+            Stage::Stopping { deadline, close_listeners, .. } => {
+                let next = close_listeners.map_or(deadline, |moment| moment.min(deadline));
+                Some(next.saturating_duration_since(Instant::now()))
+            }
         };
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
         let mut polled = vec![

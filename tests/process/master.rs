@@ -1,0 +1,196 @@
+//! Black-box tests of a master above a mold. This program is all three: called without a role it runs the tests, which start
+//! it again as a master, which starts it again as its mold. It has no harness, because a process that forks must not have
+//! threads.
+
+// Each test program uses its own part of them.
+#[allow(dead_code)]
+mod client;
+#[allow(dead_code)]
+mod server;
+
+use client::{Load, Manner, Target, get};
+use oribi_host::Native;
+use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::process;
+use rustix::process::Signal;
+use server::{Server, children, runs, send, wait_for, wait_until};
+use std::process::Command;
+use std::time::Duration;
+
+const ROLE: &str = "ORIBI_TEST_ROLE";
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("mold") => {
+            let status = process::supervise(&settings(), &Native::new("hello"));
+            std::process::exit(status);
+        }
+        Ok("failing mold") => std::process::exit(7),
+        Ok("slow mold") => std::thread::sleep(Duration::from_secs(600)),
+        Ok(role) => {
+            let mut mold = Command::new(std::env::current_exe().expect("it is running"));
+            mold.env(ROLE, role.strip_prefix("master of ").expect("roles are set below"));
+            let status = process::master::run(&settings(), mold);
+            std::process::exit(status);
+        }
+        Err(_) => test(),
+    }
+}
+
+fn settings() -> Settings {
+    let listen = std::env::var("ORIBI_TEST_SOCKET").map_or_else(
+        |_| ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 },
+        |path| ListenAddress::Unix { path: path.into(), mode: None },
+    );
+    let respawn_interval = Duration::from_millis(10);
+    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, ..Settings::default() };
+    oribi_server::log::prepare(&settings).expect("standard error is there");
+    settings
+}
+
+fn test() {
+    type Test = (&'static str, fn());
+    let tests: [Test; 8] = [
+        ("a_stop_under_load_loses_nothing", a_stop_under_load_loses_nothing),
+        ("a_mold_that_dies_is_replaced_without_a_refusal", a_mold_that_dies_is_replaced_without_a_refusal),
+        ("without_its_master_no_process_stays", without_its_master_no_process_stays),
+        ("an_app_that_does_not_load_ends_the_first_start", an_app_that_does_not_load_ends_the_first_start),
+        ("a_stop_while_the_app_is_loaded_is_quick", a_stop_while_the_app_is_loaded_is_quick),
+        ("what_a_terminal_sends_to_all_stops_once", what_a_terminal_sends_to_all_stops_once),
+        ("a_unix_socket_is_removed_by_the_master_only", a_unix_socket_is_removed_by_the_master_only),
+        ("signals_reach_the_mold", signals_reach_the_mold),
+    ];
+    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
+    let chosen = tests.iter().filter(|(name, _)| name.contains(&wanted));
+    let failed = chosen.clone().filter(|(name, run)| {
+        let failed = std::panic::catch_unwind(run).is_err();
+        println!("test {name} ... {}", if failed { "FAILED" } else { "ok" });
+        failed
+    });
+    let (failed, all) = (failed.count(), chosen.count());
+    let word = if failed == 0 { "ok" } else { "FAILED" };
+    println!("\ntest result: {word}. {} passed; {failed} failed; 0 ignored", all - failed);
+    std::process::exit(i32::from(failed > 0));
+}
+
+fn master_of(mold: &str) -> Server {
+    let mut command = Command::new(std::env::current_exe().expect("it is running"));
+    Server::run(command.env(ROLE, format!("master of {mold}")))
+}
+
+/// The mold of a master, as soon as it has its workers, and those.
+fn generation(master: &Server) -> (u32, Vec<u32>) {
+    wait_for("a mold with two workers", || {
+        let mold = *children(master.pid()).first()?;
+        Some((mold, children(mold))).filter(|(_, workers)| workers.len() == 2)
+    })
+}
+
+fn a_stop_under_load_loses_nothing() {
+    for (signal, manner) in [
+        (Signal::TERM, Manner::ConnectionPerRequest),
+        (Signal::INT, Manner::KeepAlive),
+        (Signal::QUIT, Manner::ConnectionPerRequest),
+    ] {
+        let mut master = master_of("mold");
+        let load = Load::start(&Target::Tcp(master.address()), 8, manner);
+        load.wait_for_more(500);
+        let (mold, workers) = generation(&master);
+        master.signal(signal);
+        assert_eq!(load.wait(), Vec::<String>::new());
+        assert_eq!(master.wait(), 0, "{}", master.log());
+        assert!(!runs(mold) && !workers.iter().any(|worker| runs(*worker)));
+    }
+}
+
+fn a_mold_that_dies_is_replaced_without_a_refusal() {
+    let mut master = master_of("mold");
+    let target = Target::Tcp(master.address());
+    let (mold, workers) = generation(&master);
+    let load = Load::start(&target, 8, Manner::ConnectionPerRequest);
+    load.wait_for_more(500);
+    send(mold, Signal::KILL);
+    master.wait_for_log("generation 2 has taken over");
+    wait_until("the end of the old workers", || !workers.iter().any(|worker| runs(*worker)));
+    load.wait_for_more(500);
+    assert_eq!(load.stop(), Vec::<String>::new());
+    assert!(master.log().contains("was killed by signal 9"), "{}", master.log());
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn without_its_master_no_process_stays() {
+    let mut master = master_of("mold");
+    let target = Target::Tcp(master.address());
+    let (mold, workers) = generation(&master);
+    master.signal(Signal::KILL);
+    wait_until("the end of mold and workers", || !runs(mold) && !workers.iter().any(|worker| runs(*worker)));
+    assert!(get(&target).is_err(), "the port is free");
+}
+
+fn an_app_that_does_not_load_ends_the_first_start() {
+    let mut master = master_of("failing mold");
+    assert_eq!(master.wait(), 1);
+    let log = master.log();
+    assert!(log.contains("ended with exit status 7 before the app could serve"), "{log}");
+}
+
+fn a_stop_while_the_app_is_loaded_is_quick() {
+    let mut master = master_of("slow mold");
+    let mold = wait_for("a mold", || children(master.pid()).first().copied());
+    // Until it has executed its program, the mold is a copy of the master, with the master's handlers.
+    wait_until("its program", || {
+        let environment = std::fs::read(format!("/proc/{mold}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == b"ORIBI_TEST_ROLE=slow mold")
+    });
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+    assert!(!runs(mold));
+}
+
+fn what_a_terminal_sends_to_all_stops_once() {
+    let mut master = master_of("mold");
+    let load = Load::start(&Target::Tcp(master.address()), 4, Manner::ConnectionPerRequest);
+    load.wait_for_more(200);
+    let (mold, workers) = generation(&master);
+    for process in workers.into_iter().chain([mold, master.pid()]) {
+        send(process, Signal::INT);
+    }
+    assert_eq!(load.wait(), Vec::<String>::new());
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn a_unix_socket_is_removed_by_the_master_only() {
+    let folder = server::Folder::new();
+    let path = folder.file("socket");
+    let mut command = Command::new(std::env::current_exe().expect("it is running"));
+    let mut master = Server::run(command.env(ROLE, "master of mold").env("ORIBI_TEST_SOCKET", &path));
+    master.wait_for_log("listening on unix:");
+    let (mold, _) = generation(&master);
+    send(mold, Signal::TERM);
+    master.wait_for_log("generation 2 has taken over");
+    get(&Target::Unix(path.clone())).expect("the socket has outlived its first mold");
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+    assert!(!path.exists());
+}
+
+fn signals_reach_the_mold() {
+    let mut master = master_of("mold");
+    master.address();
+    let (mold, _) = generation(&master);
+    master.signal(Signal::TTIN);
+    wait_until("a third worker", || children(mold).len() == 3);
+    master.signal(Signal::TTOU);
+    wait_until("its end", || children(mold).len() == 2);
+    master.signal(Signal::HUP);
+    master.wait_for_log("signal HUP has no meaning here yet");
+    // A worker that is stopped cannot finish; a second signal to the master ends it nevertheless.
+    let worker = children(mold)[0];
+    send(worker, Signal::STOP);
+    master.signal(Signal::TERM);
+    master.wait_for_log("stopping");
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 1, "{}", master.log());
+    assert!(!runs(worker) && !runs(mold));
+}
