@@ -4,6 +4,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # The perl whose modules the Debian packages of the set-up are.
 PERL    ?= /usr/bin/perl
+# Where `make serve` listens.
+PORT    ?= 5000
 # Seconds for each fuzz target.
 TIME    ?= 600
 
@@ -20,15 +22,15 @@ installed = $(DESTDIR)$(PREFIX)
 
 build: setup-build ## build target/release/oribi and the Perl host beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
-	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || $(PERL) Makefile.PL
-	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory
+	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || MAKEFLAGS= $(PERL) Makefile.PL
+	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 until Ctrl-C
-	@echo "Serving examples/hello.psgi on http://127.0.0.1:5000; Ctrl-C stops."
-	@exec target/release/oribi examples/hello.psgi --host 127.0.0.1 --port 5000
+	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
+	@exec target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
 test: setup-test build ## build, then run every test and every linter
 	@tests/run
