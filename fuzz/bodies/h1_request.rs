@@ -1,0 +1,46 @@
+//! What must hold for all bytes that a client can send.
+
+use crate::transcript::{Item, read};
+use oribi_proto::h1::Limits;
+
+/// The first byte of `data` chooses the limits, the second how the rest, which is the input, is cut. However it is cut, the
+/// same must happen; what else must hold is checked by [`read`]. Gives what happened.
+pub fn check(data: &[u8]) -> Vec<Item> {
+    let [limits, cuts, input @ ..] = data else { return Vec::new() };
+    let limits = limits_of(*limits);
+    let whole = read([input], &limits);
+    assert_eq!(read(input.chunks(1), &limits), whole, "byte by byte");
+    assert_eq!(read(pieces(input, *cuts), &limits), whole, "in pieces");
+    whole
+}
+
+/// The usual limits, or such that a short input comes to each.
+fn limits_of(choice: u8) -> Limits {
+    let small = usize::from(choice);
+    match choice {
+        0..128 => Limits::default(),
+        128.. => Limits {
+            head_bytes: small,
+            fields: small % 8,
+            target_bytes: small % 64,
+            content_bytes: u64::from(choice % 16),
+            chunk_line_bytes: small % 24,
+            trailer_bytes: small % 48,
+        },
+    }
+}
+
+/// Cuts `input` at places that follow from `cuts` alone.
+fn pieces(mut input: &[u8], cuts: u8) -> impl Iterator<Item = &[u8]> {
+    let mut state = u32::from(cuts) + 1;
+    core::iter::from_fn(move || {
+        if input.is_empty() {
+            return None;
+        }
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let size = 1 + (state >> 24) as usize % (1 + usize::from(cuts) / 4);
+        let (piece, rest) = input.split_at(size.min(input.len()));
+        input = rest;
+        Some(piece)
+    })
+}

@@ -1,0 +1,29 @@
+//! Asks httparse about heads that the machine has accepted. It is the more lenient of the two, so it must accept them too,
+//! and must see the same in them.
+
+use crate::transcript::Item;
+
+/// The number of fields that are compared; the usual limit is as high.
+const FIELDS: usize = 100;
+
+/// Writes the head of `item` out again and has it read.
+pub fn check(item: &Item) {
+    let Item::Head(head) = item else { return };
+    // httparse does not take what URIs exclude; the machine does, as browsers send it.
+    if head.target.iter().any(|byte| b"\"<>\\^`{|}".contains(byte)) {
+        return;
+    }
+    let mut bytes = [&head.method[..], b" ", &head.target, b" ", head.version.as_bytes(), b"\r\n"].concat();
+    for (name, value) in &head.fields {
+        bytes.extend([&name[..], b": ", value, b"\r\n"].concat());
+    }
+    bytes.extend(b"\r\n");
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+    let mut request = httparse::Request::new(&mut fields);
+    assert_eq!(request.parse(&bytes), Ok(httparse::Status::Complete(bytes.len())), "{}", bytes.escape_ascii());
+    assert_eq!(request.method.map(str::as_bytes), Some(&head.method[..]));
+    assert_eq!(request.path.map(str::as_bytes), Some(&head.target[..]));
+    assert_eq!(request.version, Some(u8::from(head.version == "HTTP/1.1")));
+    let fields = request.headers.iter().map(|field| (field.name.as_bytes().to_vec(), field.value.to_vec()));
+    assert_eq!(fields.collect::<Vec<_>>(), head.fields);
+}
