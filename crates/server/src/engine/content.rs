@@ -14,16 +14,29 @@ pub(super) enum StoredContent {
     None,
     /// It stands in the input buffer, from `start` on.
     Inline { start: usize, size: usize },
-    /// In memory. `bytes` has the room for all that is known to come; `filled` of them have come.
+    /// In memory. `bytes` has room for all that is known to come, and maybe more; `filled` of them have come.
     Memory { bytes: Vec<u8>, filled: usize },
     /// In an unlinked file.
     File { file: File, size: u64 },
 }
 
 impl StoredContent {
-    /// Room in memory for content of a known size. The pages are the kernel's until content arrives in them.
-    pub(super) fn memory(size: usize) -> Self {
-        Self::Memory { bytes: vec![0; size], filled: 0 }
+    /// Room in memory for content of a known size: the spare one if it is large enough.
+    pub(super) fn memory(size: usize, spare: &mut Vec<u8>) -> Self {
+        // Fresh pages are the kernel's until content arrives in them, so a declared size alone costs nothing. Pages that have
+        // been used before cost nothing either: the kernel need not clear them again.
+        let bytes = if spare.len() >= size { std::mem::take(spare) } else { vec![0; size] };
+        Self::Memory { bytes, filled: 0 }
+    }
+
+    /// Keeps memory of up to `largest` bytes for the next content.
+    pub(super) fn recycle(self, spare: &mut Vec<u8>, largest: usize) {
+        if let Self::Memory { bytes, .. } = self
+            && bytes.len() > spare.len()
+            && bytes.len() <= largest
+        {
+            *spare = bytes;
+        }
     }
 
     /// A file in `directory`.

@@ -88,6 +88,8 @@ pub struct Engine<'a, B: Backend> {
     scratch: Vec<u8>,
     /// Where content on its way to a file is received.
     spool: Vec<u8>,
+    /// Memory of the last content, for the next.
+    spare_content: Vec<u8>,
     stamp: Stamp,
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
@@ -150,6 +152,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             layout_of: None,
             scratch: Vec::with_capacity(4096),
             spool: Vec::new(),
+            spare_content: Vec::new(),
             stamp,
             access_log,
             woken: false,

@@ -62,7 +62,7 @@ impl<B: Backend> Engine<'_, B> {
         let Some(connection) = self.connections.get_mut(index) else { return (Attempt::Broken, 0) };
         let left = usize::try_from(connection.content_left).unwrap_or(usize::MAX);
         let room = match &mut connection.content {
-            StoredContent::Memory { bytes, filled } => &mut bytes[*filled..],
+            StoredContent::Memory { bytes, filled } => &mut bytes[*filled..*filled + left],
             _ => {
                 self.spool.resize(SPOOL_BYTES, 0);
                 &mut self.spool[..left.min(SPOOL_BYTES)]
@@ -166,7 +166,7 @@ impl<B: Backend> Engine<'_, B> {
                     connection.input.pinned = true;
                     StoredContent::Inline { start, size: 0 }
                 } else if size <= self.settings.limits.content_memory_bytes as u64 {
-                    StoredContent::memory(size as usize)
+                    StoredContent::memory(size as usize, &mut self.spare_content)
                 } else {
                     match StoredContent::file(&self.settings.temporary_directory) {
                         Ok(file) => file,

@@ -16,7 +16,8 @@ impl<B: Backend> Engine<'_, B> {
     pub fn give_back(&mut self, exchange: Exchange) {
         let index = self.present(exchange.id);
         self.record(index, &exchange);
-        let Exchange { mut input, layout, .. } = exchange;
+        let Exchange { mut input, layout, content, .. } = exchange;
+        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
         if self.layout.fields.capacity() < layout.fields.capacity() {
             self.layout = layout;
             self.layout_of = None;
