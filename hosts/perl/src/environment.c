@@ -21,6 +21,9 @@
 
 #define NOWHERE SLOTS_MAXIMUM
 
+/* A string and nothing else: no number read from it, no magic, no shared buffer, no wide representation. */
+#define TEXT_FLAGS (SVt_PV | SVf_POK | SVp_POK)
+
 static const char *const psgi_names[PSGI_NAMES] = {
     [PSGI_VERSION] = "psgi.version",
     [PSGI_URL_SCHEME] = "psgi.url_scheme",
@@ -79,15 +82,18 @@ void environment_release(pTHX_ Environment *environment) {
 
 /* ---- Filling ------------------------------------------------------------------------------------------------------------ */
 
-static void text_set(pTHX_ SV *value, const char *data, size_t size) {
-    if (LIKELY(SvFLAGS(value) == (SVt_PV | SVf_POK | SVp_POK) && SvLEN(value) > size)) {
+static inline void text_set(pTHX_ Slot *slot, oribi_bytes text) {
+    SV *value = slot->value;
+    if (LIKELY(SvFLAGS(value) == TEXT_FLAGS && SvLEN(value) > text.size)) {
         char *target = SvPVX(value);
-        memcpy(target, data, size);
-        target[size] = '\0';
-        SvCUR_set(value, size);
+        memcpy(target, text.data, text.size);
+        target[text.size] = '\0';
+        SvCUR_set(value, text.size);
     } else {
-        sv_setpvn(value, data, size);
+        sv_setpvn(value, text.size ? text.data : "", text.size);
         SvUTF8_off(value);
+        slot->flags = SvFLAGS(value);
+        slot->expected.text = SvPVX(value);
     }
 }
 
@@ -96,6 +102,19 @@ static SV *text_new(pTHX_ oribi_bytes text) {
     SV *value = newSV(text.size < 48 ? 64 : text.size + text.size / 4);
     sv_setpvn(value, text.size ? text.data : "", text.size);
     return value;
+}
+
+/* Notes what a value is like before the app has seen it. */
+static void expect(Slot *slot, SlotKind kind, SV *value) {
+    slot->value = value;
+    slot->kind = kind;
+    slot->flags = SvFLAGS(value);
+    if (kind == SLOT_INTEGER)
+        slot->expected.integer = SvIVX(value);
+    else if (kind == SLOT_TEXT)
+        slot->expected.text = SvPVX(value);
+    else
+        slot->expected.referent = SvRV(value);
 }
 
 /* Adds an entry. It has its place in `slots` only after remember(). */
@@ -113,15 +132,9 @@ static void add(pTHX_ Environment *environment, SV *name, SV *value, U32 key, Sl
     slot = &environment->slots[environment->slot_count++];
     slot->entry = entry;
     slot->name = HeKEY_hek(entry);
-    slot->value = value;
     slot->key = key;
-    slot->kind = kind;
     slot->filled_for = environment->request;
-    slot->flags = SvFLAGS(value);
-    if (kind == SLOT_INTEGER)
-        slot->expected.integer = SvIVX(value);
-    else if (kind != SLOT_TEXT)
-        slot->expected.referent = SvRV(value);
+    expect(slot, kind, value);
 }
 
 static void add_psgi(pTHX_ Environment *environment, U32 psgi_key, SV *value, SlotKind kind) {
@@ -196,7 +209,7 @@ static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *vari
             continue;
         if ((size_t)HEK_LEN(slot->name) == variable->name.size
             && memcmp(HEK_KEY(slot->name), variable->name.data, variable->name.size) == 0) {
-            text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+            text_set(aTHX_ slot, variable->value);
             slot->filled_for = environment->request;
             return i + 1;
         }
@@ -208,7 +221,7 @@ static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *vari
         for (U32 i = 0; i < environment->slot_count; i++) {
             Slot *slot = &environment->slots[i];
             if (slot->entry == entry && slot->kind == SLOT_TEXT) {
-                text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+                text_set(aTHX_ slot, variable->value);
                 slot->filled_for = environment->request;
                 return from;
             }
@@ -246,9 +259,8 @@ static void fill_object(pTHX_ Environment *environment, U32 psgi_key, SV *refere
     } else {
         Slot *slot = &environment->slots[position];
         SvREFCNT_dec(slot->value);
-        HeVAL(slot->entry) = slot->value = reference;
-        slot->flags = SvFLAGS(reference);
-        slot->expected.referent = SvRV(reference);
+        HeVAL(slot->entry) = reference;
+        expect(slot, SLOT_OBJECT, reference);
     }
 }
 
@@ -322,7 +334,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
         position = environment->positions[variable->key];
         if (LIKELY(position != NOWHERE)) {
             Slot *slot = &environment->slots[position];
-            text_set(aTHX_ slot->value, variable->value.data, variable->value.size);
+            text_set(aTHX_ slot, variable->value);
             slot->filled_for = environment->request;
         } else {
             add(aTHX_ environment, environment->names[variable->key], text_new(aTHX_ variable->value), variable->key, SLOT_TEXT);
@@ -333,7 +345,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     }
     if (environment->positions[scheme_key] != NOWHERE) {
         Slot *slot = &environment->slots[environment->positions[scheme_key]];
-        text_set(aTHX_ slot->value, scheme->data, scheme->size);
+        text_set(aTHX_ slot, *scheme);
         slot->filled_for = environment->request;
     } else {
         add(aTHX_ environment, environment->names[scheme_key], text_new(aTHX_ *scheme), scheme_key, SLOT_TEXT);
@@ -360,29 +372,37 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
 
 /* ---- Taking back --------------------------------------------------------------------------------------------------------- */
 
-static bool is_unchanged(const Slot *slot, SV *value) {
-    if (value != slot->value || SvREFCNT(value) != 1)
+/* Whether the value of a slot is as it was, in one look. A text whose contents the app has changed in place is: it will be
+ * overwritten. */
+static inline bool is_untouched(const Slot *slot, SV *value) {
+    if (value != slot->value || SvREFCNT(value) != 1 || SvFLAGS(value) != slot->flags)
         return FALSE;
-    switch (slot->kind) {
-    case SLOT_TEXT:
-        /* A number read from it makes it a PVIV or PVNV, which is as good. Magic needs at least a PVMG. */
-        return SvTYPE(value) >= SVt_PV && SvTYPE(value) <= SVt_PVNV && SvTYPE(value) != SVt_INVLIST && !SvROK(value)
-               && !(SvFLAGS(value) & (SVf_READONLY | SVf_PROTECT)) && SvLEN(value) <= TEXT_KEPT;
-    case SLOT_INTEGER:
-        return SvFLAGS(value) == slot->flags && SvIVX(value) == slot->expected.integer;
-    default:
-        return SvFLAGS(value) == slot->flags && SvRV(value) == slot->expected.referent;
-    }
+#if IVSIZE > PTRSIZE
+    if (slot->kind == SLOT_INTEGER)
+        return SvIVX(value) == slot->expected.integer;
+#endif
+    /* A string's buffer, an integer and a reference are in the same place of a scalar. */
+    return value->sv_u.svu_pv == slot->expected.text;
+}
+
+/* Whether the value of a slot can be used again. */
+static bool is_usable(const Slot *slot, SV *value) {
+    if (is_untouched(slot, value))
+        return TRUE;
+    /* A number read from a text makes it a PVIV or PVNV, which is as good. Magic needs at least a PVMG. */
+    return slot->kind == SLOT_TEXT && value == slot->value && SvREFCNT(value) == 1 && SvTYPE(value) >= SVt_PV
+           && SvTYPE(value) <= SVt_PVNV && SvTYPE(value) != SVt_INVLIST && !SvROK(value)
+           && !(SvFLAGS(value) & (SVf_READONLY | SVf_PROTECT)) && SvLEN(value) <= TEXT_KEPT;
 }
 
 /* Puts a fresh value in the place of one that cannot be used again. The old one's destructor may run Perl code; it cannot reach
  * the hash. */
-static void repair(pTHX_ Environment *environment, Slot *slot) {
+static void repair(pTHX_ Slot *slot) {
     SV *old = HeVAL(slot->entry);
     SV *value;
     switch (slot->kind) {
     case SLOT_TEXT:
-        value = newSVpvs("");
+        value = text_new(aTHX_(oribi_bytes){"", 0});
         break;
     case SLOT_INTEGER:
         value = newSViv(slot->expected.integer);
@@ -395,11 +415,8 @@ static void repair(pTHX_ Environment *environment, Slot *slot) {
         value = newRV_noinc(newSV(0));
         break;
     }
-    HeVAL(slot->entry) = slot->value = value;
-    slot->flags = SvFLAGS(value);
-    if (slot->kind == SLOT_OBJECT)
-        slot->expected.referent = SvRV(value);
-    UNUSED_ARGUMENT(environment);
+    HeVAL(slot->entry) = value;
+    expect(slot, slot->kind, value);
     SvREFCNT_dec(old);
 }
 
@@ -420,33 +437,35 @@ typedef enum { SHAPE_SAME, SHAPE_GROWN, SHAPE_OTHER } Shape;
 
 /* Compares the hash with what is remembered of it. `foreign` gets the entries that the app added. */
 static Shape compare(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count, bool *repairs) {
-    U32 place = 0, slot_count = environment->slot_count;
-    HE **buckets = HvARRAY(hash);
-    const Slot *slots = environment->slots;
-    *foreign_count = 0;
-    *repairs = FALSE;
-    for (STRLEN bucket = 0; bucket <= HvMAX(hash); bucket++) {
-        for (HE *entry = buckets[bucket]; entry; entry = HeNEXT(entry)) {
-            if (LIKELY(place < slot_count && slots[place].entry == entry && slots[place].name == HeKEY_hek(entry))) {
-                if (UNLIKELY(!is_unchanged(&slots[place], HeVAL(entry))))
-                    *repairs = TRUE;
-                place++;
+    const Slot *slot = environment->slots;
+    const Slot *const slots_end = slot + environment->slot_count;
+    HE **bucket = HvARRAY(hash);
+    HE **const buckets_end = bucket + HvMAX(hash) + 1;
+    U32 foreigners = 0;
+    bool touched = FALSE;
+    for (; bucket < buckets_end; bucket++) {
+        for (HE *entry = *bucket; entry; entry = HeNEXT(entry)) {
+            if (LIKELY(slot < slots_end && slot->entry == entry && slot->name == HeKEY_hek(entry))) {
+                touched |= !is_untouched(slot, HeVAL(entry));
+                slot++;
             } else {
-                if (*foreign_count == SLOTS_MAXIMUM)
+                if (foreigners == SLOTS_MAXIMUM)
                     return SHAPE_OTHER;
-                foreign[(*foreign_count)++] = entry;
+                foreign[foreigners++] = entry;
             }
         }
     }
-    if (place != slot_count)
+    *foreign_count = foreigners;
+    *repairs = touched;
+    if (slot != slots_end)
         return SHAPE_OTHER;
-    return *foreign_count ? SHAPE_GROWN : SHAPE_SAME;
+    return foreigners ? SHAPE_GROWN : SHAPE_SAME;
 }
 
 static void repair_all(pTHX_ Environment *environment) {
     for (U32 i = 0; i < environment->slot_count; i++)
-        if (!is_unchanged(&environment->slots[i], HeVAL(environment->slots[i].entry)))
-            repair(aTHX_ environment, &environment->slots[i]);
+        if (!is_usable(&environment->slots[i], HeVAL(environment->slots[i].entry)))
+            repair(aTHX_ &environment->slots[i]);
 }
 
 /* The objects of one request do not wait for the next: its content is freed, and a socket that was taken over is closed. */
@@ -457,7 +476,7 @@ static void repair_objects(pTHX_ Environment *environment) {
         if (position != NOWHERE
             && ((keys[i] == PSGI_INPUT && environment->has_content)
                 || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent)))
-            repair(aTHX_ environment, &environment->slots[position]);
+            repair(aTHX_ &environment->slots[position]);
     }
 }
 
@@ -470,7 +489,7 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash) {
         || compare(environment, hash, foreign, &foreign_count, &repairs) != SHAPE_SAME)
         return FALSE;
     position = environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS];
-    if (position == NOWHERE || !is_unchanged(&environment->slots[position], HeVAL(environment->slots[position].entry))
+    if (position == NOWHERE || !is_untouched(&environment->slots[position], HeVAL(environment->slots[position].entry))
         || !is_reusable(aTHX_ PSGIX_CLEANUP_HANDLERS, environment->slots[position].expected.referent))
         return FALSE;
     if (repairs)

@@ -69,8 +69,9 @@ typedef struct {
     union {
         IV integer;
         SV *referent;
+        char *text; /* the buffer of a string that nobody has touched */
     } expected;
-    U32 flags; /* of `value`, when it is a constant */
+    U32 flags; /* of `value` as it was */
     U32 key;   /* a server key, the number of server keys plus a PSGI key, or ORIBI_KEY_OTHER */
     U32 filled_for; /* the request that last gave it a value */
     SlotKind kind;

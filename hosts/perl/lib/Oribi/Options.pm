@@ -119,9 +119,13 @@ sub serve {
         $hooks{server_ready} = sub { $ready->($description) };
     }
     _daemonize() if $self->{daemonize};
-    local $Oribi::App = $app;
-    local %Oribi::Hooks = %hooks;
-    return Oribi::serve($self->{config});
+    # Not localised: an app that calls exit unwinds everything, and the hooks of its worker are still to run.
+    $Oribi::App   = $app;
+    %Oribi::Hooks = %hooks;
+    my $status = Oribi::serve($self->{config});
+    undef $Oribi::App;
+    %Oribi::Hooks = ();
+    return $status;
 }
 
 sub _daemonize {

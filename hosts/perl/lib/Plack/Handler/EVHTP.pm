@@ -20,7 +20,7 @@ sub options {
         warn "This perl has no threads: $number worker processes are started instead of $number threads\n";
         $options{workers} = $number;
     } else {
-        $options{workers} = 1;
+        $options{workers} = 1 if !exists $options{worker_processes};
         $options{threads} = $number;
     }
     $options{host} = '0.0.0.0' if !defined $options{host};

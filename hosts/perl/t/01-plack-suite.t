@@ -1,0 +1,66 @@
+# The whole of Plack's own suite, under Lint, for each handler, each way to be parallel and each kind of socket.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use Config;
+use HTTP::Response ();
+use Test::More;
+use Plack::Middleware::Lint ();
+use Plack::Test::Suite      ();
+use TestServer              ();
+
+# The handlers of threads mean those by their workers; processes they are asked for by another name of that setting.
+my @ways = (
+    [ '1 worker',  { workers => 1 }, { max_workers => 1 } ],
+    [ '4 workers', { workers => 4 }, { max_workers => 1, worker_processes => 4 } ],
+    [ '4 threads', { workers => 1, threads => 4 }, { max_workers => 4 } ],
+);
+@ways = grep { $_->[0] !~ /threads/ } @ways if !$Config{useithreads};
+
+# A client for Plack's tests that speaks over any socket: they want to be given HTTP::Response objects.
+sub client {
+    my ($server, $number) = @_;
+    return sub {
+        my ($request) = @_;
+        # A Unix socket has no port, and the environment says so.
+        $request->uri->port($server->port || 0);
+        my @fields = ('X-Plack-Test' => $number, Connection => 'close');
+        for my $name ($request->headers->header_field_names) {
+            next if lc $name eq 'host' || lc $name eq 'content-length';
+            push @fields, $name => $_ for $request->header($name);
+        }
+        my $content  = $request->method eq 'POST' || length $request->content ? $request->content : undef;
+        my $answer   = $server->request($request->method, $request->uri->path_query, \@fields, $content);
+        my $response = HTTP::Response->new($answer->{status}, $answer->{reason}, $answer->{fields}, $answer->{body});
+        $response->request($request);
+        return $response;
+    };
+}
+
+for my $handler (qw(Oribi EVHTP Cacilheiro)) {
+    for my $way (@ways) {
+        my ($label, $of_oribi, $of_others) = @{$way};
+        for my $unix (0, 1) {
+            subtest "$handler, $label, " . ($unix ? 'Unix socket' : 'TCP') => sub {
+                my %options = $handler eq 'Oribi' ? %{$of_oribi} : %{$of_others};
+                $options{server_name} = '127.0.0.1' if $unix;
+                my $server = TestServer->start(
+                    handler => $handler,
+                    options => \%options,
+                    unix    => $unix,
+                    app     => Plack::Middleware::Lint->wrap(Plack::Test::Suite->test_app_handler),
+                );
+                ok $server->started, 'started' or diag $server->log_text;
+                for my $number (0 .. $#Plack::Test::Suite::TEST) {
+                    my ($name, $test) = @{ $Plack::Test::Suite::TEST[$number] };
+                    note $name;
+                    $test->(client($server, $number));
+                }
+                is $server->stop, 0, 'stopped cleanly';
+            };
+        }
+    }
+}
+
+done_testing;

@@ -1,0 +1,180 @@
+# The environment hash is used again for the next request. Nothing of one request may be seen in another, whatever an app does
+# with the hash. Each abuse below is followed by requests with other fields, whose environments must be exactly right.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use Hash::Util   ();
+use JSON::PP     ();
+use Scalar::Util qw(weaken);
+use Test::More;
+use TestServer   ();
+
+my $json = JSON::PP->new->canonical->latin1;
+
+# What abuse leaves behind on purpose.
+our (@kept, @weak, $iterated, %alias);
+
+my %abuse = (
+    nothing           => sub { },
+    adds_keys         => sub { $_[0]{"plack.request.$_"} = "secret $_" for 1 .. 3; $_[0]{HTTP_X_SECRET} = 'secret' },
+    adds_many         => sub { $_[0]{"secret.$_"} = 'secret' for 1 .. 500 },
+    adds_unicode      => sub { $_[0]{"secret.\x{263a}"} = 'secret' },
+    deletes_keys      => sub { delete @{ $_[0] }{qw(REMOTE_ADDR HTTP_COOKIE psgi.input psgix.io psgi.version)} },
+    deletes_and_adds  => sub { delete $_[0]{HTTP_COOKIE}; $_[0]{HTTP_COOKIE} = 'secret'; $_[0]{secret} = 1 },
+    swaps_keys        => sub { delete $_[0]{PATH_INFO}; $_[0]{secret} = 1 },
+    clears            => sub { %{ $_[0] } = () },
+    undefines         => sub { undef %{ $_[0] } },
+    refills           => sub { my %copy = %{ $_[0] }; %{ $_[0] } = (%copy, secret => 1) },
+    changes_values    => sub { $_[0]{$_} = "secret $_" for grep { !/^psgi/ } keys %{ $_[0] } },
+    changes_constants => sub { $_[0]{$_} = 'secret' for grep {/^psgi/} keys %{ $_[0] } },
+    modifies_in_place => sub { s/\A/secret/ for grep { !ref } values %{ $_[0] } },
+    chops_in_place    => sub { s/\A.// for grep { !ref } values %{ $_[0] } },
+    numbers           => sub { my $sum = 0; no warnings; $sum += $_ for grep { !ref } values %{ $_[0] } },
+    strings           => sub { my $all = join q{,}, map {"$_"} values %{ $_[0] } },
+    upgrades          => sub { utf8::upgrade($_[0]{PATH_INFO}); utf8::upgrade($_[0]{HTTP_COOKIE} //= q{}) },
+    wide              => sub { $_[0]{PATH_INFO} = "\x{263a} secret" },
+    references        => sub { $_[0]{HTTP_COOKIE} = { secret => [ 1, 2, 3 ] }; $_[0]{PATH_INFO} = \'secret' },
+    globs             => sub { $_[0]{PATH_INFO} = *STDOUT },
+    long              => sub { $_[0]{PATH_INFO} = 'secret' x 100_000 },
+    undef_values      => sub { undef $_ for values %{ $_[0] } },
+    positions         => sub { $_[0]{PATH_INFO} =~ /./g; $_[0]{QUERY_STRING} =~ /./gc },
+    keeps_hash        => sub { push @kept, $_[0] },
+    keeps_value       => sub { push @kept, \$_[0]{PATH_INFO}, \$_[0]{HTTP_COOKIE} },
+    keeps_closure     => sub { my $env = $_[0]; push @kept, sub {$env} },
+    keeps_copy        => sub { push @kept, { %{ $_[0] } } },
+    keeps_objects     => sub { push @kept, @{ $_[0] }{qw(psgi.input psgix.io psgix.informational psgix.cleanup.handlers psgi.version)} },
+    weak_hash         => sub { push @weak, $_[0]; weaken $weak[-1] },
+    weak_value        => sub { push @weak, \$_[0]{PATH_INFO}; weaken $weak[-1] },
+    weak_objects      => sub { for my $key (qw(psgi.input psgix.io psgix.informational psgix.cleanup.handlers)) { push @weak, $_[0]{$key}; weaken $weak[-1] } },
+    weakens_values    => sub { weaken $_[0]{'psgi.errors'}; weaken $_[0]{'psgi.version'} },
+    aliases           => sub { our $alias; *alias = \$_[0]{PATH_INFO} },
+    iterates          => sub { $iterated = each %{ $_[0] } },
+    iterates_deleting => sub { my ($key) = each %{ $_[0] }; delete $_[0]{$key} },
+    foreach_alias     => sub { for my $value (values %{ $_[0] }) { push @kept, \$value; last } },
+    localises         => sub { local $_[0]{PATH_INFO} = 'secret'; local $_[0]{secret} = 1; local $_[0]{HTTP_COOKIE}; 1 },
+    deletes_local     => sub { delete local $_[0]{PATH_INFO}; 1 },
+    blesses           => sub { bless $_[0], 'Secret' },
+    ties              => sub { require Tie::Hash; tie %{ $_[0] }, 'Tie::StdHash' },
+    locks             => sub { Hash::Util::lock_keys(%{ $_[0] }) },
+    locks_hash        => sub { Hash::Util::lock_hash(%{ $_[0] }) },
+    locks_value       => sub { Internals::SvREADONLY($_[0]{PATH_INFO}, 1) },
+    nested            => sub { $_[0]{'plack.session'} = { user => 'secret' }; $_[0]{secret}{deep}{er} = [1] },
+    cycle             => sub { $_[0]{self} = $_[0] },
+    dies              => sub { $_[0]{secret} = 1; die "on purpose\n" },
+    handle_state      => sub { ${ *{ $_[0]{'psgi.input'} } }{secret} = 1; *{ $_[0]{'psgix.io'} }->{secret} = 1 },
+    handle_ungetc     => sub { $_[0]{'psgi.input'}->ungetc(65) },
+    handle_closed     => sub { close $_[0]{'psgi.input'} },
+    handle_layer      => sub { binmode $_[0]{'psgi.input'}, ':crlf'; binmode $_[0]{'psgi.input'}, ':utf8' },
+    handle_blessed    => sub { bless $_[0]{'psgi.input'}, 'Secret'; bless $_[0]{'psgix.io'}, 'Secret' },
+    handle_eof        => sub { my @lines = readline $_[0]{'psgi.input'}; eof $_[0]{'psgi.input'} },
+    version_array     => sub { eval { $_[0]{'psgi.version'}[0] = 'secret' }; eval { push @{ $_[0]{'psgi.version'} }, 'secret' } },
+    version_elements  => sub { eval { $_ = 'secret' } for @{ $_[0]{'psgi.version'} } },
+    handlers_replaced => sub { $_[0]{'psgix.cleanup.handlers'} = ['secret'] },
+    handlers_pushed   => sub { push @{ $_[0]{'psgix.cleanup.handlers'} }, sub { $_[0]{secret} = 1 } },
+    handlers_blessed  => sub { bless $_[0]{'psgix.cleanup.handlers'}, 'Secret' },
+);
+
+my $app = sub {
+    my ($env) = @_;
+    my %seen = map { $_ => ref $env->{$_} ? ref $env->{$_} : "$env->{$_}" } keys %{$env};
+    $seen{'psgi.version'} = join q{.}, @{ $env->{'psgi.version'} };
+    $seen{handlers}       = scalar @{ $env->{'psgix.cleanup.handlers'} };
+    $seen{state}          = join q{,}, keys %{ *{ $env->{'psgi.input'} } }, keys %{ *{ $env->{'psgix.io'} } };
+    $seen{content}        = do { local $/; readline($env->{'psgi.input'}) } // q{};
+    $seen{wide}           = join q{,}, grep { utf8::is_utf8($env->{$_}) } keys %{$env};
+    $seen{count}          = keys %{$env};
+    seek $env->{'psgi.input'}, 0, 0;
+    my $abuse = $env->{PATH_INFO} =~ m{/(\w+)} ? $1 : 'nothing';
+    $abuse{$abuse}->($env);
+    return [ 200, [], [ $json->encode(\%seen) ] ];
+};
+
+my @always = qw(SCRIPT_NAME SERVER_NAME SERVER_PORT SERVER_PROTOCOL REMOTE_ADDR REMOTE_PORT HTTP_HOST
+    psgi.version psgi.url_scheme psgi.input psgi.errors psgi.multithread psgi.multiprocess psgi.run_once psgi.nonblocking
+    psgi.streaming psgix.input.buffered psgix.io psgix.harakiri psgix.cleanup psgix.cleanup.handlers psgix.informational
+    psgix.logger REQUEST_METHOD PATH_INFO REQUEST_URI QUERY_STRING);
+
+my @shapes = (
+    { fields => [ Cookie => 'user=alice', 'User-Agent' => 'first' ] },
+    { fields => [ 'X-Custom' => 'one', 'X-Other' => 'two' ] },
+    { fields => [] },
+    { fields => [ 'X-Other' => 'three', 'X-Custom' => 'four', Accept => q{*/*}, Cookie => 'user=bob' ], content => 'some content' },
+    { fields => [ map { ("X-Many-$_" => $_) } 1 .. 40 ] },
+    { fields => [ 'User-Agent' => 'x' x 2000, Referer => 'y' ] },
+    { fields => [ Accept => 'text/html', 'X-Custom' => 'five' ], content => 'ab' },
+);
+
+sub check {
+    my ($connection, $path, $shape, $label) = @_;
+    my @fields   = @{ $shape->{fields} };
+    my $method   = defined $shape->{content} ? 'POST' : 'GET';
+    my $response = $connection->request($method, "$path?q=$label", \@fields, $shape->{content});
+    my $died     = $path eq '/dies';
+    return is $response->{status}, 500, "$label: dies" if $died;
+    return fail "$label: status $response->{status}" if $response->{status} != 200;
+    my $seen   = $json->decode($response->{body});
+    my %expect = (
+        REQUEST_METHOD           => $method,
+        PATH_INFO                => $path,
+        REQUEST_URI              => "$path?q=$label",
+        QUERY_STRING             => "q=$label",
+        'psgi.version'           => '1.1',
+        'psgi.url_scheme'        => 'http',
+        'psgi.input'             => 'GLOB',
+        'psgi.errors'            => 'GLOB',
+        'psgi.multithread'       => '0',
+        'psgi.multiprocess'      => '1',
+        'psgi.streaming'         => '1',
+        'psgix.io'               => 'IO::Socket::INET',
+        'psgix.cleanup.handlers' => 'ARRAY',
+        'psgix.informational'    => 'CODE',
+        'psgix.logger'           => 'CODE',
+        handlers                 => 0,
+        state                    => q{},
+        wide                     => q{},
+        content                  => $shape->{content} // q{},
+    );
+    my @pairs = @fields;
+    while (my ($name, $value) = splice @pairs, 0, 2) {
+        (my $key = 'HTTP_' . uc $name) =~ tr/-/_/;
+        $expect{$key} = $value;
+    }
+    $expect{CONTENT_LENGTH} = length $shape->{content} if defined $shape->{content};
+    my @wrong = grep { !defined $seen->{$_} || $seen->{$_} ne $expect{$_} } sort keys %expect;
+    my %known = map  { $_ => 1 } keys %expect, @always, 'count';
+    push @wrong, grep { !$known{$_} } sort keys %{$seen};
+    push @wrong, grep { !exists $seen->{$_} } @always;
+    push @wrong, 'count' if $seen->{count} != keys(%{$seen}) - 5;
+    return is join(q{ }, map { "$_=" . ($seen->{$_} // 'nothing') } @wrong), q{}, $label;
+}
+
+for my $options ({ workers => 1 }, { workers => 1, threads => 2 }) {
+    next if $options->{threads} && !Oribi::Options::has_threads();
+    my $server = TestServer->start(app => $app, options => $options);
+    my $seed   = 12345;
+    # A small generator of our own, so that a failure repeats.
+    my $random = sub { $seed = ($seed * 1_103_515_245 + 12_345) % 2**31; return int($seed / 65536) % $_[0] };
+    my $label  = $options->{threads} ? 'threads' : 'one interpreter';
+
+    subtest "$label: each abuse, then each shape" => sub {
+        my $connection = $server->connection;
+        for my $abuse (sort keys %abuse) {
+            my $shape = $shapes[ $random->(scalar @shapes) ];
+            check($connection, "/$abuse", $shape, "$abuse");
+            check($connection, '/nothing', $_, "after-$abuse") for @shapes[ $random->(7), $random->(7) ];
+        }
+    };
+
+    subtest "$label: a random sequence" => sub {
+        my $connection = $server->connection;
+        my @names      = sort keys %abuse;
+        for my $number (1 .. 600) {
+            my $abuse = $names[ $random->(scalar @names) ];
+            check($connection, "/$abuse", $shapes[ $random->(7) ], "$number-$abuse") or last;
+        }
+    };
+    is $server->stop, 0, "$label: stopped";
+}
+
+done_testing;

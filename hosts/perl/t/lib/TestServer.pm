@@ -1,0 +1,259 @@
+package TestServer;
+
+# Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it.
+
+use strict;
+use warnings;
+use File::Temp       ();
+use IO::Socket::INET ();
+use IO::Socket::UNIX ();
+use Net::EmptyPort   ();
+use Plack::Loader    ();
+use POSIX            ();
+use Socket           qw(SHUT_WR);
+
+# No answer takes longer than this; a test that waits longer has failed.
+my $PATIENCE = 20;
+
+sub start {
+    my ($class, %arguments) = @_;
+    my $self = bless {
+        directory => File::Temp->newdir,
+        handler   => $arguments{handler} || 'Oribi',
+        owner     => $$,
+    }, $class;
+    $self->{log_path} = "$self->{directory}/error.log";
+    my %options = (workers => 1, %{ $arguments{options} || {} });
+    if ($arguments{unix}) {
+        $self->{path} = "$self->{directory}/app.sock";
+        $options{listen} = [ $self->{path} ];
+    } else {
+        $self->{port} = Net::EmptyPort::empty_port();
+        @options{qw(host port)} = ('127.0.0.1', $self->{port});
+    }
+    pipe my $ready, my $announce or die "pipe: $!";
+    my $pid = fork;
+    die "fork: $!" if !defined $pid;
+    if (!$pid) {
+        close $ready;
+        # The server's messages are compared by tests, not read by people.
+        open STDERR, '>>', $self->{log_path} or POSIX::_exit(99);
+        STDERR->autoflush(1);
+        my $user_ready = delete $options{server_ready};
+        my $status     = eval {
+            my $server = Plack::Loader->load(
+                $self->{handler}, %options,
+                server_ready => sub { $user_ready->(@_) if $user_ready; print {$announce} "ready\n"; close $announce },
+            );
+            my $app = $arguments{app};
+            $app = $arguments{load}->() if $arguments{load};
+            $server->run($app);
+            0;
+        };
+        print {*STDERR} $@ if !defined $status;
+        POSIX::_exit(defined $status ? $status : 1);
+    }
+    close $announce;
+    $self->{pid} = $pid;
+    my $line = within($PATIENCE, sub { readline $ready });
+    $self->{started} = defined $line;
+    return $self;
+}
+
+sub started { return shift->{started} }
+sub pid     { return shift->{pid} }
+sub port    { return shift->{port} }
+sub path    { return shift->{path} }
+
+sub within {
+    my ($seconds, $code) = @_;
+    local $SIG{ALRM} = sub { die "no answer within $seconds seconds\n" };
+    alarm $seconds;
+    my @result = eval { $code->() };
+    my $error  = $@;
+    alarm 0;
+    die $error if $error;
+    return wantarray ? @result : $result[0];
+}
+
+# Waits until a condition holds.
+sub wait_for {
+    my ($condition, $seconds) = @_;
+    my $end = time + ($seconds || $PATIENCE);
+    while (1) {
+        my $result = $condition->();
+        return $result if $result;
+        return $result if time > $end;
+        select undef, undef, undef, 0.02;
+    }
+}
+
+sub log_text {
+    my ($self) = @_;
+    open my $handle, '<', $self->{log_path} or return q{};
+    local $/ = undef;
+    return scalar readline $handle;
+}
+
+# The log once it has something that matches; it is written by other processes.
+sub log_like {
+    my ($self, $pattern) = @_;
+    wait_for(sub { $self->log_text =~ $pattern }, 10);
+    return $self->log_text;
+}
+
+sub connection {
+    my ($self) = @_;
+    my $socket
+        = $self->{path}
+        ? IO::Socket::UNIX->new(Peer => $self->{path})
+        : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Proto => 'tcp');
+    die "cannot connect: $!" if !$socket;
+    $socket->autoflush(1);
+    return TestServer::Connection->new($socket);
+}
+
+sub request {
+    my ($self, @arguments) = @_;
+    return $self->connection->request(@arguments);
+}
+
+sub get {
+    my ($self, $target, @fields) = @_;
+    return $self->request(GET => $target, [@fields]);
+}
+
+# Stops the server; its exit status.
+sub stop {
+    my ($self, $signal) = @_;
+    return $self->{status} if !$self->{pid};
+    kill $signal || 'TERM', $self->{pid};
+    within($PATIENCE * 2, sub { waitpid $self->{pid}, 0 });
+    $self->{pid} = undef;
+    return $self->{status} = $?;
+}
+
+sub DESTROY {
+    my ($self) = @_;
+    return if $self->{owner} != $$ || !$self->{pid};
+    local ($@, $?);
+    eval { $self->stop; 1 } or kill KILL => $self->{pid};
+    return;
+}
+
+package TestServer::Connection;
+
+use strict;
+use warnings;
+
+sub new {
+    my ($class, $socket) = @_;
+    return bless { socket => $socket, buffer => q{} }, $class;
+}
+
+sub socket { return shift->{socket} }
+
+sub send {
+    my ($self, $bytes) = @_;
+    my $socket = $self->{socket};
+    local $SIG{PIPE} = 'IGNORE';
+    my $sent = 0;
+    while ($sent < length $bytes) {
+        my $count = syswrite $socket, $bytes, length($bytes) - $sent, $sent;
+        return if !defined $count;
+        $sent += $count;
+    }
+    return 1;
+}
+
+sub finish_sending {
+    my ($self) = @_;
+    return shutdown $self->{socket}, Socket::SHUT_WR();
+}
+
+# One more piece into the buffer; false at the end.
+sub fill {
+    my ($self) = @_;
+    my $count = TestServer::within($PATIENCE, sub { sysread $self->{socket}, $self->{buffer}, 65536, length $self->{buffer} });
+    return $count;
+}
+
+# Everything until the server closes.
+sub rest {
+    my ($self) = @_;
+    1 while $self->fill;
+    return delete $self->{buffer};
+}
+
+sub request {
+    my ($self, $method, $target, $fields, $content) = @_;
+    my @fields = @{ $fields || [] };
+    my $text   = "$method $target HTTP/1.1\r\nHost: localhost\r\n";
+    while (my ($name, $value) = splice @fields, 0, 2) {
+        $text .= "$name: $value\r\n";
+    }
+    $text .= 'Content-Length: ' . length($content) . "\r\n" if defined $content;
+    $text .= "\r\n";
+    $text .= $content if defined $content;
+    $self->send($text);
+    return $self->response($method);
+}
+
+# Reads a response: { status, reason, fields => [name, value, ...], body, whole }. Informational ones are returned too.
+sub response {
+    my ($self, $method) = @_;
+    while ($self->{buffer} !~ /\r\n\r\n/) {
+        return { status => 0, fields => [], body => $self->{buffer}, whole => 0 } if !$self->fill;
+    }
+    $self->{buffer} =~ s/\A(.*?)\r\n\r\n//s;
+    my ($line, @lines) = split /\r\n/, $1;
+    my ($status, $reason) = $line =~ m{\AHTTP/1[.][01] (\d{3})(?: (.*))?\z} or die "not a status line: $line";
+    my $response = { status => $status, reason => $reason, fields => [ map { split /: ?/, $_, 2 } @lines ], body => q{}, whole => 1 };
+    my $length   = field($response, 'Content-Length');
+    my $coding   = field($response, 'Transfer-Encoding');
+    return $response if $status < 200 || $status == 204 || $status == 304 || ($method || q{}) eq 'HEAD';
+    if (defined $coding && $coding eq 'chunked') {
+        while (1) {
+            while ($self->{buffer} !~ /\r\n/) {
+                return { %{$response}, whole => 0 } if !$self->fill;
+            }
+            $self->{buffer} =~ s/\A([0-9a-fA-F]+)[^\r\n]*\r\n// or die 'not a chunk';
+            my $size = hex $1;
+            while (length $self->{buffer} < $size + 2) {
+                if (!$self->fill) {
+                    return { %{$response}, body => $response->{body} . $self->{buffer}, whole => 0 };
+                }
+            }
+            $response->{body} .= substr $self->{buffer}, 0, $size, q{};
+            substr $self->{buffer}, 0, 2, q{};
+            return $response if $size == 0;
+        }
+    }
+    if (defined $length) {
+        while (length $self->{buffer} < $length) {
+            return { %{$response}, body => $self->{buffer}, whole => 0 } if !$self->fill;
+        }
+        $response->{body} = substr $self->{buffer}, 0, $length, q{};
+        return $response;
+    }
+    $response->{body} = $self->rest;
+    return $response;
+}
+
+sub field {
+    my ($response, $name) = @_;
+    my @values = fields($response, $name);
+    return @values ? join q{, }, @values : undef;
+}
+
+sub fields {
+    my ($response, $name) = @_;
+    my @fields = @{ $response->{fields} };
+    my @values;
+    while (my ($key, $value) = splice @fields, 0, 2) {
+        push @values, $value if lc $key eq lc $name;
+    }
+    return @values;
+}
+
+1;
