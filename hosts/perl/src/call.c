@@ -142,7 +142,7 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
     }
     oribi_abandon(target.lane, target.exchange);
     /* An app that speaks for itself need not return anything. */
-    if (context->taken != context->exchange)
+    if (!context->has_taken || context->taken != context->exchange)
         call_log(aTHX_ environment, ORIBI_LOG_ERROR,
                  "the app must return an array reference of 3 elements or a code reference, not %s",
                  text_describe(aTHX_ response));

@@ -126,7 +126,8 @@ typedef struct Context {
     bool closing; /* the server is done with this context: nothing may call it any more */
     oribi_lane *lane;        /* of the exchange that was begun last */
     oribi_exchange exchange; /* the one that was begun last */
-    oribi_exchange taken;    /* the one whose socket was taken over last; 0: none was */
+    bool has_taken;          /* the socket of `taken` was taken over */
+    oribi_exchange taken;
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
     Environment environment;
 } Context;

@@ -35,6 +35,7 @@ static bool take(pTHX_ PerlIO *handle) {
         return FALSE;
     }
     layer->context->taken = layer->exchange;
+    layer->context->has_taken = TRUE;
     /* PerlIO counts how many handles use a descriptor and closes it with the last. */
     copy = file;
     layer->reader = PerlIO_fdopen(file, "r");

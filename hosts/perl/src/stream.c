@@ -10,7 +10,7 @@ static void ticket_release(pTHX_ Ticket *ticket) {
         return;
     if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == process_forks()) {
         bool waiting = ticket->state == TICKET_WAITING;
-        if (ticket->state != TICKET_GONE && ticket->context->taken != ticket->exchange)
+        if (ticket->state != TICKET_GONE && !(ticket->context->has_taken && ticket->context->taken == ticket->exchange))
             call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s",
                      waiting ? "the app dropped the responder without calling it" : "the app dropped the writer without closing it");
         oribi_abandon(ticket->lane, ticket->exchange);

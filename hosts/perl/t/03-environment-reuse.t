@@ -8,6 +8,7 @@ use Hash::Util   ();
 use JSON::PP     ();
 use Scalar::Util qw(weaken);
 use Test::More;
+use Oribi::Options ();
 use TestServer   ();
 
 my $json = JSON::PP->new->canonical->latin1;

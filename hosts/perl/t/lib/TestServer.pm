@@ -55,7 +55,7 @@ sub start {
     }
     close $announce;
     $self->{pid} = $pid;
-    my $line = within($PATIENCE, sub { readline $ready });
+    my $line = within($PATIENCE, sub { scalar readline $ready });
     $self->{started} = defined $line;
     return $self;
 }
