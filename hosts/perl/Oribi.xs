@@ -1,6 +1,18 @@
 /* Oribi.xs - the Perl face: configuration, serving, logging. What happens to a request is in src/. */
 #include "src/perl_host.h"
 
+/* What an Oribi::Config refers to. */
+typedef struct {
+    oribi_config *settings;
+    unsigned forks; /* a worker inherits the object, but its server still reads the settings when Perl is done with it */
+} Config;
+
+static Config *config_of(pTHX_ SV *object) {
+    if (!sv_derived_from(object, "Oribi::Config") || !SvROK(object) || !SvIOK(SvRV(object)))
+        croak("an Oribi::Config is expected");
+    return INT2PTR(Config *, SvIVX(SvRV(object)));
+}
+
 MODULE = Oribi    PACKAGE = Oribi
 
 PROTOTYPES: DISABLE
@@ -38,14 +50,12 @@ serve(config)
         .server_ready = process_server_ready,
     };
   CODE:
-    if (!sv_derived_from(config, "Oribi::Config"))
-        croak("an Oribi::Config is expected");
 #ifdef MULTIPLICITY
     server.perl = my_perl;
 #endif
     host.data = &server;
     PERL_FLUSHALL_FOR_CHILD;
-    RETVAL = oribi_run(INT2PTR(oribi_config *, SvIV(SvRV(config))), &host);
+    RETVAL = oribi_run(config_of(aTHX_ config)->settings, &host);
   OUTPUT:
     RETVAL
 
@@ -91,8 +101,13 @@ MODULE = Oribi    PACKAGE = Oribi::Config
 SV *
 new(class)
     const char *class
+  PREINIT:
+    Config *config;
   CODE:
-    RETVAL = sv_setref_pv(newSV(0), class, oribi_config_new());
+    Newxz(config, 1, Config);
+    config->settings = oribi_config_new();
+    config->forks = process_forks();
+    RETVAL = sv_setref_pv(newSV(0), class, config);
   OUTPUT:
     RETVAL
 
@@ -103,17 +118,27 @@ set(config, name, value, origin)
     const char *value
     const char *origin
   CODE:
-    if (!sv_derived_from(config, "Oribi::Config"))
-        croak("an Oribi::Config is expected");
-    RETVAL = oribi_config_set(INT2PTR(oribi_config *, SvIV(SvRV(config))), name, value, origin);
+    RETVAL = oribi_config_set(config_of(aTHX_ config)->settings, name, value, origin);
+  OUTPUT:
+    RETVAL
+
+# Clones of the interpreter get no copy of a pointer.
+int
+CLONE_SKIP(...)
+  CODE:
+    UNUSED_ARGUMENT(items);
+    RETVAL = 1;
   OUTPUT:
     RETVAL
 
 void
-DESTROY(config)
-    SV *config
+DESTROY(object)
+    SV *object
+  PREINIT:
+    Config *config;
   CODE:
-    if (SvROK(config) && SvIOK(SvRV(config)) && SvIVX(SvRV(config))) {
-        oribi_config_free(INT2PTR(oribi_config *, SvIVX(SvRV(config))));
-        SvIV_set(SvRV(config), 0);
+    config = config_of(aTHX_ object);
+    if (config->forks == process_forks()) {
+        oribi_config_free(config->settings);
+        Safefree(config);
     }

@@ -10,8 +10,11 @@
 /* "GET /path: ", or nothing. The target as it was sent, without its query, which may hold secrets. */
 static SV *log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
-    SV **method = environment ? hv_fetchs(environment, "REQUEST_METHOD", 0) : NULL;
-    SV **target = environment ? hv_fetchs(environment, "REQUEST_URI", 0) : NULL;
+    SV **method = NULL, **target = NULL;
+    if (environment && hv_exists(environment, "REQUEST_METHOD", 14) && hv_exists(environment, "REQUEST_URI", 11)) {
+        method = hv_fetchs(environment, "REQUEST_METHOD", 0);
+        target = hv_fetchs(environment, "REQUEST_URI", 0);
+    }
     if (method && target && SvPOK(*method) && SvPOK(*target)) {
         const char *path = SvPVX_const(*target);
         const char *query = (const char *)memchr(path, '?', SvCUR(*target));

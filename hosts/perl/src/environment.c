@@ -521,6 +521,9 @@ void environment_return(pTHX_ Context *context, HV *hash) {
 
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key) {
     SV *name = environment->names[environment->server_keys + psgi_key];
-    HE *entry = hv_fetch_ent(hash, name, 0, SvSHARED_HASH(name));
+    HE *entry = NULL;
+    /* Fetching what a locked hash may not have dies; asking does not. */
+    if (hv_exists_ent(hash, name, SvSHARED_HASH(name)))
+        entry = hv_fetch_ent(hash, name, 0, SvSHARED_HASH(name));
     return entry ? HeVAL(entry) : NULL;
 }
