@@ -9,6 +9,10 @@ PORT    ?= 5000
 # Seconds for each fuzz target.
 TIME    ?= 600
 
+# The tools that are built when they are needed. A newer version is a line changed here.
+CARGO_DENY = 0.20.2
+CARGO_FUZZ = 0.13.2
+
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL
 # The perl that `oribi` runs is the one that the Perl host was built for.
@@ -44,7 +48,8 @@ leak: setup-test build ## answer a million requests and compare the memory with 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench
 
-fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust and cargo-fuzz)
+fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust beside the stable one)
+	@setup/cargo-tool.sh cargo-fuzz $(CARGO_FUZZ)
 	@fuzz/run $(TIME)
 
 docs: setup-build ## write docs/options.md anew from the table of settings
@@ -74,7 +79,7 @@ setup-build:
 setup-test:
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
-	@setup/cargo-deny.sh
+	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@cargo fetch --quiet --locked
 
 setup-bench:
