@@ -73,15 +73,19 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
             }
             continue;
         };
-        let after = host.answer(&exchange.request(setup.listeners), Reply::new(&lane, exchange.id()));
+        let id = exchange.id();
+        let after = host.answer(&exchange.request(setup.listeners), Reply::new(&lane, id));
         lane.engine.borrow_mut().give_back(exchange);
         setup.slot.requests.fetch_add(1, Ordering::Relaxed);
         answered += 1;
         let mut retire = after.retire;
         if after.deferred {
+            lane.engine.borrow_mut().send_held_back(id);
             retire |= host.run_deferred().retire;
         }
-        if retire || answered >= due {
+        // A context that merely has had its share keeps the exchanges that it has yet to answer.
+        if retire || (answered >= due && lane.engine.borrow().answering() == 0) {
+            lane.engine.borrow_mut().abandon_all();
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {

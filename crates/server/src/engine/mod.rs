@@ -226,6 +226,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.connections.len()
     }
 
+    /// Exchanges handed out whose response is not finished.
+    #[must_use]
+    pub fn answering(&self) -> usize {
+        self.answering
+    }
+
     /// Requests handed out.
     #[must_use]
     pub fn requests(&self) -> u64 {

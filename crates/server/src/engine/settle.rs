@@ -4,6 +4,7 @@ use super::connection::{Fate, Phase};
 use super::deadline::Deadline;
 use super::output::Flushed;
 use super::{Accepting, Engine, Exchange};
+use oribi_host::ExchangeId;
 use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,6 +36,13 @@ impl<B: Backend> Engine<'_, B> {
                 }
             }
             None => input.release(&mut self.pool),
+        }
+    }
+
+    /// Sends the response of an exchange that was given back, even if it could leave together with the next one.
+    pub fn send_held_back(&mut self, exchange: ExchangeId) {
+        if let Some(index) = self.present(exchange) {
+            self.flush(index);
         }
     }
 
