@@ -85,10 +85,11 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         }
         // A context that merely has had its share keeps the exchanges that it has yet to answer.
         if retire || (answered >= due && lane.engine.borrow().answering() == 0) {
-            lane.engine.borrow_mut().abandon_all();
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
+                    // Nothing if the context is the old one, for then nothing was left to answer.
+                    lane.engine.borrow_mut().abandon_all();
                     host = next;
                     due = until;
                 }
