@@ -80,7 +80,11 @@ pub(super) fn is_token(bytes: &[u8]) -> bool {
 /// Whether all of `bytes` may stand in a field value.
 #[inline]
 pub(super) fn is_value(bytes: &[u8]) -> bool {
-    value_end(bytes, 0) == bytes.len()
+    match (bytes.len(), bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+        (8..16, Some(first), Some(last)) if !search::has_control(*first, *last) => true,
+        (..16, ..) => bytes.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t'),
+        _ => value_end(bytes, 0) == bytes.len(),
+    }
 }
 
 /// The decimal number that all of `bytes` spells, if it fits. No sign, no space, not empty.
@@ -136,6 +140,21 @@ pub(super) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec;
+
+    #[test]
+    fn values_hold_no_control_byte_but_the_tab() {
+        for length in 1..40 {
+            for place in 0..length {
+                for byte in 0..=255u8 {
+                    let mut value = vec![b'x'; length];
+                    value[place] = byte;
+                    assert_eq!(is_value(&value), byte == b'\t' || !byte.is_ascii_control(), "{value:?}");
+                }
+            }
+        }
+        assert!(is_value(b""));
+    }
 
     #[test]
     fn numbers_are_plain_digits_that_fit() {

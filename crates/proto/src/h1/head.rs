@@ -153,22 +153,29 @@ pub(super) fn read(
     Ok(None)
 }
 
-/// Lays out field lines as nearly all are written, and gives the place behind them: a well-known name, a colon, one space,
-/// a value without HTAB and without white space around it, CR LF. Stops in front of anything else, right or wrong, and
-/// leaves it to [`read`]; this is there only because it takes a third of the time.
+/// Lays out field lines as nearly all are written, and gives the place behind them: a name, a colon, one space, a value
+/// without HTAB and without white space around it, CR LF. Stops in front of anything else, right or wrong, and leaves it to
+/// [`read`]; this is there only because it takes a third of the time.
 #[inline(never)]
 fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut HeadLayout) -> usize {
-    while layout.fields.len() < most
-        && let Some((length, known)) = names::recognise(input, pos)
-    {
-        let colon = pos + length;
+    while layout.fields.len() < most {
+        let (colon, known) = match names::recognise(input, pos) {
+            Some((length, known)) => (pos + length, Some(known)),
+            None => {
+                let end = grammar::token_end(input, pos);
+                if end == pos || input.get(end) != Some(&b':') {
+                    break;
+                }
+                (end, KnownField::lookup(&input[pos..end]))
+            }
+        };
         let start = colon + 2;
         let end = search::control(input, start);
-        let Some([space, value @ .., b'\r', b'\n']) = input.get(colon + 1..end + 2) else { break };
-        if *space != b' ' || !matches!(value, [first, ..] if *first != b' ') || value.ends_with(b" ") {
+        let (Some(value), Some(b"\r\n")) = (input.get(start..end), input.get(end..end + 2)) else { break };
+        if input[colon + 1] != b' ' || !matches!(value, [first, ..] if *first != b' ') || value.ends_with(b" ") {
             break;
         }
-        layout.fields.push(FieldLayout { name: Span::new(pos, colon), value: Span::new(start, end), known: Some(known) });
+        layout.fields.push(FieldLayout { name: Span::new(pos, colon), value: Span::new(start, end), known });
         pos = end + 2;
     }
     pos

@@ -4,7 +4,7 @@
 //! Transfer-Encoding, Content-Length, Expect.
 
 use super::{Framing, Limits, Refusal, grammar, target};
-use oribi_message::{HeadLayout, KnownField, Version};
+use oribi_message::{HeadLayout, KnownField, Span, Version};
 
 /// What a head says to the machine.
 #[derive(Clone, Copy, Debug)]
@@ -20,14 +20,14 @@ pub(super) struct Meaning {
 pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Result<Meaning, Refusal> {
     target::lay_out(head, layout)?;
     let (mut hosts, mut lengths, mut codings) = (0, 0, 0);
-    let (mut host, mut length, mut coding) = (&[][..], &[][..], &[][..]);
+    let (mut host, mut length, mut coding) = (Span::default(), &[][..], &[][..]);
     let (mut close, mut keep_alive, mut expects, mut unknown) = (false, false, false, false);
     for field in &layout.fields {
         let Some(known) = field.known else { continue };
         match known {
             KnownField::Host => {
                 hosts += 1;
-                host = field.value.of(head);
+                host = field.value;
             }
             KnownField::ContentLength => {
                 lengths += 1;
@@ -58,7 +58,7 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
     if hosts == 0 && modern {
         return Err(Refusal::HOST_MISSING);
     }
-    if !target::is_authority(host) {
+    if !target::is_authority(head, host) {
         return Err(Refusal::HOST_INVALID);
     }
     let framing = match (codings, lengths) {

@@ -3,6 +3,7 @@
 //! Most fields of most requests are well known. Such a name is found by its first sixteen bytes, loaded as two numbers, and
 //! is a token by what it is, so it needs no check of its bytes either. Every other name takes the long way.
 
+use super::search;
 use oribi_message::KnownField;
 
 /// The first sixteen bytes of a name with its colon, zeros behind the colon.
@@ -116,18 +117,9 @@ pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)>
         // Loads bytes in front of the line as well and shifts them out.
         None => u128::from_le_bytes(*input.last_chunk()?) >> (8 * (Key::BYTES - line.len())),
     };
-    let (mut low, mut high) = (number as u64, (number >> 64) as u64);
-    let colons = mark_colons(low);
-    if colons == 0 {
-        let colons = mark_colons(high);
-        if colons != 0 {
-            high &= up_to_lowest(colons);
-        }
-    } else {
-        low &= up_to_lowest(colons);
-        high = 0;
-    }
-    let name = look_up(Key { low, high })?;
+    let length = (search::colons(&number.to_le_bytes()) | 1 << Key::BYTES).trailing_zeros() as usize;
+    let kept = &KEPT[length];
+    let name = look_up(Key { low: number as u64 & kept.low, high: (number >> 64) as u64 & kept.high })?;
     if name.length >= Key::BYTES {
         let rest = line.get(Key::BYTES..=name.length)?;
         if !matches!(rest, [rest @ .., b':'] if rest.eq_ignore_ascii_case(&name.field.name().as_bytes()[Key::BYTES..])) {
@@ -170,18 +162,17 @@ fn look_up(key: Key) -> Option<&'static Name> {
     (key.low | name.letters.low == name.key.low && key.high | name.letters.high == name.key.high).then_some(name)
 }
 
-/// Sets the top bit of the first byte that is a colon, and perhaps of some behind it.
-#[inline]
-const fn mark_colons(word: u64) -> u64 {
-    let word = word ^ every(b':');
-    word.wrapping_sub(every(1)) & !word & every(0x80)
-}
-
-/// The lowest bit that is set in `bits`, and all below it.
-#[inline]
-const fn up_to_lowest(bits: u64) -> u64 {
-    bits ^ bits.wrapping_sub(1)
-}
+/// For each place of the first colon, ones for all bytes up to it. Without a colon in sixteen bytes, all are kept.
+static KEPT: [Key; Key::BYTES + 1] = {
+    let mut kept = [Key { low: u64::MAX, high: u64::MAX }; Key::BYTES + 1];
+    let mut length = 0;
+    while length < Key::BYTES - 1 {
+        let ones = (1u128 << (8 * (length + 1))) - 1;
+        kept[length] = Key { low: ones as u64, high: (ones >> 64) as u64 };
+        length += 1;
+    }
+    kept
+};
 
 #[cfg(test)]
 mod tests {

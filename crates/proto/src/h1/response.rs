@@ -179,15 +179,15 @@ impl Machine {
                 Writing::UntilClose
             }
         };
-        out.extend_from_slice(match (said.upgrade, self.close, modern) {
+        match (said.upgrade, self.close, modern) {
+            (false, true, false) | (false, false, true) => out.extend_from_slice(b"\r\n"),
+            (false, true, true) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
+            (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
             // Upgrade must be named in Connection (RFC 9110, section 7.8).
-            (true, true, _) => b"Connection: close, upgrade\r\n\r\n".as_slice(),
-            (true, false, true) => b"Connection: upgrade\r\n\r\n",
-            (true, false, false) => b"Connection: keep-alive, upgrade\r\n\r\n",
-            (false, true, true) => b"Connection: close\r\n\r\n",
-            (false, false, false) => b"Connection: keep-alive\r\n\r\n",
-            (false, true, false) | (false, false, true) => b"\r\n",
-        });
+            (true, true, _) => out.extend_from_slice(b"Connection: close, upgrade\r\n\r\n"),
+            (true, false, true) => out.extend_from_slice(b"Connection: upgrade\r\n\r\n"),
+            (true, false, false) => out.extend_from_slice(b"Connection: keep-alive, upgrade\r\n\r\n"),
+        }
         self.expects_continue = false;
         Ok(())
     }
@@ -359,20 +359,25 @@ fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut
 }
 
 fn write_length(length: u64, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"Content-Length: ");
-    let mut digits = [0; 20];
-    let mut place = digits.len();
+    const NAME: &[u8; 16] = b"Content-Length: ";
+    /// As many decimal digits as 64 bits have.
+    const DIGITS: usize = 20;
+    // Filled from the end, so that the line is appended in one go.
+    let mut line = [0; NAME.len() + DIGITS + 2];
+    let mut place = line.len() - 2;
+    line[place..].copy_from_slice(b"\r\n");
     let mut rest = length;
     loop {
         place -= 1;
-        digits[place] = b'0' + (rest % 10) as u8;
+        line[place] = b'0' + (rest % 10) as u8;
         rest /= 10;
         if rest == 0 {
             break;
         }
     }
-    out.extend_from_slice(&digits[place..]);
-    out.extend_from_slice(b"\r\n");
+    place -= NAME.len();
+    line[place..place + NAME.len()].copy_from_slice(NAME);
+    out.extend_from_slice(&line[place..]);
 }
 
 fn write_hexadecimal(number: u64, out: &mut Vec<u8>) {

@@ -3,20 +3,20 @@
 use wide::{CmpEq, CmpGt, i8x16, u8x16};
 
 const BLOCK: usize = 16;
-type Block = [u8; BLOCK];
+pub(super) type Block = [u8; BLOCK];
 
 /// The place of the first byte from `pos` on of a kind, or the end. `kind` sets a bit for each byte that is of the kind,
 /// the lowest for the first.
 #[inline]
-fn first(bytes: &[u8], pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
-    let mut rest = bytes.get(pos..).unwrap_or_default();
-    while let Some((block, behind)) = rest.split_first_chunk() {
+fn first(bytes: &[u8], mut pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
+    while let Some(block) = bytes.get(pos..).and_then(|rest| rest.first_chunk()) {
         let hits = kind(block);
         if hits != 0 {
-            return bytes.len() - rest.len() + hits.trailing_zeros() as usize;
+            return pos + hits.trailing_zeros() as usize;
         }
-        rest = behind;
+        pos += BLOCK;
     }
+    let rest = bytes.get(pos..).unwrap_or_default();
     let hits = match bytes.last_chunk() {
         // What is in front of the rest has been looked at already.
         Some(block) => kind(block) >> (BLOCK - rest.len()),
@@ -42,11 +42,21 @@ fn signed(bytes: u8x16) -> i8x16 {
 /// The place of the first control byte from `pos` on, or the end.
 #[inline]
 pub(super) fn control(bytes: &[u8], pos: usize) -> usize {
-    first(bytes, pos, |block| {
-        let block = u8x16::new(*block);
-        let low = block.min(u8x16::splat(0x1f)).cmp_eq(block);
-        bits(low | block.cmp_eq(u8x16::splat(0x7f)))
-    })
+    first(bytes, pos, controls)
+}
+
+#[inline]
+fn controls(block: &Block) -> u32 {
+    let block = u8x16::new(*block);
+    let low = block.min(u8x16::splat(0x1f)).cmp_eq(block);
+    bits(low | block.cmp_eq(u8x16::splat(0x7f)))
+}
+
+/// Whether there is a control byte in these.
+#[inline]
+pub(super) fn has_control(first: [u8; 8], last: [u8; 8]) -> bool {
+    let both = u128::from(u64::from_le_bytes(first)) | u128::from(u64::from_le_bytes(last)) << 64;
+    controls(&both.to_le_bytes()) != 0
 }
 
 /// The place of the first byte from `pos` on that is not visible ASCII, or is `#`; or the end.
@@ -62,12 +72,35 @@ pub(super) fn target_end(bytes: &[u8], pos: usize) -> usize {
     })
 }
 
+/// The place of the first byte from `pos` on that is neither a letter, a digit, a dot nor a hyphen, or the end: where nearly
+/// every host name ends.
+#[inline]
+pub(super) fn plain_host_end(bytes: &[u8], pos: usize) -> usize {
+    first(bytes, pos, |block| {
+        // As signed numbers, the bytes from 0x80 on are below all of these.
+        let block = i8x16::new(block.map(|byte| byte as i8));
+        let within = |bytes: i8x16, low: u8, high: u8| {
+            bytes.cmp_gt(i8x16::splat(low as i8 - 1)) & i8x16::splat(high as i8 + 1).cmp_gt(bytes)
+        };
+        // From the hyphen to the nine there is nothing else but the slash.
+        let others = within(block, b'-', b'9') & !block.cmp_eq(i8x16::splat(b'/' as i8));
+        let letters = within(block | i8x16::splat(0x20), b'a', b'z');
+        !(letters | others).move_mask() as u32 & 0xffff
+    })
+}
+
+/// A bit for each colon, the lowest for the first byte.
+#[inline]
+pub(super) fn colons(block: &Block) -> u32 {
+    bits(u8x16::new(*block).cmp_eq(u8x16::splat(b':')))
+}
+
 #[cfg(test)]
 mod tests {
     use std::vec;
 
     /// Each byte at each place of runs of several lengths, among others of no kind, against the plain definition.
-    fn compare(search: fn(&[u8], usize) -> usize, fillers: &[u8], kind: fn(u8) -> bool) {
+    fn compare(search: fn(&[u8], usize) -> usize, fillers: &[u8], kind: impl Fn(u8) -> bool) {
         let lengths = [1, 7, 15, 16, 17, 32, 35];
         for (&filler, length) in fillers.iter().flat_map(|filler| lengths.map(|length| (filler, length))) {
             for place in 0..length {
@@ -90,6 +123,8 @@ mod tests {
     #[test]
     fn searches_find_what_the_plain_definition_says() {
         compare(super::control, b"x ~\x80\xfe\xff", |byte| byte.is_ascii_control());
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
+        compare(super::plain_host_end, b"az09.-", move |byte| !plain(byte));
         compare(super::target_end, b"/!~\"$", |byte| !byte.is_ascii_graphic() || byte == b'#');
     }
 }

@@ -1,6 +1,6 @@
 //! The forms of a request target (RFC 9112, section 3.2) and what is a host (RFC 3986, section 3.2).
 
-use super::{Refusal, grammar};
+use super::{Refusal, grammar, search};
 use memchr::{memchr, memchr2};
 use oribi_message::{HeadLayout, Span, TargetForm};
 
@@ -27,12 +27,13 @@ pub(super) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refus
         let rest = &target[scheme..];
         let length = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
         // An http URI without a host is invalid (RFC 9110, section 4.2.1).
-        if !is_authority(&rest[..length]) || matches!(rest[..length], [] | [b':', ..]) {
+        let authority = Span::new(first + scheme, first + scheme + length);
+        if !is_authority(input, authority) || matches!(rest[..length], [] | [b':', ..]) {
             return Err(Refusal::TARGET_AUTHORITY);
         }
         layout.form = TargetForm::Absolute;
         layout.https = scheme == b"https://".len();
-        layout.authority = Some(Span::new(first + scheme, first + scheme + length));
+        layout.authority = Some(authority);
         first + scheme + length
     };
     let question = memchr(b'?', &input[path..end]).map(|offset| path + offset);
@@ -51,7 +52,8 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
 
 /// Whether this is a host and perhaps a port, or empty: what Host may hold and what may stand behind `http://`. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
-pub(super) fn is_authority(bytes: &[u8]) -> bool {
+pub(super) fn is_authority(head: &[u8], place: Span) -> bool {
+    let bytes = place.of(head);
     let host_end = if let [b'[', rest @ ..] = bytes {
         let length = rest.iter().take_while(|&&byte| grammar::is(byte, grammar::LITERAL)).count();
         if length == 0 || rest.get(length) != Some(&b']') {
@@ -59,27 +61,37 @@ pub(super) fn is_authority(bytes: &[u8]) -> bool {
         }
         length + 2
     } else {
-        let mut place = 0;
+        let mut end = (search::plain_host_end(head, place.start as usize) - place.start as usize).min(bytes.len());
         loop {
-            place += bytes[place..].iter().take_while(|&&byte| grammar::is(byte, grammar::NAME)).count();
-            match bytes.get(place) {
-                Some(b'%') if matches!(bytes[place + 1..], [a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit()) => {
-                    place += 3;
-                }
-                _ => break place,
+            match bytes[end..] {
+                [byte, ..] if grammar::is(byte, grammar::NAME) => end += 1,
+                [b'%', a, b, ..] if a.is_ascii_hexdigit() && b.is_ascii_hexdigit() => end += 3,
+                _ => break end,
             }
         }
     };
     match bytes[host_end..] {
-        [] | [b':'] => true,
-        [b':', ref port @ ..] => port.len() <= 5 && grammar::number(port).is_some_and(|port| port <= u64::from(u16::MAX)),
+        [] => true,
+        [b':', ref port @ ..] => port.iter().all(u8::is_ascii_digit) && (port.len() < 5 || is_port(port)),
         _ => false,
     }
 }
 
+/// Whether five digits or more are a port.
+fn is_port(digits: &[u8]) -> bool {
+    digits.len() == 5 && grammar::number(digits).is_some_and(|port| port <= u64::from(u16::MAX))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::is_authority;
+    use oribi_message::Span;
+
+    fn is_authority(bytes: &[u8]) -> bool {
+        let alone = super::is_authority(bytes, Span::new(0, bytes.len()));
+        let line = [b"Host: ", bytes, b"\r\n\r\n"].concat();
+        assert_eq!(super::is_authority(&line, Span::new(6, 6 + bytes.len())), alone, "{line:?}");
+        alone
+    }
 
     #[test]
     fn authorities() {
