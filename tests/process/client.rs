@@ -53,8 +53,13 @@ pub struct Response {
 
 /// Sends a request on a new connection and gives the response.
 pub fn get(target: &Target) -> io::Result<Response> {
+    get_from(target, "/")
+}
+
+/// Sends a request for `path` on a new connection and gives the response.
+pub fn get_from(target: &Target, path: &str) -> io::Result<Response> {
     let mut stream = target.connect().ok_or(ErrorKind::ConnectionRefused)?;
-    stream.write_all(REQUEST)?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes())?;
     read_response(&mut stream)
 }
 

@@ -1,8 +1,11 @@
 //! Black-box tests of the life of the processes: the built `oribi --native`, real signals, real sockets.
 
+// Each test program uses its own part of them.
+#[allow(dead_code)]
 mod client;
 mod listening;
 mod replacing;
+#[allow(dead_code)]
 mod server;
 mod stopping;
 

@@ -1,10 +1,10 @@
-//! Black-box tests of a master above a mold. This program is all three: called without a role it runs the tests, which start
-//! it again as a master, which starts it again as its mold. It has no harness, because a process that forks must not have
-//! threads.
+//! Black-box tests of a master above a mold. This program is the tests, the master and the mold: see `roles`. It has no harness,
+//! because a process that forks must not have threads.
 
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod roles;
 #[allow(dead_code)]
 mod server;
 
@@ -14,26 +14,27 @@ use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Server, children, runs, send, wait_for, wait_until};
-use std::process::Command;
 use std::time::Duration;
 
-const ROLE: &str = "ORIBI_TEST_ROLE";
-
 fn main() {
-    match std::env::var(ROLE).as_deref() {
-        Ok("mold") => {
-            let status = process::supervise(&settings(), &Native::new("hello"));
-            std::process::exit(status);
+    match roles::role().as_deref() {
+        None => roles::run(&[
+            ("a_stop_under_load_loses_nothing", a_stop_under_load_loses_nothing),
+            ("a_mold_that_dies_is_replaced_without_a_refusal", a_mold_that_dies_is_replaced_without_a_refusal),
+            ("without_its_master_no_process_stays", without_its_master_no_process_stays),
+            ("an_app_that_does_not_load_ends_the_first_start", an_app_that_does_not_load_ends_the_first_start),
+            ("a_stop_while_the_app_is_loaded_is_quick", a_stop_while_the_app_is_loaded_is_quick),
+            ("what_a_terminal_sends_to_all_stops_once", what_a_terminal_sends_to_all_stops_once),
+            ("a_unix_socket_is_removed_by_the_master_only", a_unix_socket_is_removed_by_the_master_only),
+            ("signals_reach_the_mold", signals_reach_the_mold),
+        ]),
+        Some("mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
+        Some("failing mold") => std::process::exit(7),
+        Some("slow mold") => std::thread::sleep(Duration::from_secs(600)),
+        Some(role) => {
+            let mold = role.strip_prefix("master of ").expect("there are no others");
+            std::process::exit(process::master::run(&settings(), roles::program(mold)));
         }
-        Ok("failing mold") => std::process::exit(7),
-        Ok("slow mold") => std::thread::sleep(Duration::from_secs(600)),
-        Ok(role) => {
-            let mut mold = Command::new(std::env::current_exe().expect("it is running"));
-            mold.env(ROLE, role.strip_prefix("master of ").expect("roles are set below"));
-            let status = process::master::run(&settings(), mold);
-            std::process::exit(status);
-        }
-        Err(_) => test(),
     }
 }
 
@@ -48,34 +49,8 @@ fn settings() -> Settings {
     settings
 }
 
-fn test() {
-    type Test = (&'static str, fn());
-    let tests: [Test; 8] = [
-        ("a_stop_under_load_loses_nothing", a_stop_under_load_loses_nothing),
-        ("a_mold_that_dies_is_replaced_without_a_refusal", a_mold_that_dies_is_replaced_without_a_refusal),
-        ("without_its_master_no_process_stays", without_its_master_no_process_stays),
-        ("an_app_that_does_not_load_ends_the_first_start", an_app_that_does_not_load_ends_the_first_start),
-        ("a_stop_while_the_app_is_loaded_is_quick", a_stop_while_the_app_is_loaded_is_quick),
-        ("what_a_terminal_sends_to_all_stops_once", what_a_terminal_sends_to_all_stops_once),
-        ("a_unix_socket_is_removed_by_the_master_only", a_unix_socket_is_removed_by_the_master_only),
-        ("signals_reach_the_mold", signals_reach_the_mold),
-    ];
-    let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let chosen = tests.iter().filter(|(name, _)| name.contains(&wanted));
-    let failed = chosen.clone().filter(|(name, run)| {
-        let failed = std::panic::catch_unwind(run).is_err();
-        println!("test {name} ... {}", if failed { "FAILED" } else { "ok" });
-        failed
-    });
-    let (failed, all) = (failed.count(), chosen.count());
-    let word = if failed == 0 { "ok" } else { "FAILED" };
-    println!("\ntest result: {word}. {} passed; {failed} failed; 0 ignored", all - failed);
-    std::process::exit(i32::from(failed > 0));
-}
-
 fn master_of(mold: &str) -> Server {
-    let mut command = Command::new(std::env::current_exe().expect("it is running"));
-    Server::run(command.env(ROLE, format!("master of {mold}")))
+    roles::start(&format!("master of {mold}"), &[])
 }
 
 /// The mold of a master, as soon as it has its workers, and those.
@@ -163,8 +138,7 @@ fn what_a_terminal_sends_to_all_stops_once() {
 fn a_unix_socket_is_removed_by_the_master_only() {
     let folder = server::Folder::new();
     let path = folder.file("socket");
-    let mut command = Command::new(std::env::current_exe().expect("it is running"));
-    let mut master = Server::run(command.env(ROLE, "master of mold").env("ORIBI_TEST_SOCKET", &path));
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_SOCKET", path.to_str().expect("it is plain"))]);
     master.wait_for_log("listening on unix:");
     let (mold, _) = generation(&master);
     send(mold, Signal::TERM);

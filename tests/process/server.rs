@@ -56,7 +56,8 @@ impl Drop for Folder {
 pub struct Server {
     child: Child,
     log: PathBuf,
-    pub folder: Folder,
+    /// Holds the log; removed last.
+    _folder: Folder,
 }
 
 impl Server {
@@ -69,7 +70,7 @@ impl Server {
             command.env_remove(variable);
         }
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().expect("the program was built");
-        Self { child, log, folder }
+        Self { child, log, _folder: folder }
     }
 
     pub fn log(&self) -> String {

@@ -242,7 +242,7 @@ impl<'a> Supervisor<'a> {
                     close_listeners: None,
                     cut: false,
                 };
-                log::info!("stopping; workers that have something to finish: at most {}", self.members.len());
+                log::info!("stopping: {} workers finish what they have begun", self.members.len());
             }
             Stage::Stopping { command: WorkerCommand::Retire, .. } if command == WorkerCommand::Drain => {
                 if let Stage::Stopping { command: present, .. } = &mut self.stage {

@@ -1,0 +1,227 @@
+//! Black-box tests of what a supervisor and its workers make of the wishes and faults of a language runtime. See `roles` for
+//! why it has no harness.
+
+// Each test program uses its own part of them.
+#[allow(dead_code)]
+mod client;
+mod roles;
+#[allow(dead_code)]
+mod server;
+
+use client::{Load, Manner, Target, get, get_from};
+use oribi_host::{After, Host, Reply, Request, Runtime};
+use oribi_message::ResponseHead;
+use oribi_server::config::{ListenAddress, Settings};
+use rustix::process::Signal;
+use server::{Server, wait_for, wait_until};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+fn main() {
+    if roles::role().is_some() {
+        let settings = settings();
+        let failing = variable("ORIBI_TEST_FAILING").is_some();
+        std::process::exit(oribi_server::process::supervise(&settings, &Probe { opened: AtomicUsize::new(0), failing }));
+    }
+    roles::run(&[
+        ("a_context_that_retires_takes_its_process_along", a_context_that_retires_takes_its_process_along),
+        ("with_threads_only_the_context_retires", with_threads_only_the_context_retires),
+        ("a_panic_ends_one_worker_and_is_logged", a_panic_ends_one_worker_and_is_logged),
+        ("a_panic_in_one_lane_lets_the_others_finish", a_panic_in_one_lane_lets_the_others_finish),
+        ("contexts_that_cannot_be_made_are_tried_again", contexts_that_cannot_be_made_are_tried_again),
+        ("hooks_run_where_they_should", hooks_run_where_they_should),
+        ("an_app_with_threads_is_refused", an_app_with_threads_is_refused),
+    ]);
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn settings() -> Settings {
+    let number = |name| variable(name).and_then(|value| value.parse().ok()).unwrap_or(1);
+    let settings = Settings {
+        listen: vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }],
+        workers: number("ORIBI_TEST_WORKERS"),
+        threads: number("ORIBI_TEST_THREADS"),
+        respawn_interval: Duration::from_millis(10),
+        ..Settings::default()
+    };
+    oribi_server::log::prepare(&settings).expect("standard error is there");
+    if variable("ORIBI_TEST_STRAY_THREAD").is_some() {
+        std::thread::spawn(|| std::thread::sleep(Duration::from_secs(600)));
+    }
+    settings
+}
+
+/// A runtime that says what happens to it, and whose contexts do what the target of a request says.
+struct Probe {
+    opened: AtomicUsize,
+    failing: bool,
+}
+
+fn say(what: &str) {
+    // In one piece: other processes write there, too.
+    let line = format!("{what} in {}\n", std::process::id());
+    std::io::stderr().write_all(line.as_bytes()).expect("it is open");
+}
+
+impl Runtime for Probe {
+    fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
+        if self.failing {
+            return Err("no interpreter today".to_owned());
+        }
+        let number = self.opened.fetch_add(1, Relaxed);
+        Ok(Box::new(Context { number, own }))
+    }
+
+    fn before_fork(&self, worker: usize) {
+        say(&format!("before_fork {worker}"));
+    }
+
+    fn worker_started(&self, worker: usize) {
+        say(&format!("worker_started {worker}"));
+    }
+
+    fn worker_stopping(&self, worker: usize) {
+        say(&format!("worker_stopping {worker}"));
+    }
+
+    fn server_ready(&self) {
+        say("server_ready");
+    }
+}
+
+struct Context {
+    number: usize,
+    own: bool,
+}
+
+impl Host for Context {
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+        assert_ne!(request.head.target(), b"/panic", "as wanted");
+        let text = format!("{} {} {}", std::process::id(), self.number, self.own);
+        let head = ResponseHead { status: 200, fields: &[(b"Content-Type", b"text/plain")] };
+        reply.send(head, &[text.as_bytes()]).expect("the client waits");
+        After { retire: request.head.target() == b"/retire", ..After::default() }
+    }
+}
+
+fn start(workers: &str, threads: &str, more: &[(&str, &str)]) -> Server {
+    let mut variables = vec![("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads)];
+    variables.extend_from_slice(more);
+    roles::start("server", &variables)
+}
+
+/// The process and the number of the context that answered, and whether it was made for its lane.
+fn who(target: &Target, path: &str) -> (u32, usize, bool) {
+    let response = get_from(target, path).expect("it is answered").text;
+    let (_, content) = response.split_once("\r\n\r\n").expect("it is whole");
+    let mut words = content.split(' ');
+    let mut next = || words.next().expect("there are three");
+    (next().parse().expect("a process"), next().parse().expect("a number"), next() == "true")
+}
+
+fn a_context_that_retires_takes_its_process_along() {
+    let mut server = start("1", "1", &[]);
+    let target = Target::Tcp(server.address());
+    let mut processes = BTreeSet::new();
+    for _ in 0..5 {
+        let (process, _, own) = who(&target, "/retire");
+        assert!(!own, "a single lane uses what was loaded");
+        processes.insert(process);
+        wait_until("its end", || !server::runs(process));
+    }
+    assert_eq!(processes.len(), 5);
+    let load = Load::start(&target, 4, Manner::ConnectionPerRequest);
+    for _ in 0..3 {
+        who(&target, "/retire");
+        load.wait_for_more(50);
+    }
+    assert_eq!(load.stop(), Vec::<String>::new(), "others are answered all the time");
+    assert!(!server.log().contains("[error]"), "{}", server.log());
+}
+
+fn with_threads_only_the_context_retires() {
+    let mut server = start("1", "2", &[]);
+    let target = Target::Tcp(server.address());
+    let worker = server.wait_for_workers(1)[0];
+    let contexts = (0..20).map(|_| {
+        let (process, context, own) = who(&target, "/retire");
+        assert_eq!((process, own), (worker, true));
+        context
+    });
+    assert_eq!(contexts.collect::<BTreeSet<_>>().len(), 20, "no context answers twice");
+    assert_eq!(server.workers(), [worker]);
+}
+
+fn provoke_panic(target: &Target) {
+    let response = get_from(target, "/panic").expect("the request is given up in an orderly way");
+    assert!(response.text.starts_with("HTTP/1.1 500 "), "{}", response.text);
+}
+
+fn a_panic_ends_one_worker_and_is_logged() {
+    let mut server = start("2", "1", &[]);
+    let target = Target::Tcp(server.address());
+    let before = server.wait_for_workers(2);
+    provoke_panic(&target);
+    server.wait_for_log("panic: assertion");
+    let after = wait_for("a new worker", || Some(server.workers()).filter(|now| now.len() == 2 && *now != before));
+    assert!(before.iter().any(|worker| after.contains(worker)), "the other one stays");
+    assert!(server.log().contains("ended with exit status 1"), "{}", server.log());
+    get(&target).expect("it serves on");
+}
+
+fn a_panic_in_one_lane_lets_the_others_finish() {
+    let mut server = start("1", "3", &[]);
+    let target = Target::Tcp(server.address());
+    let worker = server.wait_for_workers(1)[0];
+    // Clients of the lane that breaks lose what they asked it: none is there but the one that breaks it.
+    provoke_panic(&target);
+    wait_until("another worker", || server.workers().first().is_some_and(|now| *now != worker));
+    let load = Load::start(&target, 4, Manner::KeepAlive);
+    load.wait_for_more(100);
+    assert_eq!(load.stop(), Vec::<String>::new());
+}
+
+fn contexts_that_cannot_be_made_are_tried_again() {
+    for threads in ["1", "2"] {
+        let mut server = start("1", threads, &[("ORIBI_TEST_FAILING", "1")]);
+        server.wait_for_log("no interpreter today");
+        server.wait_for_log("no worker has become ready so far; the next one starts in");
+        wait_until("a second attempt", || server.log().matches("worker_started 1").count() >= 2);
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
+
+fn hooks_run_where_they_should() {
+    let mut server = start("2", "1", &[]);
+    let supervisor = server.pid();
+    server.address();
+    let workers = server.wait_for_workers(2);
+    for number in [1, 2] {
+        server.wait_for_log(&format!("worker_started {number}"));
+        assert!(server.log().contains(&format!("before_fork {number} in {supervisor}\n")), "{}", server.log());
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0);
+    let log = server.log();
+    for worker in workers {
+        for hook in ["worker_started", "worker_stopping"] {
+            assert_eq!(log.lines().filter(|line| line.starts_with(hook) && line.ends_with(&format!(" {worker}"))).count(), 1);
+        }
+    }
+    assert_eq!(log.matches(&format!("server_ready in {supervisor}\n")).count(), 1);
+    assert_eq!(log.matches("server_ready").count(), 1);
+}
+
+fn an_app_with_threads_is_refused() {
+    let mut server = start("1", "1", &[("ORIBI_TEST_STRAY_THREAD", "1")]);
+    assert_eq!(server.wait(), 1);
+    let log = server.log();
+    assert!(log.contains("cannot start a worker: this process has 2 threads; one that forks must have a single one"), "{log}");
+}
