@@ -1,7 +1,7 @@
 //! A lane: one engine and one host's context on one thread.
 
 use crate::config::Settings;
-use crate::engine::Engine;
+use crate::engine::{Census, Engine};
 use crate::log::AccessLog;
 use crate::process::{Listener, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError};
@@ -58,7 +58,11 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     let settings = setup.settings;
     let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
     let mut engine = Engine::new(Epoll::new()?, settings, setup.listeners, setup.wake, access_log.transpose()?)?;
-    engine.count_connections_in(setup.slot.connections);
+    engine.take_part_in(Census {
+        here: setup.slot.connections,
+        everywhere: setup.slot.all_connections,
+        lanes: settings.workers * settings.threads,
+    });
     let lane = Lane { engine: RefCell::new(engine) };
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();

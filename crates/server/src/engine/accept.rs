@@ -5,6 +5,7 @@ use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use oribi_io::{Accepted, Backend, Peer};
 use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -14,12 +15,44 @@ const ACCEPTS_PER_EVENT: usize = 4;
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Who has how many connections, among lanes that share their listeners.
+#[derive(Clone, Copy, Debug)]
+pub struct Census<'a> {
+    /// Connections of this worker, whose lanes share the count.
+    pub here: &'a AtomicU32,
+    /// Connections of all workers.
+    pub everywhere: &'a AtomicU32,
+    /// How many lanes there are in all.
+    pub lanes: usize,
+}
+
+impl Census<'_> {
+    /// Whether a lane with so many connections has clearly more than an even share.
+    fn has_more_than_its_share(&self, mine: usize) -> bool {
+        let share = self.everywhere.load(Relaxed) as usize / self.lanes.max(1);
+        mine > share + share / 8 + 1
+    }
+}
+
 impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_PER_EVENT {
             if self.accepting != Accepting::Yes || !self.accept_one(listener) {
                 return;
             }
+            if self.census.is_some_and(|census| census.has_more_than_its_share(self.connections.len())) {
+                return self.let_others_go_first(listener);
+            }
+        }
+    }
+
+    /// The kernel wakes the one who has waited at the listener longest and is asleep, which is always the same one while there
+    /// is little to do. Who leaves the line and joins it again stands at its end.
+    fn let_others_go_first(&mut self, listener: usize) {
+        let socket = self.listeners[listener].socket.as_fd();
+        let rejoined = self.backend.unlisten(listener, socket).and_then(|()| self.backend.listen(listener, socket));
+        if let Err(error) = rejoined {
+            log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
         }
     }
 
@@ -54,8 +87,9 @@ impl<B: Backend> Engine<'_, B> {
 
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
-        if let Some(gauge) = self.gauge {
-            gauge.fetch_add(1, Relaxed);
+        if let Some(census) = self.census {
+            census.here.fetch_add(1, Relaxed);
+            census.everywhere.fetch_add(1, Relaxed);
         }
         let token = self.connections.token(index);
         let Some(connection) = self.connections.get_mut(index) else { return };

@@ -24,6 +24,7 @@ mod settle;
 mod slots;
 mod stamp;
 
+pub use accept::Census;
 pub use exchange::Exchange;
 
 use crate::config::Settings;
@@ -40,7 +41,6 @@ use stamp::Stamp;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 /// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
@@ -63,8 +63,8 @@ pub struct Engine<'a, B: Backend> {
     backend: B,
     settings: &'a Settings,
     listeners: &'a [Listener],
-    /// Where the open connections of all lanes of this worker are counted.
-    gauge: Option<&'a AtomicU32>,
+    /// Where open connections are counted.
+    census: Option<Census<'a>>,
     limits: h1::Limits,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
@@ -136,7 +136,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             limits: limits(settings),
             settings,
             listeners,
-            gauge: None,
+            census: None,
             connections: Slots::new(),
             deadlines,
             stage: Stage::Serving,
@@ -215,9 +215,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.settings.limits.output_bytes
     }
 
-    /// From now on counts the open connections in `gauge`, too, which other engines may share.
-    pub fn count_connections_in(&mut self, gauge: &'a AtomicU32) {
-        self.gauge = Some(gauge);
+    /// From now on takes part in `census`, and leaves connections to others when it has more than its share.
+    pub fn take_part_in(&mut self, census: Census<'a>) {
+        self.census = Some(census);
     }
 
     /// Connections open now.

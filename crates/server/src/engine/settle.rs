@@ -195,8 +195,9 @@ impl<B: Backend> Engine<'_, B> {
             self.layout_of = None;
         }
         let Some(mut connection) = self.connections.remove(index) else { return };
-        if let Some(gauge) = self.gauge {
-            gauge.fetch_sub(1, Relaxed);
+        if let Some(census) = self.census {
+            census.here.fetch_sub(1, Relaxed);
+            census.everywhere.fetch_sub(1, Relaxed);
         }
         if connection.phase == Phase::Answering && connection.fate.is_none() {
             self.answering -= 1;

@@ -48,19 +48,22 @@ pub struct WorkerSlot {
     pub connections: &'static AtomicU32,
     /// Requests answered since the worker started.
     pub requests: &'static AtomicU64,
+    /// Connections open now at all workers.
+    pub all_connections: &'static AtomicU32,
 }
 
 impl WorkerSlot {
-    const fn of(line: &'static SharedLine) -> Self {
+    const fn of(line: &'static SharedLine, common: &'static SharedLine) -> Self {
         let [pid, state, command, connections, ..] = &line.halves;
         let [requests, ..] = &line.words;
-        Self { pid, state, command, connections, requests }
+        let [all_connections, ..] = &common.halves;
+        Self { pid, state, command, connections, requests, all_connections }
     }
 
     /// A slot that no other process sees, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
-        Self::of(Box::leak(Box::default()))
+        Self::of(Box::leak(Box::default()), Box::leak(Box::default()))
     }
 
     /// What the worker is doing.
@@ -113,7 +116,8 @@ impl WorkerSlot {
     /// Frees the slot of a worker that has ended.
     pub(crate) fn vacate(&self) {
         self.pid.store(0, Relaxed);
-        self.connections.store(0, Relaxed);
+        // A worker that was killed has left its connections in the sum.
+        self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.set_state(WorkerState::Vacant);
     }
 }
@@ -127,7 +131,11 @@ pub(crate) struct Scoreboard {
 impl Scoreboard {
     /// Slots for `count` workers.
     pub(crate) fn new(count: usize) -> io::Result<Self> {
-        Ok(Self { slots: shared_lines(count)?.iter().map(WorkerSlot::of).collect() })
+        let slots = match shared_lines(count + 1)? {
+            [common, lines @ ..] => lines.iter().map(|line| WorkerSlot::of(line, common)).collect(),
+            [] => Vec::new(),
+        };
+        Ok(Self { slots })
     }
 
     /// The slots; the number of a slot is its worker's for life, counted from 0 here and from 1 for people.
