@@ -205,6 +205,10 @@ impl Machine {
         let received = &input[start..];
         let window = &received[..received.len().min(bound)];
         let in_pieces = cursor.has_moved();
+        if in_pieces && cursor.is_beyond(window) {
+            // The limits have been lowered while the head arrived.
+            return self.refuse(Refusal::HEAD_LENGTH);
+        }
         let outcome = match head::read(window, cursor, layout, limits) {
             Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
             outcome => outcome,
@@ -254,10 +258,38 @@ fn need_input(consumed: usize) -> Step {
 
 #[cfg(test)]
 mod tests {
-    use super::Machine;
+    use super::{Event, Machine};
+    use crate::h1::{Limits, Refusal};
+    use oribi_message::HeadLayout;
 
     #[test]
     fn an_idle_connection_is_cheap() {
         assert!(size_of::<Machine>() <= 64, "{}", size_of::<Machine>());
+    }
+
+    #[test]
+    fn limits_may_be_lowered_at_any_time() {
+        let head = b"POST /a/long/target HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let input = [&head[..], b"5;x=y\r\nhello\r\n0\r\nA: b\r\n\r\n"].concat();
+        let least =
+            Limits { head_bytes: 5, fields: 0, target_bytes: 2, content_bytes: 1, chunk_line_bytes: 1, trailer_bytes: 1 };
+        for place in 1..input.len() {
+            let (mut machine, mut layout, mut fed) = (Machine::new(), HeadLayout::default(), 0);
+            for (end, limits) in [(place, &Limits::default()), (input.len(), &least)] {
+                loop {
+                    let step = machine.handle_input(&input[fed..end], &mut layout, limits);
+                    fed += step.consumed;
+                    if step.consumed == 0 || matches!(step.event, Event::Refused(_)) {
+                        break;
+                    }
+                }
+            }
+            if place < head.len() {
+                assert_eq!(
+                    machine.handle_input(&input[fed..], &mut layout, &least).event,
+                    Event::Refused(Refusal::HEAD_LENGTH)
+                );
+            }
+        }
     }
 }
