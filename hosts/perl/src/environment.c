@@ -78,6 +78,7 @@ void environment_release(pTHX_ Environment *environment) {
     SvREFCNT_dec(environment->version);
     SvREFCNT_dec(environment->errors);
     SvREFCNT_dec(environment->logger);
+    SvREFCNT_dec(environment->content);
 }
 
 /* ---- Filling ------------------------------------------------------------------------------------------------------------ */
@@ -278,7 +279,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
     Environment *environment = &context->environment;
     SV *object;
     if (request->content_size > 0 || !object_of(environment, PSGI_INPUT))
-        fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment->hash, request));
+        fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment, request));
     object = object_of(environment, PSGIX_IO);
     if (!object || !socket_rebind(context, request, object))
         fill_object(aTHX_ environment, PSGIX_IO, socket_new(aTHX_ context, request));

@@ -24,21 +24,35 @@ static PerlIO *open_file(pTHX_ int content_file) {
     return handle;
 }
 
-SV *input_new(pTHX_ HV *environment, const oribi_request *request) {
+/* Content in a scalar. The one of the last request serves again if no handle reads from it any more: clearing fresh pages
+ * would cost the kernel more than copying the content into used ones. The server bounds the size of content in memory. */
+static SV *content_in_memory(pTHX_ Environment *environment, const oribi_request *request) {
+    SV *content = environment->content;
+    if (content && SvREFCNT(content) == 1 && SvTYPE(content) == SVt_PV && !SvIsCOW(content) && !SvREADONLY(content)) {
+        sv_setpvn(content, request->content, (STRLEN)request->content_size);
+        SvUTF8_off(content);
+    } else {
+        SvREFCNT_dec(content);
+        content = environment->content = newSVpvn(request->content, (STRLEN)request->content_size);
+    }
+    return SvREFCNT_inc_simple_NN(content);
+}
+
+SV *input_new(pTHX_ Environment *environment, const oribi_request *request) {
     GV *glob = new_handle(aTHX);
     SV *reference = newRV_noinc((SV *)glob);
     IO *io = GvIOp(glob);
     if (request->content_size > 0 && request->content_file >= 0) {
         PerlIO *handle = open_file(aTHX_ request->content_file);
         if (!handle)
-            call_log(aTHX_ environment, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+            call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {
-        SV *content = request->content_size > 0 ? newSVpvn(request->content, (STRLEN)request->content_size) : newSVpvs("");
+        SV *content = request->content_size > 0 ? content_in_memory(aTHX_ environment, request) : newSVpvs("");
         SV *source = newRV_noinc(content);
         if (!do_openn(glob, "<", 1, FALSE, O_RDONLY, 0, NULL, &source, 1))
-            call_log(aTHX_ environment, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
+            call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         SvREFCNT_dec_NN(source);
     }
     return reference;

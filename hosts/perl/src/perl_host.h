@@ -93,6 +93,7 @@ typedef struct {
     SV *version;       /* the array of psgi.version */
     SV *errors;        /* the glob of STDERR */
     SV *logger;
+    SV *content;       /* what the handle of the last content read from; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
@@ -159,7 +160,7 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
 /* A reference to a handle that reads the content of a request. */
-SV *input_new(pTHX_ HV *environment, const oribi_request *request);
+SV *input_new(pTHX_ Environment *environment, const oribi_request *request);
 /* Whether a handle that was made for a request without content is as good as new. */
 bool input_is_pristine(pTHX_ SV *glob);
 
