@@ -220,6 +220,8 @@ typedef struct {
     HV *environment; /* of the request, for messages; or NULL */
 } Target;
 
+/* The same array, or a mortal copy of one that is tied: empty if a method of the tie died. The functions below take plain ones. */
+AV *response_array(pTHX_ AV *array);
 /* Read status and fields, or fields alone, of a response. NULL, or what is wrong: a mortal text. */
 const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);

@@ -19,15 +19,40 @@ static const char *complaint(pTHX_ const char *format, ...) {
     return SvPVX_const(text);
 }
 
-/* An element of an array, with whatever magic the array has; mortal or owned by the array, never NULL. */
-static SV *element(pTHX_ AV *array, SSize_t index) {
-    SV **value;
-    if (LIKELY(!SvRMAGICAL(array))) {
-        SV *plain = AvARRAY(array)[index];
-        return plain ? plain : &PL_sv_undef;
+/* Copies a tied array; only called through call_protected, because each element runs code. */
+static XS(array_copy) {
+    dXSARGS;
+    AV *from, *to;
+    SSize_t count;
+    if (items != 1)
+        croak("one array is expected");
+    from = (AV *)SvRV(ST(0));
+    to = newAV();
+    ST(0) = sv_2mortal(newRV_noinc((SV *)to));
+    count = av_len(from) + 1;
+    for (SSize_t i = 0; i < count; i++) {
+        SV **value = av_fetch(from, i, 0);
+        av_push(to, value ? newSVsv(*value) : newSV(0));
     }
-    value = av_fetch(array, index, 0);
-    return value ? *value : &PL_sv_undef;
+    XSRETURN(1);
+}
+
+AV *response_array(pTHX_ AV *array) {
+    SV *copier, *copy;
+    if (LIKELY(!SvRMAGICAL(array)))
+        return array;
+    copier = sv_2mortal((SV *)newXS(NULL, array_copy, __FILE__));
+    copy = call_protected(aTHX_ copier, sv_2mortal(newRV_inc((SV *)array)));
+    return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
+}
+
+/* An element of a plain array, never NULL. */
+static SV *element(pTHX_ AV *array, SSize_t index) {
+    SV *value = AvARRAY(array)[index];
+#ifdef MULTIPLICITY
+    PERL_UNUSED_CONTEXT;
+#endif
+    return value ? value : &PL_sv_undef;
 }
 
 static const char *text_complaint(pTHX_ TextResult result, const char *what, const char *name) {
@@ -60,8 +85,8 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
     SSize_t count;
     if (!SvROK(headers) || SvTYPE(SvRV(headers)) != SVt_PVAV)
         return complaint(aTHX_ "the headers must be an array reference, not %s", text_describe(aTHX_ headers));
-    list = (AV *)SvRV(headers);
-    count = av_len(list) + 1;
+    list = response_array(aTHX_(AV *) SvRV(headers));
+    count = AvFILLp(list) + 1;
     if (count % 2)
         return complaint(aTHX_ "the headers must be names and values in turn, but there are %" IVdf " of them", (IV)count);
     head->field_count = (size_t)count / 2;
@@ -101,7 +126,9 @@ static const char *send_array(pTHX_ const Target *target, const Head *head, AV *
     oribi_bytes few[FEW_PARTS];
     oribi_bytes *parts = few;
     size_t part_count = 0;
-    SSize_t count = av_len(body) + 1;
+    SSize_t count;
+    body = response_array(aTHX_ body);
+    count = AvFILLp(body) + 1;
     if (count > FEW_PARTS)
         parts = (oribi_bytes *)SvPVX(sv_2mortal(newSV((size_t)count * sizeof(oribi_bytes))));
     for (SSize_t i = 0; i < count; i++) {

@@ -130,8 +130,8 @@ XS(stream_respond) {
     if (items != 1 || !SvROK(ST(0)) || SvTYPE(SvRV(ST(0))) != SVt_PVAV)
         croak("the responder must be called with an array reference of 2 or 3 elements, not %s",
               items < 1 ? "nothing" : text_describe(aTHX_ ST(0)));
-    response = (AV *)SvRV(ST(0));
-    count = av_len(response) + 1;
+    response = response_array(aTHX_(AV *) SvRV(ST(0)));
+    count = AvFILLp(response) + 1;
     if (count == 3) {
         const Target target = {ticket->lane, ticket->exchange, NULL};
         ticket->state = TICKET_OVER;
