@@ -1,0 +1,261 @@
+# The psgix extensions.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use File::Temp ();
+use Test::More;
+use Oribi::Options ();
+use POSIX          ();
+use TestServer     ();
+
+my $directory = File::Temp->newdir;
+
+sub note_down {
+    my ($text) = @_;
+    open my $handle, '>>', "$directory/notes" or die $!;
+    print {$handle} "$text\n";
+    return close $handle;
+}
+
+sub noted { open my $handle, '<', "$directory/notes" or return q{}; local $/; return scalar readline($handle) // q{} }
+sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
+
+our ($later, $kept_inform, $kept_io, @gone);
+
+my %return = (
+    plain => sub { [ 200, [], ["pid $$"] ] },
+
+    # ---- cleanup
+    cleanup => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub {
+            my ($given) = @_;
+            seek $given->{'psgi.input'}, 0, 0;
+            my $content = do { local $/; readline $given->{'psgi.input'} };
+            note_down("cleanup of $given->{PATH_INFO} with $content");
+            push @{ $given->{'psgix.cleanup.handlers'} }, sub { note_down('a second one') };
+        };
+        [ 200, [], ['ok'] ];
+    },
+    cleanup_waits => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { TestServer::wait_for(sub { -e "$directory/go" }, 15); note_down('it waited') };
+        [ 200, [], ['answered'] ];
+    },
+    cleanup_dies => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { die "in cleanup\n" }, sub { note_down('the next one runs') };
+        [ 200, [], ['ok'] ];
+    },
+    cleanup_after_death => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down('cleaned up after death') };
+        die "on purpose\n";
+    },
+    cleanup_of_stream => sub {
+        my ($env) = @_;
+        sub {
+            my $writer = $_[0]->([ 200, [] ]);
+            push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down('cleaned up after a stream') };
+            $writer->write('streamed');
+            $writer->close;
+        };
+    },
+    cleanup_of_late => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down('cleaned up late') };
+        sub { ($later) = @_ };
+    },
+    answer_late => sub { note_down('before late: ' . (noted() =~ /cleaned up late/ ? 'yes' : 'no')); $later->([ 200, [], ['late'] ]); undef $later; [ 200, [], ['now'] ] },
+    cleanup_harakiri => sub {
+        my ($env) = @_;
+        push @{ $env->{'psgix.cleanup.handlers'} }, sub { note_down("cleanup in $$"); $_[0]{'psgix.harakiri.commit'} = 1 };
+        [ 200, [], ["pid $$"] ];
+    },
+
+    # ---- harakiri
+    harakiri => sub { $_[0]{'psgix.harakiri.commit'} = 1; [ 200, [], ["pid $$"] ] },
+    no_harakiri => sub { $_[0]{'psgix.harakiri.commit'} = 0; [ 200, [], ["pid $$"] ] },
+
+    # ---- informational
+    inform => sub {
+        my ($env) = @_;
+        $env->{'psgix.informational'}->(103, [ Link => '</a.css>; rel=preload', 'X-One' => 1 ]);
+        $env->{'psgix.informational'}->(102, []);
+        [ 200, [], ['final'] ];
+    },
+    inform_wrong => sub {
+        my ($env) = @_;
+        for my $arguments ([ 200, [] ], [ 101, [] ], [103], [ 103, ['X'] ], [ 103, [ X => "a\r\nb" ] ]) {
+            eval { $env->{'psgix.informational'}->(@{$arguments}) };
+            note_down("inform: $@");
+        }
+        [ 200, [], ['final'] ];
+    },
+    keep_inform => sub { $kept_inform = $_[0]{'psgix.informational'}; [ 200, [], ['kept'] ] },
+    use_inform => sub { eval { $kept_inform->(103, [ 'X-Stale' => 1 ]) }; [ 200, [], ['final'] ] },
+
+    # ---- logger
+    logger => sub {
+        my ($env) = @_;
+        $env->{'psgix.logger'}->({ level => $_, message => "a message of $_" }) for qw(info warn error fatal);
+        eval { $env->{'psgix.logger'}->({ level => 'loud', message => 'x' }) };
+        note_down("logger: $@");
+        eval { $env->{'psgix.logger'}->('text') };
+        note_down("logger: $@");
+        [ 200, [], ['ok'] ];
+    },
+
+    # ---- io
+    hijack => sub {
+        my ($env) = @_;
+        my $socket = $env->{'psgix.io'};
+        $socket->syswrite("raw answer\r\n");
+        my $line = readline $socket;
+        print {$socket} "you said $line";
+        close $socket;
+        return [];
+    },
+    hijack_host => sub {
+        my ($env) = @_;
+        my $socket = $env->{'psgix.io'};
+        print {$socket} join q{ }, ref $socket, $socket->peerhost, $socket->peerport == $env->{REMOTE_PORT} ? 'same' : 'other', fileno($socket) > 2 ? 'open' : 'closed';
+        sub { };
+    },
+    hijack_later => sub { my ($env) = @_; $kept_io = $env->{'psgix.io'}; my $number = fileno $kept_io; sub { } },
+    hijack_use => sub { syswrite $kept_io, 'later bytes'; undef $kept_io; [ 200, [], ['ok'] ] },
+    keep_io => sub { $kept_io = $_[0]{'psgix.io'}; [ 200, [], ['kept'] ] },
+    use_io => sub { my $sent = syswrite $kept_io, 'stale bytes'; my $fileno = fileno $kept_io; [ 200, [], [ 'sent ' . (defined $sent && $sent > 0 ? $sent : 'nothing') . ", descriptor $fileno" ] ] },
+    look_io => sub {
+        my ($env) = @_;
+        my %copy = %{$env};
+        my $text = "$copy{'psgix.io'}" . (defined $env->{'psgix.io'}) . ref $env->{'psgix.io'};
+        $copy{'psgix.io'}->can('peerhost');
+        local $env->{'psgix.io'} = 1;
+        flush STDOUT;
+        my $pid = fork // die;
+        POSIX::_exit(0) if !$pid;
+        waitpid $pid, 0;
+        [ 200, [], ['looked'] ];
+    },
+    alive => sub { my @notes = @gone; [ 200, [], ["@notes"] ] },
+);
+
+my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $return{$name}->($env) };
+
+sub test_with {
+    my ($label, %options) = @_;
+    unlink "$directory/notes", "$directory/go";
+    my $server     = TestServer->start(app => $app, options => { workers => 1, %options });
+    my $connection = $server->connection;
+    my $get        = sub {
+        my $response = $connection->request(GET => "/$_[0]");
+        my $closing  = TestServer::Connection::field($response, 'Connection') || q{};
+        $connection = $server->connection if !$response->{whole} || $closing eq 'close';
+        return $response;
+    };
+
+    subtest "$label: cleanup" => sub {
+        is $connection->request(POST => '/cleanup', [], 'some content')->{body}, 'ok';
+        like noted_like(qr/a second one/), qr{cleanup of /cleanup with some content\na second one}, 'runs with the environment, content included';
+        is $get->('cleanup_dies')->{body}, 'ok';
+        like noted_like(qr/the next one/), qr/the next one runs/, 'goes on after a handler died';
+        like $server->log_like(qr/in cleanup/), qr{GET /cleanup_dies: a cleanup handler died: in cleanup}, 'which is logged';
+        is $get->('cleanup_after_death')->{status}, 500;
+        like noted_like(qr/after death/), qr/cleaned up after death/, 'runs after the app died';
+        is $get->('cleanup_of_stream')->{body}, 'streamed';
+        like noted_like(qr/after a stream/), qr/cleaned up after a stream/, 'runs after a stream';
+        if ($label eq 'a worker') {
+            my $late = $server->connection;
+            $late->send("GET /cleanup_of_late HTTP/1.1\r\nHost: x\r\n\r\n");
+            select undef, undef, undef, 0.2;
+            is $get->('answer_late')->{body}, 'now';
+            is $late->response('GET')->{body}, 'late';
+            like noted_like(qr/cleaned up late/), qr/before late: no\ncleaned up late/, 'runs after a late answer';
+        }
+        is $get->('cleanup_waits')->{body}, 'answered', 'the answer does not wait for it';
+        unlike noted(), qr/it waited/;
+        open my $go, '>', "$directory/go" or die $!;
+        close $go;
+        like noted_like(qr/it waited/), qr/it waited/;
+    };
+
+    subtest "$label: harakiri" => sub {
+        my $before = $get->('plain')->{body};
+        is $get->('no_harakiri')->{body}, $before, 'a false commit';
+        is $get->('plain')->{body},       $before, 'is none';
+        is $get->('harakiri')->{status},  200,     'a true one is answered';
+        if ($label eq 'a worker') {
+            my $other = sub { my ($than) = @_; TestServer::wait_for(sub { $server->get('/plain')->{body} ne $than }, 10) };
+            ok $other->($before), 'then another process answers';
+            $connection = $server->connection;
+            my $second = $get->('cleanup_harakiri')->{body};
+            like noted_like(qr/cleanup in/), qr/cleanup in @{[ $second =~ m{(\d+)} ]}/, 'cleanup comes first';
+            ok $other->($second), 'and may commit';
+            $connection = $server->connection;
+        } else {
+            is $get->('plain')->{body}, $before, 'with threads the process stays';
+        }
+    };
+
+    subtest "$label: informational" => sub {
+        my $informing = $server->connection;
+        my $first     = $informing->request(GET => '/inform');
+        is $first->{status}, 103;
+        is_deeply $first->{fields}, [ Link => '</a.css>; rel=preload', 'X-One' => 1 ], 'with its fields';
+        is $informing->response->{status}, 102;
+        is $informing->response('GET')->{body}, 'final';
+        my $old = $server->connection;
+        $old->send("GET /inform HTTP/1.0\r\n\r\n");
+        unlike $old->rest, qr/ 103 /, 'not for HTTP/1.0';
+        is $get->('inform_wrong')->{body}, 'final';
+        my @told = noted() =~ /^inform: (.+)/mg;
+        is scalar @told, 5, 'what is wrong is told';
+        is $get->('keep_inform')->{body}, 'kept';
+        is $get->('use_inform')->{status}, 200, 'a callback that was kept does nothing for another request';
+    };
+
+    subtest "$label: logger" => sub {
+        is $get->('logger')->{body}, 'ok';
+        my $log = $server->log_like(qr/a message of fatal/);
+        like $log, qr/\[info\].*a message of info/;
+        like $log, qr/\[warn\].*a message of warn/;
+        like $log, qr/\[error\].*a message of error/;
+        like $log, qr/\[error\].*a message of fatal/;
+        like noted(), qr/logger: psgix.logger knows the levels/;
+        like noted(), qr/logger: psgix.logger expects a hash reference/;
+    };
+
+    subtest "$label: io" => sub {
+        my $raw = $server->connection;
+        $raw->send("GET /hijack HTTP/1.1\r\nHost: x\r\n\r\n");
+        $raw->fill while $raw->{buffer} !~ /\n/;
+        $raw->send("hello\r\n");
+        is $raw->rest, "raw answer\r\nyou said hello\r\n", 'the app speaks for itself';
+        $raw = $server->connection;
+        $raw->send("GET /hijack_host HTTP/1.1\r\nHost: x\r\n\r\n");
+        is $raw->rest, 'IO::Socket::INET 127.0.0.1 same open', 'through a socket that knows its peer';
+        is $get->('keep_io')->{body}, 'kept';
+        is $get->('use_io')->{body}, 'sent nothing, descriptor -1', 'a handle that was kept reaches no other connection';
+        is $get->('look_io')->{body}, 'looked';
+        my $same = $connection;
+        is $get->('plain')->{status}, 200;
+        is $connection, $same, 'looking at it, and forking, leave the connection alone';
+        if ($label eq 'a worker') {
+            $raw = $server->connection;
+            $raw->send("GET /hijack_later HTTP/1.1\r\nHost: x\r\n\r\n");
+            select undef, undef, undef, 0.2;
+            is $get->('hijack_use')->{body}, 'ok';
+            is $raw->rest, 'later bytes', 'the socket may be kept';
+        }
+    };
+    unlike $server->log_text, qr/dropped/, "$label: nobody dropped anything";
+    is $server->stop, 0, "$label: stopped";
+    return;
+}
+
+test_with('a worker');
+test_with('threads', threads => 2) if Oribi::Options::has_threads();
+
+done_testing;

@@ -1,0 +1,203 @@
+# exit, fork, signals, hooks: what an app does with its process, and what is called when.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use File::Temp ();
+use Oribi::Options ();
+use POSIX      ();
+use Test::More;
+use TestServer ();
+
+my $directory = File::Temp->newdir;
+
+sub note_down {
+    my ($text) = @_;
+    open my $handle, '>>', "$directory/notes" or die $!;
+    syswrite $handle, "$text\n";
+    return close $handle;
+}
+
+sub noted { open my $handle, '<', "$directory/notes" or return q{}; local $/; return scalar readline($handle) // q{} }
+sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
+
+package Guard {
+    sub DESTROY { main::note_down("guard of $$ gone in phase ${^GLOBAL_PHASE}") }
+}
+
+package main;
+
+my %return = (
+    pid       => sub { [ 200, [], [$$] ] },
+    exit      => sub { exit 3 },
+    exit_deep => sub { local $SIG{ALRM} = sub { }; my @list = map { exit 4 } 1 .. 3; [ 200, [], [] ] },
+    exit_eval => sub { eval { exit 5 }; [ 200, [], [] ] },
+    exit_stream => sub { sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('part'); exit 6 } },
+    exit_cleanup => sub { push @{ $_[0]{'psgix.cleanup.handlers'} }, sub { exit 7 }; [ 200, [], ['answered'] ] },
+    posix_exit => sub { POSIX::_exit(8) },
+    fork_exit => sub {
+        my $pid = fork // die "fork: $!";
+        exit 9 if !$pid;
+        waitpid $pid, 0;
+        [ 200, [], [ 'child ended with ' . ($? >> 8) ] ];
+    },
+    fork_die => sub {
+        my $pid = fork // die "fork: $!";
+        die "in the child\n" if !$pid;
+        waitpid $pid, 0;
+        [ 200, [], ['parent goes on'] ];
+    },
+    fork_return => sub {
+        my $pid = fork // die "fork: $!";
+        return [ 200, [], ['from the child'] ] if !$pid;
+        waitpid $pid, 0;
+        [ 200, [], ['from the parent'] ];
+    },
+    fork_stream => sub {
+        sub {
+            my $writer = $_[0]->([ 200, [] ]);
+            $writer->write('a');
+            my $pid = fork // die "fork: $!";
+            if (!$pid) {
+                eval { $writer->write('child') };
+                note_down("in the child: $@");
+                exit 0;
+            }
+            waitpid $pid, 0;
+            $writer->write('b');
+            $writer->close;
+        };
+    },
+    fork_exec => sub { my $text = qx(echo from a program); [ 200, [], [$text] ] },
+    system    => sub { system 'exit 3;'; [ 200, [], [ $? >> 8 ] ] },
+    sleeps    => sub { select undef, undef, undef, 1; [ 200, [], ['slept'] ] },
+    local_term => sub { { local $SIG{TERM} = sub { note_down('local TERM') }; kill TERM => $$; } [ 200, [], ["$$"] ] },
+    reset_signals => sub { $SIG{$_} = 'DEFAULT' for qw(TERM INT QUIT HUP CHLD PIPE); delete $SIG{USR1}; [ 200, [], [$$] ] },
+    ignore_pipe => sub {
+        { local $SIG{PIPE} = 'IGNORE' }
+        pipe my $reader, my $writer;
+        close $reader;
+        my $written = syswrite $writer, 'x';
+        [ 200, [], [ defined $written ? 'written' : 'not written' ] ];
+    },
+    random  => sub { [ 200, [], [ rand ] ] },
+    alarm   => sub { my $rang = 0; local $SIG{ALRM} = sub { $rang = 1; die "ring\n" }; alarm 1; eval { select undef, undef, undef, 5 }; [ 200, [], ["rang $rang"] ] },
+    child_signal => sub { local $SIG{CHLD} = 'IGNORE'; system 'true'; [ 200, [], ['ok'] ] },
+);
+
+my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $return{$name}->($env) };
+
+sub worker_pid { my ($server) = @_; return $server->get('/pid')->{body} }
+
+for my $threads (1, 2) {
+    next if $threads > 1 && !Oribi::Options::has_threads();
+    my $label  = $threads > 1 ? 'threads' : 'a worker';
+    my $server = TestServer->start(app => $app, options => { threads => $threads });
+    my $get    = sub { $server->get("/$_[0]") };
+
+    for my $way (qw(exit exit_deep exit_eval)) {
+        subtest "$label: $way" => sub {
+            my $before = worker_pid($server);
+            is $get->($way)->{status}, 500, 'the client gets a 500';
+            like $server->log_like(qr/exit\(\d\)/), qr/the app called exit\([345]\); its interpreter is replaced/, 'the log says why';
+            ok TestServer::wait_for(sub { my $now = worker_pid($server); $threads > 1 ? $now eq $before : $now =~ /\d/ && $now ne $before }),
+                $threads > 1 ? 'the process stays' : 'another process answers';
+        };
+    }
+    subtest "$label: exit elsewhere" => sub {
+        my $response = $get->('exit_stream');
+        is $response->{body}, 'part';
+        ok !$response->{whole}, 'exit in a stream cuts the response';
+        TestServer::wait_for(sub { worker_pid($server) =~ /\d/ });
+        is $get->('exit_cleanup')->{body}, 'answered', 'exit in cleanup comes after the answer';
+        like $server->log_like(qr/exit\(7\)/), qr/exit\(7\)/;
+        ok TestServer::wait_for(sub { worker_pid($server) =~ /\d/ }), 'the server goes on';
+    };
+    subtest "$label: forks" => sub {
+        is $get->('fork_exit')->{body},   'child ended with 9', 'a child may exit';
+        is $get->('fork_die')->{body},    'parent goes on',     'or die';
+        is $get->('fork_return')->{body}, 'from the parent',    'a child that returns does not answer';
+        my $response = $get->('fork_stream');
+        is $response->{body}, 'ab', 'nor does one that writes';
+        ok $response->{whole};
+        like noted_like(qr/in the child/), qr/in the child: a response can only be given by the process that received the request/;
+        is $get->('fork_exec')->{body}, "from a program\n", 'programs';
+        is $get->('system')->{body},    3,                  'and their status';
+    };
+    subtest "$label: signals" => sub {
+        is $get->('alarm')->{body},        'rang 1', 'alarms ring';
+        is $get->('child_signal')->{body}, 'ok';
+        like $get->('local_term')->{body}, qr/\d/, 'TERM that the app catches';
+        like noted_like(qr/local TERM/), qr/local TERM/, 'is the app\'s';
+        is $get->('ignore_pipe')->{body}, 'not written', 'a broken pipe kills nobody, also after `local $SIG{PIPE}`';
+        my $pid = $get->('reset_signals')->{body};
+        # The worker's own TERM handler finishes what is running; the default action would cut it.
+        my $connection = $server->connection;
+        $connection->send("GET /sleeps HTTP/1.1\r\nHost: x\r\n\r\n");
+        select undef, undef, undef, 0.3;
+        kill TERM => $pid;
+        is $connection->response('GET')->{body}, 'slept', 'after the app reset them, the server\'s handlers are back';
+        ok TestServer::wait_for(sub { my $now = worker_pid($server); $now =~ /\d/ && $now ne $pid }), 'and another worker comes';
+    };
+    is $server->stop, 0, "$label: stopped";
+}
+
+subtest 'random numbers' => sub {
+    srand 42;
+    for my $options ({ workers => 4 }, { threads => 4 }) {
+        next if $options->{threads} && !Oribi::Options::has_threads();
+        my $server = TestServer->start(app => $app, options => $options);
+        my %seen;
+        my @connections = map { $server->connection } 1 .. 12;
+        $_->send("GET /random HTTP/1.1\r\nHost: x\r\n\r\n") for @connections;
+        $seen{ $_->response('GET')->{body} }++ for @connections;
+        is scalar keys %seen, 12, 'no two interpreters draw the same';
+    }
+};
+
+subtest 'hooks' => sub {
+    unlink "$directory/notes";
+    my $guard;
+    my $server = TestServer->start(
+        load => sub {
+            $guard = bless {}, 'Guard';
+            eval q{END { note_down("END in $$") } 1} or die $@;
+            return $app;
+        },
+        options => {
+            workers      => 2,
+            server_ready => sub { note_down("ready in $$ on port $_[0]{port}") },
+            before_fork  => sub { note_down("before $_[0] in $$") },
+            after_fork   => sub { note_down("after $_[0] in $$") },
+            child_exit   => 'sub { main::note_down("exit $_[0] in $$") }',
+        },
+    );
+    my $main = $server->pid;
+    TestServer::wait_for(sub { noted() =~ /after 1/ && noted() =~ /after 2/ });
+    is $server->stop, 0;
+    my $notes = noted();
+    my ($first)  = $notes =~ /^after 1 in (\d+)$/m;
+    my ($second) = $notes =~ /^after 2 in (\d+)$/m;
+    like $notes, qr/^before $_ in $main$/m, 'before_fork where the app was loaded' for 1, 2;
+    like $notes, qr/^ready in $main on port @{[ $server->port ]}$/m, 'server_ready there too';
+    isnt $first, $second, 'after_fork in each worker';
+    for my $pid ($first, $second) {
+        like $notes, qr/^exit \d in $pid$/m, 'child_exit in the worker';
+        is scalar(() = $notes =~ /^END in $pid$/mg), 1, 'END blocks run once';
+        like $notes, qr/^guard of $pid gone/m, 'objects are destroyed';
+        ok index($notes, "END in $pid") > index($notes, " in $pid\n"), 'in that order';
+    }
+};
+
+subtest 'hooks that fail' => sub {
+    my $server = TestServer->start(
+        app     => $app,
+        options => { after_fork => sub { die "no luck\n" }, child_exit => sub { die "no luck either\n" } },
+    );
+    like $server->get('/pid')->{body}, qr/\d/, 'the server serves';
+    is $server->stop, 0;
+    like $server->log_text, qr/the after_fork hook died: no luck/;
+    like $server->log_text, qr/the child_exit hook died: no luck either/;
+};
+
+done_testing;
