@@ -84,6 +84,8 @@ void interpreter_leave(void *pointer) {
     Context *context = (Context *)pointer;
 #ifdef USE_ITHREADS
     if (context->cloned) {
+        /* A clone that is left is about to be replaced, as a rule. */
+        stream_give_up(context);
 #if PERL_VERSION >= 28
         dCONTEXT_PERL(context);
         PERL_UNUSED_CONTEXT;

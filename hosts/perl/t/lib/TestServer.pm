@@ -55,8 +55,10 @@ sub start {
     }
     close $announce;
     $self->{pid} = $pid;
-    my $line = within($PATIENCE, sub { scalar readline $ready });
-    $self->{started} = defined $line;
+    if (!defined $arguments{wait} || $arguments{wait}) {
+        my $line = within($PATIENCE, sub { scalar readline $ready });
+        $self->{started} = defined $line;
+    }
     return $self;
 }
 

@@ -1,0 +1,156 @@
+# Interpreters: how they are cloned, renewed and freed.
+
+use strict;
+use warnings;
+use lib 't/lib';
+use File::Temp     ();
+use Oribi::Options ();
+use Test::More;
+use TestServer     ();
+
+plan skip_all => 'this perl has no threads' if !Oribi::Options::has_threads();
+
+my $directory = File::Temp->newdir;
+# A plain string: it is used in destructors, when the object above may be gone.
+my $notes     = "$directory/notes";
+
+sub note_down {
+    my ($text) = @_;
+    open my $handle, '>>', $notes or die $!;
+    syswrite $handle, "$text\n";
+    return close $handle;
+}
+
+sub noted { open my $handle, '<', $notes or return q{}; local $/; return scalar readline($handle) // q{} }
+sub count { my ($pattern) = @_; my $text = noted(); return scalar(() = $text =~ /$pattern/mg) }
+
+package Counted {
+    our $clones = 0;
+    sub CLONE   { $clones++; main::note_down('CLONE') }
+    sub new     { return bless {}, $_[0] }
+    sub DESTROY { main::note_down("DESTROY $$") if ${^GLOBAL_PHASE} ne 'END' }
+}
+
+package Skipped {
+    sub CLONE_SKIP {1}
+    sub new { return bless {}, $_[0] }
+}
+
+package main;
+
+our $loaded  = 'as loaded';
+our $counter = 0;
+our $object  = Counted->new;
+our $skipped = Skipped->new;
+
+my $app = sub {
+    my ($env) = @_;
+    if ($env->{PATH_INFO} eq '/slow') {
+        select undef, undef, undef, 0.5;
+        return [ 200, [], ["slow in $$"] ];
+    }
+    my $text = join q{ }, "pid=$$", "state=$loaded", 'request=' . ++$counter, "clones=$Counted::clones", 'object=' . ref $object,
+        'skipped=' . ref $skipped;
+    $loaded = 'changed';
+    return [ 200, [], [$text] ];
+};
+
+sub parts { my ($response) = @_; return { map { split /=/, $_, 2 } split q{ }, $response->{body} =~ s/state=as loaded/state=loaded/r } }
+
+subtest 'lanes' => sub {
+    unlink $notes;
+    my $server = TestServer->start(app => $app, options => { threads => 4 });
+    is count('^CLONE$'), 4, 'CLONE ran once for each lane';
+    my $one = $server->connection;
+    my $two = $server->connection;
+    my $first = parts($one->request(GET => '/'));
+    is $first->{state},   'loaded',  'a lane starts from what was loaded';
+    is $first->{clones},  1,         'its CLONE has run';
+    is $first->{object},  'Counted', 'objects are cloned';
+    is $first->{skipped}, 'SCALAR',  'save those that skip it';
+    my $second = parts($one->request(GET => '/'));
+    is $second->{state},   'changed', 'state stays in a lane';
+    is $second->{request}, 2;
+    my @slow = map { $server->connection } 1 .. 4;
+    $_->send("GET /slow HTTP/1.1\r\nHost: x\r\n\r\n") for @slow;
+    is $_->response('GET')->{status}, 200, 'slow requests' for @slow;
+    is $server->stop, 0, 'stopped';
+};
+
+subtest 'renewal' => sub {
+    unlink $notes;
+    my $server     = TestServer->start(app => $app, options => { threads => 2, max_requests => 10 });
+    my $connection = $server->connection;
+    my (%first_requests, $pid);
+    my $last = 0;
+    my $end  = time + 15;
+    # A lane serves on until a new interpreter is ready, so how many requests it takes is not certain.
+    for (my $number = 1; ($first_requests{loaded} || 0) < 4 && time < $end; $number++) {
+        my $parts = parts($connection->request(GET => '/'));
+        $pid ||= $parts->{pid};
+        if ($parts->{pid} ne $pid) { fail 'the process changed'; last }
+        if ($parts->{request} == 1) {
+            $first_requests{ $parts->{state} }++;
+        } elsif ($parts->{request} != $last + 1) {
+            fail "request $number is number $parts->{request} of its interpreter, after $last";
+            last;
+        }
+        $last = $parts->{request};
+    }
+    is_deeply [ keys %first_requests ], ['loaded'], 'each new interpreter starts from what was loaded';
+    cmp_ok $first_requests{loaded}, '>=', 4, "the lane was renewed $first_requests{loaded} times on one connection";
+    cmp_ok count('^CLONE$'), '>=', 1 + $first_requests{loaded}, 'CLONE ran for each';
+    ok TestServer::wait_for(sub { count('^DESTROY') >= $first_requests{loaded} - 2 }), 'and objects of the old ones were destroyed';
+    is $server->stop, 0, 'stopped';
+};
+
+subtest 'renewal leaks nothing' => sub {
+    unlink $notes;
+    my $server     = TestServer->start(app => sub { [ 200, [], [$$] ] }, options => { threads => 2, max_requests => 3 });
+    my $connection = $server->connection;
+    my $pid        = $connection->request(GET => '/')->{body};
+    my $memory     = sub { open my $handle, '<', "/proc/$pid/statm" or die $!; return (split q{ }, readline $handle)[1] * 4 };
+    my $renew      = sub { my ($number) = @_; $connection->request(GET => '/') while count('^CLONE$') < $number; return $memory->() };
+    my $before     = $renew->(30);
+    my $growth     = $renew->(100) - $before;
+    # A clone of this program takes some 5000 KiB, of which 70 were made.
+    cmp_ok $growth, '<', 8000, "the worker grew by $growth KiB";
+    is $connection->request(GET => '/')->{body}, $pid, 'in one process';
+    is $server->stop, 0, 'stopped';
+};
+
+subtest 'a late response of an interpreter that is renewed' => sub {
+    my $kept;
+    my $server = TestServer->start(
+        app     => sub { my ($env) = @_; return $env->{PATH_INFO} eq '/keep' ? sub { ($kept) = @_ } : [ 200, [], ['ok'] ] },
+        options => { threads => 2, max_requests => 2 },
+    );
+    my $waiting = $server->connection;
+    $waiting->send("GET /keep HTTP/1.1\r\nHost: x\r\n\r\n");
+    select undef, undef, undef, 0.2;
+    my @connections = map { $server->connection } 1 .. 4;
+    for my $round (1 .. 20) { $_->request(GET => '/') for @connections }
+    is $waiting->response('GET')->{status}, 500, 'is given up';
+    is $server->stop, 0, 'stopped';
+};
+
+subtest 'EVHTP' => sub {
+    unlink $notes;
+    my $server = TestServer->start(handler => 'EVHTP', app => $app, options => { workers => undef, max_workers => 3 });
+    is count('^CLONE$'), 3, 'max_workers is threads';
+    is parts($server->get('/'))->{state}, 'loaded';
+    is $server->stop, 0;
+};
+
+subtest 'a CLONE that dies' => sub {
+    my $server = TestServer->start(
+        load    => sub { eval q{package Broken; sub CLONE { die "cannot be cloned\n" } 1} or die $@; return $app },
+        options => { threads => 2 },
+        wait    => 0,
+    );
+    like $server->log_like(qr/cannot be cloned/), qr/cannot be cloned/, 'says so';
+    $server->stop;
+    ok 1, 'and the server can be stopped';
+};
+
+done_testing;
