@@ -28,7 +28,8 @@ package Counted {
     our $clones = 0;
     sub CLONE   { $clones++; main::note_down('CLONE') }
     sub new     { return bless {}, $_[0] }
-    sub DESTROY { main::note_down("DESTROY $$") if ${^GLOBAL_PHASE} ne 'END' }
+    # The test itself ends without its directory.
+    sub DESTROY { eval { main::note_down("DESTROY $$") } }
 }
 
 package Skipped {

@@ -135,6 +135,14 @@ sub stop {
     return $self->{status} = $?;
 }
 
+# Waits for a server that ends by itself; its status.
+sub wait_end {
+    my ($self) = @_;
+    within($PATIENCE, sub { waitpid $self->{pid}, 0 });
+    $self->{pid} = undef;
+    return $self->{status} = $?;
+}
+
 sub DESTROY {
     my ($self) = @_;
     return if $self->{owner} != $$ || !$self->{pid};
