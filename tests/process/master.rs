@@ -164,6 +164,8 @@ fn signals_reach_the_mold() {
     send(worker, Signal::STOP);
     master.signal(Signal::TERM);
     master.wait_for_log("stopping");
+    // What comes within a quarter of a second is taken for an echo of the first.
+    std::thread::sleep(std::time::Duration::from_millis(300));
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 1, "{}", master.log());
     assert!(!runs(worker) && !runs(mold));

@@ -5,7 +5,7 @@ use super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
 use super::listener::{self, Listener};
 use super::pace::Pace;
 use super::pid_file::PidFile;
-use super::signals::{self, Signals};
+use super::signals::{self, Signals, Wish, Wishes};
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,6 +44,7 @@ struct Master<'a> {
     mold: Command,
     listeners: Vec<Listener>,
     signals: Signals,
+    wishes: Wishes,
     /// The mold and its workers; `None` between the death of one and the start of the next.
     generation: Option<Generation>,
     /// How many have been started.
@@ -94,6 +95,7 @@ impl<'a> Master<'a> {
             mold,
             listeners,
             signals,
+            wishes: Wishes::default(),
             generation: None,
             generations: 0,
             served: false,
@@ -123,12 +125,14 @@ impl<'a> Master<'a> {
     fn obey_signals(&mut self) {
         let stops = signals::take(Signal::TERM) + signals::take(Signal::INT);
         let stopping = matches!(self.stage, Stage::Stopping { .. });
-        if stops > 1 || (stopping && stops > 0) {
-            self.stop();
-            self.say(Word::Quit);
-            self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE };
-        } else if stops + signals::take(Signal::QUIT) > 0 {
-            self.stop();
+        match self.wishes.heard(stops, stopping, Instant::now()) {
+            Wish::EndNow => {
+                self.say(Word::Quit);
+                self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE };
+            }
+            Wish::Stop => self.stop(),
+            Wish::Nothing if signals::take(Signal::QUIT) > 0 => self.stop(),
+            Wish::Nothing => {}
         }
         for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
             if signals::take(signal) > 0 {

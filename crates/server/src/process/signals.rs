@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
 
 /// How often each signal has arrived and was not looked at yet. A process has its signals only once, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
@@ -65,6 +66,44 @@ impl Signals {
     }
 }
 
+/// What the arrival of TERM or INT means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Nothing has arrived, or only an echo of what was said before.
+    Nothing,
+    /// To stop.
+    Stop,
+    /// To end at once.
+    EndNow,
+}
+
+/// Tells a second wish to stop from an echo of the first. timeout(1) and many wrappers send a signal to their child and then
+/// to the whole group, so that it arrives twice within a moment; requests must not be cut off for that. People take longer.
+#[derive(Debug, Default)]
+pub(super) struct Wishes {
+    first: Option<Instant>,
+}
+
+/// A quick double press of Ctrl-C takes about as long.
+const ECHO: Duration = Duration::from_millis(250);
+
+impl Wishes {
+    /// `arrived` signals have been taken `now`; `stopping` tells that the process has begun to stop for whatever reason.
+    pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {
+        if arrived == 0 {
+            return Wish::Nothing;
+        }
+        match self.first {
+            Some(first) if now - first < ECHO => Wish::Nothing,
+            None if !stopping => {
+                self.first = Some(now);
+                Wish::Stop
+            }
+            _ => Wish::EndNow,
+        }
+    }
+}
+
 /// How often `signal` has arrived since the last look.
 pub(super) fn take(signal: Signal) -> u32 {
     ARRIVED.iter().find(|(known, _)| *known == signal).map_or(0, |(_, count)| count.swap(0, SeqCst))
@@ -83,4 +122,24 @@ pub(super) fn survive_broken_pipes() -> io::Result<Watch> {
 pub(super) fn empty(pipe: impl AsFd) {
     let mut buffer = [0; 64];
     while matches!(rustix::io::read(&pipe, &mut buffer), Ok(64)) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_is_no_second_wish() {
+        let mut wishes = Wishes::default();
+        let start = Instant::now();
+        assert_eq!(wishes.heard(0, false, start), Wish::Nothing);
+        assert_eq!(wishes.heard(2, false, start), Wish::Stop);
+        assert_eq!(wishes.heard(1, true, start + ECHO / 2), Wish::Nothing);
+        assert_eq!(wishes.heard(1, true, start + ECHO), Wish::EndNow);
+    }
+
+    #[test]
+    fn a_first_wish_while_it_stops_already_is_a_second_one() {
+        assert_eq!(Wishes::default().heard(1, true, Instant::now()), Wish::EndNow);
+    }
 }

@@ -5,7 +5,7 @@ use super::listener::{self, Listener};
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
-use super::signals::{self, Signals};
+use super::signals::{self, Signals, Wish, Wishes};
 use super::worker::{self, Post};
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
@@ -58,6 +58,7 @@ struct Supervisor<'a> {
     /// The process that opened the listeners and decides; `None`: this one does.
     master: Option<Link>,
     signals: Signals,
+    wishes: Wishes,
     /// Workers write to it when their state changes.
     notices: (OwnedFd, OwnedFd),
     scoreboard: Scoreboard,
@@ -122,6 +123,7 @@ impl<'a> Supervisor<'a> {
             runtime,
             listeners,
             signals,
+            wishes: Wishes::default(),
             notices,
             scoreboard,
             members: Vec::new(),
@@ -186,10 +188,11 @@ impl<'a> Supervisor<'a> {
             }
         } else {
             let stopping = matches!(self.stage, Stage::Stopping { .. });
-            if term + interrupt > 1 || (stopping && term + interrupt > 0) {
-                self.end_now("told to stop a second time");
-            } else if term + interrupt + quit > 0 {
-                self.stop(WorkerCommand::Drain);
+            match self.wishes.heard(term + interrupt, stopping, Instant::now()) {
+                Wish::EndNow => self.end_now("told to stop a second time"),
+                Wish::Stop => self.stop(WorkerCommand::Drain),
+                Wish::Nothing if quit > 0 => self.stop(WorkerCommand::Drain),
+                Wish::Nothing => {}
             }
         }
         for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
