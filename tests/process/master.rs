@@ -165,7 +165,7 @@ fn signals_reach_the_mold() {
     master.signal(Signal::TERM);
     master.wait_for_log("stopping");
     // What comes within a quarter of a second is taken for an echo of the first.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    std::thread::sleep(Duration::from_millis(300));
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 1, "{}", master.log());
     assert!(!runs(worker) && !runs(mold));
