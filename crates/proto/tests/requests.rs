@@ -92,9 +92,8 @@ macro_rules! topics {
     ($($topic:ident)*) => {
         $(#[test]
         fn $topic() {
-            cases::all(concat!("requests/", stringify!($topic), ".txt"), include_str!(concat!("corpus/requests/", stringify!($topic), ".txt")))
-                .iter()
-                .for_each(check);
+            let file = concat!("requests/", stringify!($topic), ".txt");
+            cases::all(file, include_str!(concat!("corpus/requests/", stringify!($topic), ".txt"))).iter().for_each(check);
         })*
 
         #[test]

@@ -16,10 +16,10 @@
 //! = reuse
 //! ```
 //!
-//! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any order,
-//! `length N`, `closing` (the server wants to close) and `preset` (a Date and a Server are given); the `field` lines behind
-//! it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is the
-//! server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
+//! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
+//! order, `length N`, `closing` (the server wants to close) and `preset` (a Date and a Server are given); the `field` lines
+//! behind it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is
+//! the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
 
 mod cases;
 
