@@ -1,11 +1,13 @@
 //! A backend without a kernel: clients are byte queues, the clock is a number. Whole-server tests run on it in virtual time.
 //!
 //! A [`World`] holds the clients and the clock; a [`Sim`] is a backend in that world. Tests act as the world (connect, send,
-//! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed.
+//! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed. Where a
+//! kernel would put the server to sleep, the world may act: see [`World::when_idle`].
 
 use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -25,6 +27,20 @@ struct Inner {
     listening: Cell<bool>,
     exhausted: Cell<bool>,
     wake: Cell<bool>,
+    waits: Cell<u64>,
+    idle: Idle,
+}
+
+type Act = Box<dyn FnMut(Option<Duration>)>;
+
+/// What the world does when the server has nothing to do.
+#[derive(Default)]
+struct Idle(RefCell<Option<Act>>);
+
+impl fmt::Debug for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Idle")
+    }
 }
 
 /// One connection, seen from outside.
@@ -99,6 +115,18 @@ impl World {
         self.0.wake.set(true);
     }
 
+    /// Calls `act` whenever the server would sleep, with the time after which it would wake up by itself. What `act` does to
+    /// the world is reported by the same wait.
+    pub fn when_idle(&self, act: impl FnMut(Option<Duration>) + 'static) {
+        self.0.idle.0.replace(Some(Box::new(act)));
+    }
+
+    /// How often the server has waited for events. A server that spins waits often.
+    #[must_use]
+    pub fn waits(&self) -> u64 {
+        self.0.waits.get()
+    }
+
     /// How many connections wait to be accepted.
     #[must_use]
     pub fn waiting(&self) -> usize {
@@ -111,15 +139,48 @@ impl World {
         self.0.listening.get()
     }
 
+    fn sleep(&self, timeout: Option<Duration>) {
+        let Some(mut act) = self.0.idle.0.take() else { return };
+        act(timeout);
+        self.0.idle.0.borrow_mut().get_or_insert(act);
+    }
+
+    fn report(&self, events: &mut Vec<Event>) {
+        if self.0.wake.take() {
+            events.push(Event::Wake);
+        }
+        if self.0.listening.get() && !self.0.queue.borrow().is_empty() {
+            events.push(Event::Connection(0));
+        }
+        for wire in self.0.wires.borrow_mut().iter_mut() {
+            let Some(token) = wire.token else { continue };
+            if !wire.readable && !wire.writable {
+                continue;
+            }
+            events.push(Event::Socket {
+                token,
+                readable: std::mem::take(&mut wire.readable),
+                writable: std::mem::take(&mut wire.writable),
+                ended: wire.client_ended || wire.client_reset,
+                broken: wire.client_reset,
+            });
+        }
+    }
+
     fn wire<T>(&self, index: usize, act: impl FnOnce(&mut Wire) -> T) -> T {
         act(&mut self.0.wires.borrow_mut()[index])
     }
 }
 
 impl Client {
-    /// Sends bytes to the server.
+    /// Sends bytes to the server. If it has closed the connection, they make the connection break.
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
+            if wire.server_closed {
+                // Nobody is there to receive it, and TCP says so.
+                wire.server_aborted = true;
+                return;
+            }
             wire.to_server.extend(bytes);
             wire.readable = true;
         });
@@ -146,6 +207,7 @@ impl Client {
         self.world.wire(self.index, |wire| {
             wire.window = bytes;
             wire.writable = wire.blocked && bytes > 0;
+            wire.blocked &= bytes == 0;
         });
     }
 
@@ -301,6 +363,8 @@ impl Backend for Sim {
     fn close(&mut self, socket: usize) {
         self.world.wire(socket, |wire| {
             wire.server_closed = true;
+            // As TCP does: what was received and not read makes the close a reset.
+            wire.server_aborted |= !wire.to_server.is_empty();
             wire.token = None;
         });
     }
@@ -309,25 +373,13 @@ impl Backend for Sim {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    fn wait(&mut self, _timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        if self.world.0.wake.take() {
-            events.push(Event::Wake);
-        }
-        if self.world.0.listening.get() && !self.world.0.queue.borrow().is_empty() {
-            events.push(Event::Connection(0));
-        }
-        for wire in self.world.0.wires.borrow_mut().iter_mut() {
-            let Some(token) = wire.token else { continue };
-            if !wire.readable && !wire.writable {
-                continue;
-            }
-            events.push(Event::Socket {
-                token,
-                readable: std::mem::take(&mut wire.readable),
-                writable: std::mem::take(&mut wire.writable),
-                ended: wire.client_ended || wire.client_reset,
-                broken: wire.client_reset,
-            });
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        self.world.0.waits.set(self.world.0.waits.get() + 1);
+        let before = events.len();
+        self.world.report(events);
+        if events.len() == before && timeout != Some(Duration::ZERO) {
+            self.world.sleep(timeout);
+            self.world.report(events);
         }
         Ok(())
     }

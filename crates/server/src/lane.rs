@@ -7,7 +7,7 @@ use crate::process::{Listener, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError};
 use oribi_io::{Backend, Epoll};
 use oribi_message::{FieldPair, ResponseHead};
-use std::cell::RefCell;
+use std::cell::{RefCell, RefMut};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -63,14 +63,14 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         everywhere: setup.slot.all_connections,
         lanes: settings.workers * settings.threads,
     });
-    let lane = Lane { engine: RefCell::new(engine) };
+    let lane = Lane::new(engine);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey(setup.slot);
     let mut due = supply.due();
     let mut answered = 0;
     loop {
-        let next = lane.engine.borrow_mut().next_exchange()?;
+        let next = lane.engine().next_exchange()?;
         let Some(exchange) = next else {
             if !lane.obey(setup.slot) {
                 break;
@@ -79,44 +79,54 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         };
         let id = exchange.id();
         let after = host.answer(&exchange.request(setup.listeners), Reply::new(&lane, id));
-        lane.engine.borrow_mut().give_back(exchange);
+        lane.engine().give_back(exchange);
         setup.slot.requests.fetch_add(1, Ordering::Relaxed);
         answered += 1;
         let mut retire = after.retire;
         if after.deferred {
-            lane.engine.borrow_mut().send_held_back(id);
+            lane.engine().send_held_back(id);
             retire |= host.run_deferred().retire;
         }
         // A context that merely has had its share keeps the exchanges that it has yet to answer.
-        if retire || (answered >= due && lane.engine.borrow().answering() == 0) {
+        if retire || (answered >= due && lane.engine().answering() == 0) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
                     // Nothing if the context is the old one, for then nothing was left to answer.
-                    lane.engine.borrow_mut().abandon_all();
+                    lane.engine().abandon_all();
                     host = next;
                     due = until;
                 }
                 Renewal::Stop(last) => {
                     host = last;
                     due = u64::MAX;
-                    lane.engine.borrow_mut().stop(false);
+                    lane.engine().stop(false);
                 }
             }
             host.enter();
         }
     }
-    lane.engine.borrow_mut().abandon_all();
+    lane.engine().abandon_all();
     host.leave();
     Ok(())
 }
 
 /// An engine as its host's outlet. Every call borrows the engine for no longer than it takes.
-struct Lane<'a, B: Backend> {
+pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
 }
 
-impl<B: Backend> Lane<'_, B> {
+impl<'a, B: Backend> Lane<'a, B> {
+    /// A lane that answers through `engine`.
+    pub fn new(engine: Engine<'a, B>) -> Self {
+        Self { engine: RefCell::new(engine) }
+    }
+
+    /// The engine. No reply may be used while it is borrowed.
+    pub fn engine(&self) -> RefMut<'_, Engine<'a, B>> {
+        self.engine.borrow_mut()
+    }
+
     /// Looks at the worker's command; `false`: the lane ends.
     fn obey(&self, slot: &WorkerSlot) -> bool {
         let mut engine = self.engine.borrow_mut();
