@@ -76,6 +76,10 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn advance(&mut self, index: u32) {
         loop {
             let Some(connection) = self.connections.get_mut(index) else { return };
+            if connection.machine.awaits_head() {
+                // Even a head that turns out incomplete writes over the layout of one that still waits for its lane.
+                self.layout_of = None;
+            }
             let step = connection.machine.handle_input(connection.input.unread(), &mut self.layout, &self.limits);
             let start = connection.input.position();
             match step.event {
