@@ -125,7 +125,6 @@ impl<B: Backend> Engine<'_, B> {
             self.advance(index);
         } else {
             connection.in_a_row = 0;
-            self.deadlines.set(index, Deadline::Idle, now);
         }
         let Some(connection) = self.connections.get_mut(index) else { return };
         if connection.phase != Phase::Reading {
@@ -134,8 +133,17 @@ impl<B: Backend> Engine<'_, B> {
         connection.in_a_row = 0;
         if !connection.output_is_empty() {
             connection.phase = Phase::Flushing;
-            self.flush(index);
-        } else if connection.readable {
+            return self.flush(index);
+        }
+        // The deadline for writing may have taken the place of the one that a begun request had.
+        if connection.machine.awaits_content() {
+            if !self.deadlines.runs(index, Deadline::Content) {
+                self.deadlines.set(index, Deadline::Content, now);
+            }
+        } else if !connection.input.has_unread() {
+            self.deadlines.set(index, Deadline::Idle, now);
+        }
+        if connection.readable {
             self.turns.push_back(self.connections.token(index));
         }
     }
