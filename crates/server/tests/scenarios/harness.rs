@@ -1,0 +1,210 @@
+//! A server in a simulated world: an engine, a lane and an app made of a closure.
+
+use oribi_host::{Content, ExchangeId, Outlet, Reply, Request};
+use oribi_io::{Client, Sim, World};
+use oribi_message::ResponseHead;
+use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::engine::Engine;
+use oribi_server::lane::Lane;
+use oribi_server::process::{Listener, open};
+use std::cell::{Cell, RefCell};
+use std::io::PipeReader;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::rc::Rc;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+pub const SECOND: Duration = Duration::from_secs(1);
+pub const MOMENT: Duration = Duration::from_millis(1);
+
+/// More exchanges and wake-ups than any scenario needs between two acts of its world.
+const MANY: usize = 2_000_000;
+
+type App = Box<dyn FnMut(&Request<'_>, Reply<'_>)>;
+
+pub struct Server {
+    pub world: World,
+    pub lane: Lane<'static, Sim>,
+    app: App,
+    asleep: Rc<Cell<bool>>,
+    timeout: Rc<Cell<Option<Duration>>>,
+    /// What the world does, once for each time that the server would sleep while the app is held.
+    meanwhile: Rc<RefCell<Option<Box<dyn FnMut()>>>>,
+}
+
+impl Server {
+    pub fn new(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
+        let world = World::new();
+        // The engine borrows its settings; a test process is short enough to let them live as long as it does.
+        let settings: &'static Settings = Box::leak(Box::new(settings));
+        let engine = Engine::new(Sim::new(&world), settings, listeners(), wake().as_fd(), None).expect("nothing can refuse");
+        let asleep = Rc::new(Cell::new(false));
+        let timeout = Rc::new(Cell::new(None));
+        let meanwhile: Rc<RefCell<Option<Box<dyn FnMut()>>>> = Rc::default();
+        // The world would own itself through its own act.
+        let inner = Rc::new(world.clone());
+        let (flag, time, act) = (asleep.clone(), timeout.clone(), meanwhile.clone());
+        world.when_idle(move |timeout| {
+            time.set(timeout);
+            if let Some(act) = act.borrow_mut().as_mut() {
+                return act();
+            }
+            flag.set(true);
+            inner.wake();
+        });
+        Self { world, lane: Lane::new(engine), app: Box::new(app), asleep, timeout, meanwhile }
+    }
+
+    /// With the defaults of all settings.
+    pub fn standard(app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
+        Self::new(Settings::default(), app)
+    }
+
+    pub fn connect(&self) -> Client {
+        self.world.connect()
+    }
+
+    /// Serves until there is nothing to do at this moment.
+    #[track_caller]
+    pub fn run(&mut self) {
+        self.asleep.set(false);
+        for _ in 0..MANY {
+            if !self.run_one() && (self.asleep.get() || self.lane.engine().finished()) {
+                return;
+            }
+        }
+        panic!("the server never rests");
+    }
+
+    /// Answers the next request; `false` if the server was woken or has nothing to do.
+    pub fn run_one(&mut self) -> bool {
+        let next = self.lane.engine().next().expect("this backend cannot fail");
+        let Some(exchange) = next else {
+            self.lane.engine().take_wake();
+            return false;
+        };
+        (self.app)(&exchange.request(listeners()), Reply::new(&self.lane, exchange.id()));
+        self.lane.engine().give_back(exchange);
+        true
+    }
+
+    /// While an app is held by a slow client, the world does this each time that the server would sleep.
+    pub fn meanwhile(&mut self, act: impl FnMut() + 'static) {
+        self.meanwhile.replace(Some(Box::new(act)));
+    }
+
+    pub fn no_meanwhile(&mut self) {
+        self.meanwhile.replace(None);
+    }
+
+    /// Lets time pass as a kernel would: the server wakes up when it has asked to. Tells how often it did.
+    #[track_caller]
+    pub fn advance(&mut self, mut time: Duration) -> usize {
+        self.run();
+        for wake_ups in 0..MANY {
+            match self.timeout.get() {
+                Some(timeout) if timeout <= time && !self.lane.engine().finished() => {
+                    self.world.advance(timeout);
+                    time -= timeout;
+                    self.run();
+                }
+                _ => {
+                    self.world.advance(time);
+                    self.run();
+                    return wake_ups;
+                }
+            }
+        }
+        panic!("the server spins");
+    }
+
+    /// Sends bytes on a connection and tells what comes back at once.
+    #[track_caller]
+    pub fn exchange(&mut self, client: &Client, bytes: &[u8]) -> Vec<u8> {
+        client.send(bytes);
+        self.run();
+        client.received()
+    }
+
+    pub fn stop(&mut self, empty_queue: bool) {
+        self.lane.engine().stop(empty_queue);
+    }
+
+    pub fn finished(&self) -> bool {
+        self.lane.engine().finished()
+    }
+
+    pub fn connections(&self) -> usize {
+        self.lane.engine().connections()
+    }
+}
+
+/// One bound listener for all tests: the engine wants descriptors, the simulation never looks at them.
+pub fn listeners() -> &'static [Listener] {
+    static LISTENERS: OnceLock<Vec<Listener>> = OnceLock::new();
+    LISTENERS.get_or_init(|| {
+        let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+        open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
+    })
+}
+
+fn wake() -> &'static PipeReader {
+    static WAKE: OnceLock<PipeReader> = OnceLock::new();
+    WAKE.get_or_init(|| std::io::pipe().expect("a pipe").0)
+}
+
+/// The content of a request, wherever it is kept.
+pub fn content(request: &Request<'_>) -> Vec<u8> {
+    match request.content {
+        Content::None => Vec::new(),
+        Content::Memory(bytes) => bytes.to_vec(),
+        Content::File { file, size } => {
+            let mut bytes = vec![0; size as usize];
+            let file = std::fs::File::from(file.try_clone_to_owned().expect("a descriptor"));
+            file.read_exact_at(&mut bytes, 0).expect("the file has its size");
+            bytes
+        }
+    }
+}
+
+/// Answers with the method, the target and the content of the request.
+pub fn echo(request: &Request<'_>, reply: Reply<'_>) {
+    let content = content(request);
+    let parts = [request.head.method(), b" ", request.head.target(), b" ", &content];
+    reply.send(ok(), &parts).expect("the client is there");
+}
+
+/// Answers nothing now: the exchange is noted to be answered by the test.
+pub fn keep(kept: &Rc<RefCell<Vec<ExchangeId>>>) -> impl FnMut(&Request<'_>, Reply<'_>) + 'static {
+    let kept = kept.clone();
+    move |_, reply| kept.borrow_mut().push(reply.detach().1)
+}
+
+pub fn ok() -> ResponseHead<'static> {
+    ResponseHead { status: 200, fields: &[(b"Content-Type", b"text/plain")] }
+}
+
+/// Answers a kept exchange.
+pub fn answer(server: &Server, exchange: ExchangeId, text: &str) {
+    server.lane.respond(exchange, ok(), &[text.as_bytes()]).expect("the client is there");
+}
+
+pub const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+/// A request for a target.
+pub fn get(target: &str) -> Vec<u8> {
+    format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n").into_bytes()
+}
+
+/// A request with content of a known size.
+pub fn post(target: &str, content: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("POST {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", content.len()).into_bytes();
+    bytes.extend_from_slice(content);
+    bytes
+}
+
+/// Bytes that are different at every place.
+pub fn pattern(size: usize) -> Vec<u8> {
+    (0..size).map(|place| b'a' + (place * 7 / 5 + place / 251) as u8 % 26).collect()
+}

@@ -1,0 +1,8 @@
+//! Whole servers on the simulated backend: engine, machine and lane against clients made of byte queues, in virtual time.
+
+mod harness;
+mod response;
+
+mod deadlines;
+mod responses;
+mod stopping;

@@ -1,0 +1,145 @@
+//! A server that stops finishes what it has begun, and nobody is hung up on.
+
+use crate::harness::*;
+use crate::response::*;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+#[test]
+fn an_empty_server_stops_at_once() {
+    let mut server = Server::standard(echo);
+    server.run();
+    assert!(server.world.listening() && !server.finished());
+    server.stop(true);
+    assert!(server.finished());
+    assert!(!server.world.listening());
+    server.run();
+}
+
+#[test]
+fn an_idle_client_may_still_ask_once() {
+    let mut server = Server::standard(echo);
+    let (asks, silent) = (server.connect(), server.connect());
+    for client in [&asks, &silent] {
+        assert!(!read_only(&server.exchange(client, GET)).closes());
+    }
+    server.stop(false);
+    server.advance(SECOND - MOMENT);
+    assert!(!silent.closed());
+    assert!(read_only(&server.exchange(&asks, &get("/last"))).closes());
+    assert!(asks.saw_end() && !asks.saw_reset());
+    server.advance(MOMENT);
+    assert!(silent.closed() && silent.saw_end());
+    asks.end();
+    server.run();
+    assert!(server.finished());
+}
+
+#[test]
+fn what_runs_is_finished() {
+    let kept: Rc<RefCell<Vec<_>>> = Rc::default();
+    let mut server = Server::standard(keep(&kept));
+    let client = server.connect();
+    client.send(GET);
+    server.run();
+    server.stop(false);
+    server.advance(3600 * SECOND);
+    assert!(!server.finished() && !client.closed());
+    answer(&server, kept.borrow_mut().remove(0), "done");
+    server.run();
+    let response = read_only(&client.received());
+    assert_eq!((response.text(), response.closes()), ("done", true));
+    client.end();
+    server.run();
+    assert!(server.finished() && !client.saw_reset());
+}
+
+#[test]
+fn a_response_that_has_begun_is_finished() {
+    let kept: Rc<RefCell<Vec<_>>> = Rc::default();
+    let mut server = Server::standard(keep(&kept));
+    let client = server.connect();
+    client.send(GET);
+    server.run();
+    let exchange = kept.borrow_mut().remove(0);
+    server.lane.engine().start(exchange, ok()).expect("the client is there");
+    server.lane.engine().write(exchange, b"one ").expect("the client is there");
+    server.stop(false);
+    server.run();
+    server.lane.engine().write(exchange, b"two").expect("the client is there");
+    server.lane.engine().finish(exchange).expect("the client is there");
+    server.run();
+    assert_eq!(read_only(&client.received()).text(), "one two");
+    // Its head had promised another request: it has a moment to come, and its response says that it was the last.
+    assert!(!server.finished());
+    assert_eq!(server.advance(SECOND), 1);
+    assert!(server.finished() && client.saw_end());
+}
+
+#[test]
+fn requests_on_their_way_are_answered_and_late_ones_refused() {
+    let mut server = Server::standard(echo);
+    let (complete, partial, empty) = (server.connect(), server.connect(), server.connect());
+    complete.send(&GET[..9]);
+    partial.send(&GET[..9]);
+    server.run();
+    server.stop(false);
+    server.advance(4 * SECOND);
+    assert!(read_only(&server.exchange(&complete, &GET[9..])).closes());
+    server.advance(SECOND);
+    assert_eq!(read_only(&partial.received()).status, 408);
+    assert!(empty.closed());
+    complete.end();
+    partial.end();
+    server.run();
+    assert!(server.finished());
+}
+
+#[test]
+fn the_queue_is_emptied_or_left_to_others() {
+    for empty_queue in [true, false] {
+        let mut server = Server::standard(echo);
+        let clients: Vec<_> = (0..20).map(|_| server.connect()).collect();
+        clients.iter().for_each(|client| client.send(GET));
+        server.stop(empty_queue);
+        server.run();
+        assert_eq!(server.world.waiting(), if empty_queue { 0 } else { 20 });
+        for client in &clients {
+            if empty_queue {
+                assert!(read_only(&client.received()).closes());
+            } else {
+                assert_eq!(client.received(), b"");
+            }
+            client.end();
+        }
+        server.run();
+        assert!(server.finished());
+    }
+}
+
+#[test]
+fn pipelined_requests_get_one_more_answer_and_an_orderly_end() {
+    let mut server = Server::standard(echo);
+    let client = server.connect();
+    server.run();
+    server.stop(false);
+    client.send(&[get("/1"), get("/2"), get("/3")].concat());
+    server.run();
+    let responses = read_all(&client.received());
+    assert_eq!(responses.len(), 1);
+    assert!(responses[0].closes() && client.saw_end() && !client.saw_reset());
+    client.end();
+    server.run();
+    assert!(server.finished() && !client.saw_reset());
+}
+
+#[test]
+fn stopping_twice_is_stopping() {
+    let mut server = Server::standard(echo);
+    let client = server.connect();
+    assert_eq!(read_only(&server.exchange(&client, &post("/", b"x"))).text(), "POST / x");
+    server.stop(false);
+    server.stop(true);
+    server.advance(SECOND);
+    assert!(client.closed() && server.finished());
+}
