@@ -21,6 +21,7 @@ pub const MOMENT: Duration = Duration::from_millis(1);
 /// More exchanges and wake-ups than any scenario needs between two acts of its world.
 const MANY: usize = 2_000_000;
 
+type Act = Rc<RefCell<Option<Box<dyn FnMut()>>>>;
 type App = Box<dyn FnMut(&Request<'_>, Reply<'_>)>;
 
 pub struct Server {
@@ -30,7 +31,7 @@ pub struct Server {
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
     /// What the world does, once for each time that the server would sleep while the app is held.
-    meanwhile: Rc<RefCell<Option<Box<dyn FnMut()>>>>,
+    meanwhile: Act,
 }
 
 impl Server {
@@ -41,7 +42,7 @@ impl Server {
         let engine = Engine::new(Sim::new(&world), settings, listeners(), wake().as_fd(), None).expect("nothing can refuse");
         let asleep = Rc::new(Cell::new(false));
         let timeout = Rc::new(Cell::new(None));
-        let meanwhile: Rc<RefCell<Option<Box<dyn FnMut()>>>> = Rc::default();
+        let meanwhile: Act = Rc::default();
         // The world would own itself through its own act.
         let inner = Rc::new(world.clone());
         let (flag, time, act) = (asleep.clone(), timeout.clone(), meanwhile.clone());
@@ -79,7 +80,7 @@ impl Server {
 
     /// Answers the next request; `false` if the server was woken or has nothing to do.
     pub fn run_one(&mut self) -> bool {
-        let next = self.lane.engine().next().expect("this backend cannot fail");
+        let next = self.lane.engine().next_exchange().expect("this backend cannot fail");
         let Some(exchange) = next else {
             self.lane.engine().take_wake();
             return false;

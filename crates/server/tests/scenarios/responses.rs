@@ -3,7 +3,7 @@
 use crate::harness::*;
 use crate::response::*;
 use oribi_host::{Reply, ReplyError, Request};
-use oribi_message::ResponseHead;
+use oribi_message::{FieldPair, ResponseHead};
 use oribi_server::config::Settings;
 use std::cell::RefCell;
 use std::fs::File;
@@ -331,7 +331,7 @@ fn a_wrong_content_length_never_looks_right() {
 
 #[test]
 fn an_invalid_head_is_a_500_and_the_connection_goes_on() {
-    let bad: [(u16, (&[u8], &[u8])); 9] = [
+    let bad: [(u16, FieldPair<'_>); 9] = [
         (200, (b"X-A", b"a\r\nb")),
         (200, (b"X-A", b"a\nSet-Cookie: b")),
         (200, (b"X-A", b"\0")),
