@@ -144,31 +144,30 @@ static void add_psgi(pTHX_ Environment *environment, U32 psgi_key, SV *value, Sl
 }
 
 /* Puts `slots` into the order of the hash's buckets and notes where each key is. */
-static void remember(pTHX_ Environment *environment) {
+static void remember(Environment *environment) {
     HV *hash = environment->hash;
-    HE **buckets = HvARRAY(hash);
     U32 place = 0;
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+    environment->buckets = HvARRAY(hash);
+    environment->bucket_maximum = HvMAX(hash);
     for (U32 key = 0; key < environment->server_keys + PSGI_NAMES; key++)
         environment->positions[key] = NOWHERE;
-    for (STRLEN bucket = 0; bucket <= HvMAX(hash); bucket++) {
-        for (HE *entry = buckets[bucket]; entry; entry = HeNEXT(entry)) {
+    for (STRLEN bucket = 0; bucket <= environment->bucket_maximum; bucket++) {
+        HE **link = &environment->buckets[bucket];
+        for (HE *entry = *link; entry; link = &HeNEXT(entry), entry = *link) {
             U32 found = place;
+            Slot slot;
             while (found < environment->slot_count && environment->slots[found].entry != entry)
                 found++;
             if (found == environment->slot_count) {
                 environment->rememberable = FALSE;
                 return;
             }
-            if (found != place) {
-                Slot other = environment->slots[place];
-                environment->slots[place] = environment->slots[found];
-                environment->slots[found] = other;
-            }
-            if (environment->slots[place].key != ORIBI_KEY_OTHER)
-                environment->positions[environment->slots[place].key] = place;
+            slot = environment->slots[found];
+            slot.link = link;
+            environment->slots[found] = environment->slots[place];
+            environment->slots[place] = slot;
+            if (slot.key != ORIBI_KEY_OTHER)
+                environment->positions[slot.key] = place;
             place++;
         }
     }
@@ -360,7 +359,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
         changed = TRUE;
     }
     if (changed)
-        remember(aTHX_ environment);
+        remember(environment);
     if (UNLIKELY(TAINTING_get)) {
         for (U32 i = 0; i < environment->slot_count; i++)
             if (environment->slots[i].kind == SLOT_TEXT)
@@ -373,22 +372,22 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
 
 /* ---- Taking back --------------------------------------------------------------------------------------------------------- */
 
-/* Whether the value of a slot is as it was, in one look. A text whose contents the app has changed in place is: it will be
- * overwritten. */
-static inline bool is_untouched(const Slot *slot, SV *value) {
-    if (value != slot->value || SvREFCNT(value) != 1 || SvFLAGS(value) != slot->flags)
-        return FALSE;
+/* Whether the value of a slot is not as it was, in one look: not 0 if so. A text whose contents the app has changed in place is
+ * as it was: it will be overwritten. */
+static inline UV is_touched(const Slot *slot, const SV *value) {
+    UV difference = PTR2UV(value) ^ PTR2UV(slot->value);
+    difference |= (UV)(SvREFCNT(value) ^ 1) | (UV)(SvFLAGS(value) ^ slot->flags);
 #if IVSIZE > PTRSIZE
     if (slot->kind == SLOT_INTEGER)
-        return SvIVX(value) == slot->expected.integer;
+        return difference | (UV)(SvIVX(value) ^ slot->expected.integer);
 #endif
     /* A string's buffer, an integer and a reference are in the same place of a scalar. */
-    return value->sv_u.svu_pv == slot->expected.text;
+    return difference | (PTR2UV(value->sv_u.svu_pv) ^ PTR2UV(slot->expected.text));
 }
 
 /* Whether the value of a slot can be used again. */
 static bool is_usable(const Slot *slot, SV *value) {
-    if (is_untouched(slot, value))
+    if (!is_touched(slot, value))
         return TRUE;
     /* A number read from a text makes it a PVIV or PVNV, which is as good. Magic needs at least a PVMG. */
     return slot->kind == SLOT_TEXT && value == slot->value && SvREFCNT(value) == 1 && SvTYPE(value) >= SVt_PV
@@ -434,33 +433,42 @@ static bool is_ours(pTHX_ HV *hash) {
     return TRUE;
 }
 
-typedef enum { SHAPE_SAME, SHAPE_GROWN, SHAPE_OTHER } Shape;
-
-/* Compares the hash with what is remembered of it. `foreign` gets the entries that the app added. */
-static Shape compare(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count, bool *repairs) {
+/* Whether the hash has exactly the entries that are remembered, in the same places. Each entry is found where something points to
+ * it that is known to be in the hash: a bucket, or the entry before. When as many are found as there are, there is nothing else. */
+static bool is_same_shape(const Environment *environment, HV *hash, bool *repairs) {
     const Slot *slot = environment->slots;
     const Slot *const slots_end = slot + environment->slot_count;
-    HE **bucket = HvARRAY(hash);
-    HE **const buckets_end = bucket + HvMAX(hash) + 1;
-    U32 foreigners = 0;
-    bool touched = FALSE;
-    for (; bucket < buckets_end; bucket++) {
-        for (HE *entry = *bucket; entry; entry = HeNEXT(entry)) {
-            if (LIKELY(slot < slots_end && slot->entry == entry && slot->name == HeKEY_hek(entry))) {
-                touched |= !is_untouched(slot, HeVAL(entry));
-                slot++;
-            } else {
-                if (foreigners == SLOTS_MAXIMUM)
-                    return SHAPE_OTHER;
-                foreign[foreigners++] = entry;
-            }
+    UV touched = 0;
+    if (HvARRAY(hash) != environment->buckets || HvMAX(hash) != environment->bucket_maximum
+        || HvTOTALKEYS(hash) != environment->slot_count)
+        return FALSE;
+    for (; slot < slots_end; slot++) {
+        const HE *entry = *slot->link;
+        if (UNLIKELY(entry != slot->entry || HeKEY_hek(entry) != slot->name))
+            return FALSE;
+        touched |= is_touched(slot, HeVAL(entry));
+    }
+    *repairs = touched != 0;
+    return TRUE;
+}
+
+/* Finds the entries that the app added. FALSE: what is remembered is not all there, in the same order. */
+static bool find_foreign(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count) {
+    U32 place = 0;
+    HE **buckets = HvARRAY(hash);
+    *foreign_count = 0;
+    for (STRLEN bucket = 0; bucket <= HvMAX(hash); bucket++) {
+        for (HE *entry = buckets[bucket]; entry; entry = HeNEXT(entry)) {
+            const Slot *slot = &environment->slots[place];
+            if (place < environment->slot_count && slot->entry == entry && slot->name == HeKEY_hek(entry))
+                place++;
+            else if (*foreign_count == SLOTS_MAXIMUM)
+                return FALSE;
+            else
+                foreign[(*foreign_count)++] = entry;
         }
     }
-    *foreign_count = foreigners;
-    *repairs = touched;
-    if (slot != slots_end)
-        return SHAPE_OTHER;
-    return foreigners ? SHAPE_GROWN : SHAPE_SAME;
+    return place == environment->slot_count;
 }
 
 static void repair_all(pTHX_ Environment *environment) {
@@ -474,24 +482,20 @@ static void repair_objects(pTHX_ Environment *environment) {
     static const U32 keys[] = {PSGI_INPUT, PSGIX_IO, PSGIX_INFORMATIONAL, PSGIX_CLEANUP_HANDLERS};
     for (size_t i = 0; i < C_ARRAY_LENGTH(keys); i++) {
         U32 position = environment->positions[environment->server_keys + keys[i]];
-        if (position != NOWHERE
-            && ((keys[i] == PSGI_INPUT && environment->has_content)
-                || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent)))
+        if ((keys[i] == PSGI_INPUT && environment->has_content)
+            || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent))
             repair(aTHX_ &environment->slots[position]);
     }
 }
 
 bool environment_return_untouched(pTHX_ Context *context, HV *hash) {
     Environment *environment = &context->environment;
-    HE *foreign[SLOTS_MAXIMUM];
-    U32 foreign_count, position;
+    const Slot *handlers;
     bool repairs;
-    if (!environment->rememberable || !is_ours(aTHX_ hash)
-        || compare(environment, hash, foreign, &foreign_count, &repairs) != SHAPE_SAME)
+    if (!environment->rememberable || !is_ours(aTHX_ hash) || !is_same_shape(environment, hash, &repairs))
         return FALSE;
-    position = environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS];
-    if (position == NOWHERE || !is_untouched(&environment->slots[position], HeVAL(environment->slots[position].entry))
-        || !is_reusable(aTHX_ PSGIX_CLEANUP_HANDLERS, environment->slots[position].expected.referent))
+    handlers = &environment->slots[environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS]];
+    if (is_touched(handlers, HeVAL(handlers->entry)) || !is_reusable(aTHX_ PSGIX_CLEANUP_HANDLERS, handlers->expected.referent))
         return FALSE;
     if (repairs)
         repair_all(aTHX_ environment);
@@ -504,9 +508,8 @@ void environment_return(pTHX_ Context *context, HV *hash) {
     Environment *environment = &context->environment;
     HE *foreign[SLOTS_MAXIMUM];
     U32 foreign_count;
-    bool repairs;
     if (environment->hash || !environment->rememberable || !is_ours(aTHX_ hash)
-        || compare(environment, hash, foreign, &foreign_count, &repairs) == SHAPE_OTHER) {
+        || !find_foreign(environment, hash, foreign, &foreign_count)) {
         SvREFCNT_dec(hash);
         return;
     }
@@ -518,6 +521,7 @@ void environment_return(pTHX_ Context *context, HV *hash) {
     repair_all(aTHX_ environment);
     repair_objects(aTHX_ environment);
     environment->hash = hash;
+    remember(environment);
 }
 
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key) {

@@ -63,6 +63,7 @@ typedef enum {
 
 /* One entry of the environment hash, as it was when it was last known to be untouched. */
 typedef struct {
+    HE **link; /* what points to `entry`: a bucket, or the entry of the slot before */
     HE *entry;
     HEK *name;
     SV *value;
@@ -88,6 +89,8 @@ typedef struct {
     U32 request;     /* counts requests, so that a slot can tell whether it belongs to this one */
     U32 text_slots;  /* how many slots hold variables of the request */
     U32 slot_count;
+    HE **buckets;    /* the hash's, when `slots` was written */
+    STRLEN bucket_maximum;
     bool rememberable; /* `slots` describes the whole hash */
     bool has_content;  /* psgi.input is over the content of one request */
     SV *version;       /* the array of psgi.version */
