@@ -13,8 +13,60 @@ use TestServer   ();
 
 my $json = JSON::PP->new->canonical->latin1;
 
-# What abuse leaves behind on purpose.
-our (@kept, @weak, $iterated, %alias);
+# What abuse leaves behind on purpose, and code that says what has become of it since: nothing of a later request may get there.
+our (@kept, $iterated);
+my @audits;
+my $swaps = 0;
+
+sub audit {
+    my ($check) = @_;
+    push @audits, $check;
+    shift @audits if @audits > 40;
+    return;
+}
+
+sub audit_hash {
+    my ($env, $hold) = @_;
+    my %copy = map { $_ => "$env->{$_}" } keys %{$env};
+    weaken $env if $hold eq 'weakly';
+    audit(sub { return $env ? join q{,}, grep { !defined $env->{$_} || $env->{$_} ne $copy{$_} } sort keys %copy : q{} });
+    return;
+}
+
+sub audit_value {
+    my ($reference, $hold) = @_;
+    my $copy = ${$reference};
+    weaken $reference if $hold eq 'weakly';
+    audit(sub { return !$reference || ${$reference} eq $copy ? q{} : "value $copy became ${$reference}" });
+    return;
+}
+
+sub audit_objects {
+    my ($env, $hold) = @_;
+    my %object  = map { $_ => $env->{$_} } qw(psgi.input psgix.io psgix.informational psgix.cleanup.handlers);
+    my $content = content_of($object{'psgi.input'});
+    if ($hold eq 'weakly') { weaken $_ for values %object }
+    audit(
+        sub {
+            my @changed;
+            push @changed, 'input' if $object{'psgi.input'} && content_of($object{'psgi.input'}) ne $content;
+            push @changed, 'handlers' if $object{'psgix.cleanup.handlers'} && @{ $object{'psgix.cleanup.handlers'} };
+            # These would reach for the connection of the present request.
+            push @changed, 'io' if $object{'psgix.io'} && fileno $object{'psgix.io'} != -1;
+            eval { $object{'psgix.informational'}->(103, [ 'X-Stale' => 1 ]) } if $object{'psgix.informational'};
+            return join q{,}, @changed;
+        }
+    );
+    return;
+}
+
+sub content_of {
+    my ($input) = @_;
+    seek $input, 0, 0;
+    # Not by readline, which leaves its line number in the handle.
+    read $input, my $content, 100_000;
+    return $content;
+}
 
 my %abuse = (
     nothing           => sub { },
@@ -23,7 +75,7 @@ my %abuse = (
     adds_unicode      => sub { $_[0]{"secret.\x{263a}"} = 'secret' },
     deletes_keys      => sub { delete @{ $_[0] }{qw(REMOTE_ADDR HTTP_COOKIE psgi.input psgix.io psgi.version)} },
     deletes_and_adds  => sub { delete $_[0]{HTTP_COOKIE}; $_[0]{HTTP_COOKIE} = 'secret'; $_[0]{secret} = 1 },
-    swaps_keys        => sub { delete $_[0]{PATH_INFO}; $_[0]{secret} = 1 },
+    swaps_keys        => sub { delete $_[0]{PATH_INFO}; $_[0]{ 'secret' . $swaps++ } = 1 },
     clears            => sub { %{ $_[0] } = () },
     undefines         => sub { undef %{ $_[0] } },
     refills           => sub { my %copy = %{ $_[0] }; %{ $_[0] } = (%copy, secret => 1) },
@@ -40,18 +92,19 @@ my %abuse = (
     long              => sub { $_[0]{PATH_INFO} = 'secret' x 100_000 },
     undef_values      => sub { undef $_ for values %{ $_[0] } },
     positions         => sub { $_[0]{PATH_INFO} =~ /./g; $_[0]{QUERY_STRING} =~ /./gc },
-    keeps_hash        => sub { push @kept, $_[0] },
-    keeps_value       => sub { push @kept, \$_[0]{PATH_INFO}, \$_[0]{HTTP_COOKIE} },
+    keeps_hash        => sub { audit_hash($_[0], 'firmly') },
+    keeps_value       => sub { audit_value(\$_[0]{$_}, 'firmly') for qw(QUERY_STRING psgi.multiprocess psgi.url_scheme) },
     keeps_closure     => sub { my $env = $_[0]; push @kept, sub {$env} },
     keeps_copy        => sub { push @kept, { %{ $_[0] } } },
-    keeps_objects     => sub { push @kept, @{ $_[0] }{qw(psgi.input psgix.io psgix.informational psgix.cleanup.handlers psgi.version)} },
-    weak_hash         => sub { push @weak, $_[0]; weaken $weak[-1] },
-    weak_value        => sub { push @weak, \$_[0]{PATH_INFO}; weaken $weak[-1] },
-    weak_objects      => sub { for my $key (qw(psgi.input psgix.io psgix.informational psgix.cleanup.handlers)) { push @weak, $_[0]{$key}; weaken $weak[-1] } },
+    keeps_objects     => sub { audit_objects($_[0], 'firmly') },
+    weak_hash         => sub { audit_hash($_[0], 'weakly') },
+    weak_value        => sub { audit_value(\$_[0]{$_}, 'weakly') for qw(QUERY_STRING PATH_INFO psgi.multiprocess) },
+    weak_objects      => sub { audit_objects($_[0], 'weakly') },
     weakens_values    => sub { weaken $_[0]{'psgi.errors'}; weaken $_[0]{'psgi.version'} },
     aliases           => sub { our $alias; *alias = \$_[0]{PATH_INFO} },
     iterates          => sub { $iterated = each %{ $_[0] } },
     iterates_deleting => sub { my ($key) = each %{ $_[0] }; delete $_[0]{$key} },
+    weak_version      => sub { my $version = $_[0]{'psgi.version'}; weaken $version; push @kept, \$version },
     foreach_alias     => sub { for my $value (values %{ $_[0] }) { push @kept, \$value; last } },
     localises         => sub { local $_[0]{PATH_INFO} = 'secret'; local $_[0]{secret} = 1; local $_[0]{HTTP_COOKIE}; 1 },
     deletes_local     => sub { delete local $_[0]{PATH_INFO}; 1 },
@@ -78,14 +131,17 @@ my %abuse = (
 
 my $app = sub {
     my ($env) = @_;
+    my $count = 0;
+    $count++ while defined each %{$env};
     my %seen = map { $_ => ref $env->{$_} ? ref $env->{$_} : "$env->{$_}" } keys %{$env};
     $seen{'psgi.version'} = join q{.}, @{ $env->{'psgi.version'} };
     $seen{handlers}       = scalar @{ $env->{'psgix.cleanup.handlers'} };
-    $seen{state}          = join q{,}, keys %{ *{ $env->{'psgi.input'} } }, keys %{ *{ $env->{'psgix.io'} } };
-    $seen{content}        = do { local $/; readline($env->{'psgi.input'}) } // q{};
+    $seen{state}          = grep { defined *{ $env->{$_} }{HASH} } qw(psgi.input psgix.io);
+    $seen{content}        = content_of($env->{'psgi.input'});
     $seen{wide}           = join q{,}, grep { utf8::is_utf8($env->{$_}) } keys %{$env};
-    $seen{count}          = keys %{$env};
-    seek $env->{'psgi.input'}, 0, 0;
+    $seen{class}          = ref $env;
+    $seen{each}           = $count == keys %{$env} ? 'all' : "only $count";
+    $seen{audit}          = join q{;}, grep {length} map { $_->() } @audits;
     my $abuse = $env->{PATH_INFO} =~ m{/(\w+)} ? $1 : 'nothing';
     $abuse{$abuse}->($env);
     return [ 200, [], [ $json->encode(\%seen) ] ];
@@ -132,7 +188,10 @@ sub check {
         'psgix.informational'    => 'CODE',
         'psgix.logger'           => 'CODE',
         handlers                 => 0,
-        state                    => q{},
+        state                    => 0,
+        class                    => 'HASH',
+        each                     => 'all',
+        audit                    => q{},
         wide                     => q{},
         content                  => $shape->{content} // q{},
     );
@@ -143,10 +202,9 @@ sub check {
     }
     $expect{CONTENT_LENGTH} = length $shape->{content} if defined $shape->{content};
     my @wrong = grep { !defined $seen->{$_} || $seen->{$_} ne $expect{$_} } sort keys %expect;
-    my %known = map  { $_ => 1 } keys %expect, @always, 'count';
+    my %known = map  { $_ => 1 } keys %expect, @always;
     push @wrong, grep { !$known{$_} } sort keys %{$seen};
     push @wrong, grep { !exists $seen->{$_} } @always;
-    push @wrong, 'count' if $seen->{count} != keys(%{$seen}) - 5;
     return is join(q{ }, map { "$_=" . ($seen->{$_} // 'nothing') } @wrong), q{}, $label;
 }
 
@@ -165,6 +223,12 @@ for my $options ({ workers => 1 }, { workers => 1, threads => 2 }) {
             check($connection, "/$abuse", $shape, "$abuse");
             check($connection, '/nothing', $_, "after-$abuse") for @shapes[ $random->(7), $random->(7) ];
         }
+    };
+
+    subtest "$label: a key in the place of another" => sub {
+        my $connection = $server->connection;
+        # The new key comes to be where the old one was, memory and all, when both are in one of 64 buckets.
+        check($connection, '/swaps_keys', $shapes[0], "swap-$_") or last for 1 .. 400;
     };
 
     subtest "$label: a random sequence" => sub {
