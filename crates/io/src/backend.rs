@@ -86,8 +86,12 @@ pub trait Backend {
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Time since some fixed moment. Monotonic, and read anew only by [`Backend::wait`]: it costs nothing.
+    /// Time since some fixed moment. Monotonic, and read anew only by [`Backend::wait`] and [`Backend::read_clock`]: it costs
+    /// nothing.
     fn now(&self) -> Duration;
+
+    /// Reads the clock anew, for when much time may have passed since the last [`Backend::wait`].
+    fn read_clock(&mut self);
 
     /// Seconds since the Unix epoch, read anew.
     fn wall_clock(&self) -> Duration;

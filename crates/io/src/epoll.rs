@@ -82,6 +82,10 @@ impl Backend for Epoll {
         self.now
     }
 
+    fn read_clock(&mut self) {
+        self.now = monotonic();
+    }
+
     fn wall_clock(&self) -> Duration {
         duration(clock_gettime(ClockId::Realtime))
     }

@@ -279,6 +279,10 @@ impl Backend for Sim {
         self.world.0.now.get()
     }
 
+    fn read_clock(&mut self) {
+        // The world's clock stands until somebody moves it.
+    }
+
     fn wall_clock(&self) -> Duration {
         // 21 November 2026, 00:00:00 UTC, when the world began.
         Duration::from_secs(1_795_219_200) + self.now()

@@ -63,16 +63,16 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         everywhere: setup.slot.all_connections,
         lanes: settings.workers * settings.threads,
     });
-    let lane = Lane::new(engine);
+    let lane = Lane::new(engine, setup.slot);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
-    lane.obey(setup.slot);
+    lane.obey();
     let mut due = supply.due();
     let mut answered = 0;
     loop {
         let next = lane.engine().next_exchange()?;
         let Some(exchange) = next else {
-            if !lane.obey(setup.slot) {
+            if !lane.obey() {
                 break;
             }
             continue;
@@ -114,12 +114,13 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 /// An engine as its host's outlet. Every call borrows the engine for no longer than it takes.
 pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
+    slot: &'a WorkerSlot,
 }
 
 impl<'a, B: Backend> Lane<'a, B> {
-    /// A lane that answers through `engine`.
-    pub fn new(engine: Engine<'a, B>) -> Self {
-        Self { engine: RefCell::new(engine) }
+    /// A lane that answers through `engine`, in the worker of `slot`.
+    pub fn new(engine: Engine<'a, B>, slot: &'a WorkerSlot) -> Self {
+        Self { engine: RefCell::new(engine), slot }
     }
 
     /// The engine. No reply may be used while it is borrowed.
@@ -128,10 +129,10 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     /// Looks at the worker's command; `false`: the lane ends.
-    fn obey(&self, slot: &WorkerSlot) -> bool {
+    fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
         engine.take_wake();
-        match slot.command() {
+        match self.slot.command() {
             WorkerCommand::Serve => {}
             WorkerCommand::Drain => engine.stop(true),
             WorkerCommand::Retire => engine.stop(false),
@@ -139,11 +140,18 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
         !engine.finished()
     }
+
+    /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
+    fn engine_after_app(&self) -> RefMut<'_, Engine<'a, B>> {
+        let mut engine = self.engine.borrow_mut();
+        engine.catch_up(self.slot.command() != WorkerCommand::Serve);
+        engine
+    }
 }
 
 impl<B: Backend> Outlet for Lane<'_, B> {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        self.engine.borrow_mut().respond(exchange, head, parts)
+        self.engine_after_app().respond(exchange, head, parts)
     }
 
     fn respond_file(
@@ -154,11 +162,11 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         offset: u64,
         size: u64,
     ) -> Result<(), ReplyError> {
-        self.engine.borrow_mut().respond_file(exchange, head, file, offset, size)
+        self.engine_after_app().respond_file(exchange, head, file, offset, size)
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
-        self.engine.borrow_mut().start(exchange, head)
+        self.engine_after_app().start(exchange, head)
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
@@ -178,7 +186,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        self.engine.borrow_mut().abandon(exchange);
+        self.engine_after_app().abandon(exchange);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {

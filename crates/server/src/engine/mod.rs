@@ -256,6 +256,17 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
     }
 
+    /// Called before a response by who has kept the engine waiting for it: deadlines and the access log count from now, not
+    /// from before. With `stopping`, responses are the last of their connections although [`Engine::stop`] is yet to come.
+    #[inline]
+    pub fn catch_up(&mut self, stopping: bool) {
+        self.backend.read_clock();
+        self.stamp.update(self.backend.now(), || self.backend.wall_clock());
+        if stopping {
+            self.stage = Stage::Stopping;
+        }
+    }
+
     /// Handles one thing that has happened; `false` if nothing has.
     fn handle_event(&mut self) -> bool {
         let Some(&event) = self.events.get(self.handled) else {

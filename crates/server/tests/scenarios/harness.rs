@@ -6,7 +6,7 @@ use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::engine::Engine;
 use oribi_server::lane::Lane;
-use oribi_server::process::{Listener, open};
+use oribi_server::process::{Listener, WorkerSlot, open};
 use std::cell::{Cell, RefCell};
 use std::io::PipeReader;
 use std::os::fd::AsFd;
@@ -27,6 +27,8 @@ type App = Box<dyn FnMut(&Request<'_>, Reply<'_>)>;
 pub struct Server {
     pub world: World,
     pub lane: Lane<'static, Sim>,
+    /// Where the worker of the lane is told what to do.
+    pub slot: &'static WorkerSlot,
     app: App,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
@@ -54,12 +56,18 @@ impl Server {
             flag.set(true);
             inner.wake();
         });
-        Self { world, lane: Lane::new(engine), app: Box::new(app), asleep, timeout, meanwhile }
+        let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
+        Self { world, lane: Lane::new(engine, slot), slot, app: Box::new(app), asleep, timeout, meanwhile }
     }
 
     /// With the defaults of all settings.
     pub fn standard(app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         Self::new(Settings::default(), app)
+    }
+
+    /// Answers by another app from now on.
+    pub fn app(&mut self, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) {
+        self.app = Box::new(app);
     }
 
     pub fn connect(&self) -> Client {

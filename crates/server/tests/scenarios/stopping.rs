@@ -2,6 +2,7 @@
 
 use crate::harness::*;
 use crate::response::*;
+use oribi_server::process::WorkerCommand;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -52,6 +53,19 @@ fn what_runs_is_finished() {
     client.end();
     server.run();
     assert!(server.finished() && !client.saw_reset());
+}
+
+#[test]
+fn a_command_that_meets_a_request_in_the_app_makes_it_the_last_of_its_connection() {
+    let mut server = Server::standard(echo);
+    let slot = server.slot;
+    server.app(move |request, reply| {
+        slot.set_command(WorkerCommand::Drain);
+        echo(request, reply);
+    });
+    let client = server.connect();
+    assert!(read_only(&server.exchange(&client, GET)).closes());
+    assert!(client.saw_end() && !client.saw_reset());
 }
 
 #[test]
