@@ -240,13 +240,15 @@ impl Client {
 #[derive(Debug)]
 pub struct Sim {
     world: World,
+    /// The time as it was last read, which is what a real loop knows of it.
+    now: Duration,
 }
 
 impl Sim {
     /// A backend in `world`.
     #[must_use]
     pub fn new(world: &World) -> Self {
-        Self { world: world.clone() }
+        Self { world: world.clone(), now: world.0.now.get() }
     }
 
     fn push(&self, index: usize, bytes: &mut dyn Iterator<Item = u8>) -> Attempt {
@@ -276,16 +278,16 @@ impl Backend for Sim {
     }
 
     fn now(&self) -> Duration {
-        self.world.0.now.get()
+        self.now
     }
 
     fn read_clock(&mut self) {
-        // The world's clock stands until somebody moves it.
+        self.now = self.world.0.now.get();
     }
 
     fn wall_clock(&self) -> Duration {
         // 21 November 2026, 00:00:00 UTC, when the world began.
-        Duration::from_secs(1_795_219_200) + self.now()
+        Duration::from_secs(1_795_219_200) + self.world.0.now.get()
     }
 
     fn listen(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
@@ -385,6 +387,7 @@ impl Backend for Sim {
             self.world.sleep(timeout);
             self.world.report(events);
         }
+        self.read_clock();
         Ok(())
     }
 }

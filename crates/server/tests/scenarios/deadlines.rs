@@ -323,3 +323,28 @@ fn an_app_may_take_its_time() {
     assert_eq!(read_only(&client.received()).text(), "at last");
     assert_eq!(server.advance(29 * SECOND), 0, "nothing to wake up for");
 }
+
+#[test]
+fn time_that_the_app_took_is_not_taken_from_its_client() {
+    let mut server = Server::new(settings(), echo);
+    let world = server.world.clone();
+    server.app(move |request, reply| {
+        world.advance(1000 * SECOND);
+        echo(request, reply);
+    });
+    let reads_on = server.connect();
+    reads_on.set_window(10);
+    reads_on.send(GET);
+    server.run();
+    server.advance(40 * SECOND - MOMENT);
+    assert!(!reads_on.closed());
+    server.advance(MOMENT);
+    assert!(reads_on.closed());
+
+    let asks_on = server.connect();
+    assert!(!read_only(&server.exchange(&asks_on, GET)).closes());
+    server.advance(30 * SECOND - MOMENT);
+    assert!(!asks_on.closed());
+    server.advance(MOMENT);
+    assert!(asks_on.closed());
+}
