@@ -14,7 +14,7 @@ use PerlIO::scalar   ();
 use Oribi::Options   ();
 
 # For the handles of IPv6 connections. It is in the core since 5.20.
-my $has_ipv6 = eval { require IO::Socket::IP; 1 };
+eval { require IO::Socket::IP; 1 } or undef $@;
 
 # The XS side finds the app and the hooks here, in the interpreter that loaded them and in each clone of it.
 our $App;
@@ -123,6 +123,9 @@ On a perl with threads each thread of a worker has a clone of the interpreter in
 each clone, at the start and whenever C<--max-requests> renews one: the place to open database connections again. That
 interpreter itself answers nothing, so every clone starts from the same state. A C<CLONE> sub that dies ends the worker.
 C<END> blocks run once, when the worker ends.
+
+Signals belong to the process, and Perl leaves them to the interpreter that loaded the app: as with Perl's own threads, what a
+thread puts into C<%SIG> has no effect, and C<alarm> ends the worker. Apps that need C<alarm> are served by workers.
 
 =head1 SEE ALSO
 

@@ -166,7 +166,8 @@ const char *body_send(pTHX_ const Target *target, const Head *head, SV *body) {
         if (!send_path(aTHX_ target, head, body, &wrong))
             wrong = said(aTHX_ "the body has neither a getline method nor a path", text_describe(aTHX_ body));
     } else if (!is_object && !is_handle) {
-        return said(aTHX_ "the body must be an array reference, a file handle or an object with getline", text_describe(aTHX_ body));
+        return said(aTHX_ "the body must be an array reference, a file handle or an object with getline",
+                    text_describe(aTHX_ body));
     } else if (!send_plain_file(aTHX_ target, head, body, &wrong) && !send_path(aTHX_ target, head, body, &wrong)) {
         ENTER;
         sv_setsv_mg(save_scalar(gv_fetchpvs("/", GV_ADD | GV_NOTQUAL, SVt_PV)),

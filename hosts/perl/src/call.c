@@ -132,9 +132,9 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
     if (LIKELY(SvROK(response))) {
         SV *thing = SvRV(response);
         if (LIKELY(SvTYPE(thing) == SVt_PVAV)) {
-            AV *array = response_array(aTHX_(AV *) thing);
+            AV *array = response_array(aTHX_ (AV *)thing);
             if (LIKELY(AvFILLp(array) == 2)) {
-                wrong = response_send(aTHX_ & target, array);
+                wrong = response_send(aTHX_ &target, array);
                 if (UNLIKELY(wrong != NULL))
                     call_log(aTHX_ environment, ORIBI_LOG_ERROR, "%s", wrong);
                 return TRUE;

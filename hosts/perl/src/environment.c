@@ -6,8 +6,8 @@
  * That is only allowed if nothing of one client can reach another. The rule: after a request the hash is compared, entry by
  * entry in the order of its buckets, with what was remembered when it was filled. Keys that the app added are removed. If a
  * remembered entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
- * that nobody else refers to; constants must be bit for bit what they were; anything else is replaced by a new value. Anyone who
- * could look at the hash later (a reference, a weak reference, a tie) makes the app its owner, and the next request gets a new
+ * that nobody else refers to; constants must be bit for bit what they were; anything else is replaced by a new value. Whoever
+ * could look at the hash later (through a reference, a weak reference, a tie) is its owner, and the next request gets a new
  * one.
  */
 #include "perl_host.h"
@@ -337,7 +337,8 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
             text_set(aTHX_ slot, variable->value);
             slot->filled_for = environment->request;
         } else {
-            add(aTHX_ environment, environment->names[variable->key], text_new(aTHX_ variable->value), variable->key, SLOT_TEXT);
+            add(aTHX_ environment, environment->names[variable->key], text_new(aTHX_ variable->value), variable->key,
+                SLOT_TEXT);
             environment->text_slots++;
             changed = TRUE;
         }
@@ -402,7 +403,7 @@ static void repair(pTHX_ Slot *slot) {
     SV *value;
     switch (slot->kind) {
     case SLOT_TEXT:
-        value = text_new(aTHX_(oribi_bytes){"", 0});
+        value = text_new(aTHX_ (oribi_bytes){"", 0});
         break;
     case SLOT_INTEGER:
         value = newSViv(slot->expected.integer);
@@ -433,8 +434,9 @@ static bool is_ours(pTHX_ HV *hash) {
     return TRUE;
 }
 
-/* Whether the hash has exactly the entries that are remembered, in the same places. Each entry is found where something points to
- * it that is known to be in the hash: a bucket, or the entry before. When as many are found as there are, there is nothing else. */
+/* Whether the hash has exactly the entries that are remembered, in the same places. Each entry is found where something points
+ * to it that is known to be in the hash: a bucket, or the entry before. When as many are found as there are, there is nothing
+ * else. */
 static bool is_same_shape(const Environment *environment, HV *hash, bool *repairs) {
     const Slot *slot = environment->slots;
     const Slot *const slots_end = slot + environment->slot_count;

@@ -186,8 +186,7 @@ bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
 
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
-/* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died. What it died of is
- * in $@ then. */
+/* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died: $@ says of what. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
 /* The same for a method; NULL if there is no such method too. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);
@@ -225,7 +224,8 @@ typedef struct {
     HV *environment; /* of the request, for messages; or NULL */
 } Target;
 
-/* The same array, or a mortal copy of one that is tied: empty if a method of the tie died. The functions below take plain ones. */
+/* The same array, or a mortal copy of one that is tied: empty if a method of the tie died. The functions below take plain
+ * ones. */
 AV *response_array(pTHX_ AV *array);
 /* Read status and fields, or fields alone, of a response. NULL, or what is wrong: a mortal text. */
 const char *response_fields(pTHX_ SV *headers, Head *head);

@@ -21,8 +21,8 @@ void process_watch_forks(void) {
 }
 
 #ifdef MULTIPLICITY
-#define dSERVER_PERL(data)                                                                                                      \
-    PerlInterpreter *my_perl = ((Server *)(data))->perl;                                                                        \
+#define dSERVER_PERL(data) \
+    PerlInterpreter *my_perl = ((Server *)(data))->perl; \
     PERL_SET_CONTEXT(my_perl)
 #else
 #define dSERVER_PERL(data) UNUSED_ARGUMENT(data)
@@ -41,7 +41,7 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
     if (jump == 0) {
         ENTER;
         SAVETMPS;
-        if (!call_protected(aTHX_ * hook, sv_2mortal(newSVuv(worker))))
+        if (!call_protected(aTHX_ *hook, sv_2mortal(newSVuv(worker))))
             call_log_error(aTHX_ NULL, SvPVX_const(sv_2mortal(newSVpvf("the %s hook died", name))));
         FREETMPS;
         LEAVE;

@@ -85,7 +85,7 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
     SSize_t count;
     if (!SvROK(headers) || SvTYPE(SvRV(headers)) != SVt_PVAV)
         return complaint(aTHX_ "the headers must be an array reference, not %s", text_describe(aTHX_ headers));
-    list = response_array(aTHX_(AV *) SvRV(headers));
+    list = response_array(aTHX_ (AV *)SvRV(headers));
     count = AvFILLp(list) + 1;
     if (count % 2)
         return complaint(aTHX_ "the headers must be names and values in turn, but there are %" IVdf " of them", (IV)count);
@@ -137,7 +137,8 @@ static const char *send_array(pTHX_ const Target *target, const Head *head, AV *
         if (UNLIKELY(result != TEXT_OK)) {
             char number[24];
             if (result == TEXT_UNDEFINED) {
-                call_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing", (long)i);
+                call_log(aTHX_ target->environment, ORIBI_LOG_WARN, "piece %ld of the body is undef and was sent as nothing",
+                         (long)i);
                 continue;
             }
             my_snprintf(number, sizeof number, "%ld", (long)i);

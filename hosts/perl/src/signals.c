@@ -58,6 +58,6 @@ void signals_guard(pTHX) {
         SV **value = hv_fetch(handlers, watched[i].name, (I32)strlen(watched[i].name), 1);
         sigaction(watched[i].number, NULL, &server_actions[i]);
         if (value)
-            guard(aTHX_ * value, i);
+            guard(aTHX_ *value, i);
     }
 }

@@ -9,10 +9,10 @@ static void ticket_release(pTHX_ Ticket *ticket) {
     if (--ticket->references > 0)
         return;
     if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == process_forks()) {
-        bool waiting = ticket->state == TICKET_WAITING;
+        const char *what = ticket->state == TICKET_WAITING ? "the app dropped the responder without calling it"
+                                                           : "the app dropped the writer without closing it";
         if (ticket->state != TICKET_GONE && !(ticket->context->has_taken && ticket->context->taken == ticket->exchange))
-            call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s",
-                     waiting ? "the app dropped the responder without calling it" : "the app dropped the writer without closing it");
+            call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
     }
     if (ticket->next)
@@ -140,7 +140,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
 
 XS(stream_respond) {
     dXSARGS;
-    Ticket *ticket = ticket_of(aTHX_(SV *) cv);
+    Ticket *ticket = ticket_of(aTHX_ (SV *)cv);
     const char *wrong;
     AV *response;
     SSize_t count;
@@ -149,12 +149,12 @@ XS(stream_respond) {
     if (items != 1 || !SvROK(ST(0)) || SvTYPE(SvRV(ST(0))) != SVt_PVAV)
         croak("the responder must be called with an array reference of 2 or 3 elements, not %s",
               items < 1 ? "nothing" : text_describe(aTHX_ ST(0)));
-    response = response_array(aTHX_(AV *) SvRV(ST(0)));
+    response = response_array(aTHX_ (AV *)SvRV(ST(0)));
     count = AvFILLp(response) + 1;
     if (count == 3) {
         const Target target = {ticket->lane, ticket->exchange, NULL};
         ticket->state = TICKET_OVER;
-        wrong = response_send(aTHX_ & target, response);
+        wrong = response_send(aTHX_ &target, response);
         ticket_finish(aTHX_ ticket);
         if (wrong)
             croak("%s", wrong);
@@ -263,7 +263,7 @@ void informational_rebind(Context *context, SV *code) {
 
 XS(informational_send) {
     dXSARGS;
-    Ticket *ticket = ticket_of(aTHX_(SV *) cv);
+    Ticket *ticket = ticket_of(aTHX_ (SV *)cv);
     Head head;
     const char *wrong;
     IV status;
@@ -274,7 +274,8 @@ XS(informational_send) {
         croak("an informational status is a number from 100 to 199 without 101, not %s", text_describe(aTHX_ ST(0)));
     wrong = response_fields(aTHX_ ST(1), &head);
     if (!wrong)
-        wrong = response_failure(aTHX_ oribi_inform(ticket->lane, ticket->exchange, (uint16_t)status, head.fields, head.field_count));
+        wrong = response_failure(
+            aTHX_ oribi_inform(ticket->lane, ticket->exchange, (uint16_t)status, head.fields, head.field_count));
     if (wrong)
         croak("%s", wrong);
     XSRETURN_EMPTY;

@@ -1,0 +1,36 @@
+# What belongs to the distribution: MANIFEST lists it all, and modules have one version and readable documentation.
+
+use strict;
+use warnings;
+use ExtUtils::Manifest ();
+use File::Find         ();
+use Pod::Checker       ();
+use Test::More;
+
+{
+    local $ExtUtils::Manifest::Quiet = 1;
+    my ($missing, $extra) = ExtUtils::Manifest::fullcheck();
+    is_deeply $missing, [], 'all that MANIFEST lists is there';
+    is_deeply $extra,   [], 'and all that is there is listed';
+}
+
+my @modules;
+File::Find::find({ no_chdir => 1, wanted => sub { push @modules, $_ if /[.]pm\z/ } }, 'lib');
+for my $file (sort @modules) {
+    my $checker = Pod::Checker->new(-warnings => 1);
+    open my $sink, '>', \my $complaints or die $!;
+    $checker->parse_from_file($file, $sink);
+    is $checker->num_errors, 0, "$file: documentation" or diag $complaints;
+    next if $file =~ m{Oribi/(?:Options|Mold)[.]pm\z};
+    open my $handle, '<', $file or die $!;
+    like join(q{}, readline $handle), qr/^our \$VERSION = '0[.]001000';$/m, "$file: version";
+}
+
+for my $file (sort glob 'src/*.[ch]') {
+    open my $handle, '<', $file or die $!;
+    my @lines = readline $handle;
+    cmp_ok scalar @lines, '<=', 600, "$file is short enough to be read";
+    is scalar(grep { length > 129 } @lines), 0, "$file: lines";
+}
+
+done_testing;
