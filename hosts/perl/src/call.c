@@ -107,7 +107,7 @@ static bool is_true(pTHX_ SV *value) {
 void call_finished(pTHX_ Context *context, HV *environment) {
     SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
     if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
-        context->harakiri = TRUE;
+        context->retiring = TRUE;
     if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV && av_len((AV *)SvRV(handlers)) >= 0) {
         if (!context->deferred)
             context->deferred = newAV();
@@ -115,14 +115,15 @@ void call_finished(pTHX_ Context *context, HV *environment) {
     }
 }
 
-/* What the server is to do next. The end of the context waits for the cleanup. */
-static uint32_t next_step(pTHX_ const Context *context) {
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+/* What the server is to do next. The end of the context waits for the cleanup, and is asked for once: a worker answers what it
+ * has accepted before it ends. */
+static uint32_t next_step(Context *context) {
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
         return ORIBI_AFTER_DEFERRED;
-    return context->harakiri ? ORIBI_AFTER_RETIRE : 0;
+    if (LIKELY(!context->retiring))
+        return 0;
+    context->retiring = FALSE;
+    return ORIBI_AFTER_RETIRE;
 }
 
 /* Hands what the app returned to the server. FALSE: the answer will come later. */
@@ -175,21 +176,23 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
             call_finished(aTHX_ context, environment);
         environment_return(aTHX_ context, environment);
     }
-    return next_step(aTHX_ context);
+    return next_step(context);
 }
 
-/* The app called exit: everything in the interpreter has been unwound. */
+/* The app called exit: everything in the interpreter has been unwound, the frames of the program that started the server too.
+ * It still works, and answers what the worker has accepted until another takes over. */
 static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     if (context->forks != process_forks())
         process_end_stray(aTHX_ STATUS_EXIT);
     while (PL_scopestack_ix > scope)
         LEAVE;
     FREETMPS;
+    PL_stack_sp = PL_stack_base;
     if (answering)
         oribi_abandon(context->lane, context->exchange);
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
-    context->spent = TRUE;
-    return ORIBI_AFTER_RETIRE;
+    context->retiring = TRUE;
+    return next_step(context);
 }
 
 uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
@@ -199,10 +202,6 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
     uint32_t next;
     int jump;
     dJMPENV;
-    if (UNLIKELY(context->spent)) {
-        oribi_abandon(lane, exchange);
-        return ORIBI_AFTER_RETIRE;
-    }
     context->lane = lane;
     context->exchange = exchange;
     JMPENV_PUSH(jump);
@@ -235,12 +234,12 @@ static uint32_t run_deferred(pTHX_ Context *context) {
             handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
         }
         if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
-            context->harakiri = TRUE;
+            context->retiring = TRUE;
         FREETMPS;
         LEAVE;
     }
     SvREFCNT_dec(list);
-    return next_step(aTHX_ context);
+    return next_step(context);
 }
 
 uint32_t call_run_deferred(void *pointer) {
@@ -250,8 +249,6 @@ uint32_t call_run_deferred(void *pointer) {
     uint32_t next;
     int jump;
     dJMPENV;
-    if (context->spent)
-        return ORIBI_AFTER_RETIRE;
     JMPENV_PUSH(jump);
     if (jump == 0)
         next = run_deferred(aTHX_ context);

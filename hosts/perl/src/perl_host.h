@@ -124,8 +124,7 @@ typedef struct Context {
     PerlInterpreter *perl;
 #endif
     bool cloned;  /* `perl` belongs to this context */
-    bool spent;   /* the app called exit(): nothing may run in this interpreter but its destruction */
-    bool harakiri; /* the app asked for this context to be replaced */
+    bool retiring; /* the app asked for this context to be replaced, or called exit; not yet said to the server */
     unsigned forks; /* the value of process_forks() in the process that serves */
     SV *app;
     bool closing; /* the server is done with this context: nothing may call it any more */
@@ -186,7 +185,8 @@ bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
 
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
-/* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died: $@ says of what. */
+/* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died: $@ says of
+ * what. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
 /* The same for a method; NULL if there is no such method too. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);

@@ -98,8 +98,12 @@ for my $threads (1, 2) {
     for my $way (qw(exit exit_deep exit_eval)) {
         subtest "$label: $way" => sub {
             my $before = worker_pid($server);
+            my $other  = $server->connection;
+            is $other->request(GET => '/pid')->{status}, 200;
             is $get->($way)->{status}, 500, 'the client gets a 500';
             like $server->log_like(qr/exit\(\d\)/), qr/the app called exit\([345]\); its interpreter is replaced/, 'the log says why';
+            my $next = $other->request(GET => '/pid');
+            ok $next->{status} == 200 || $next->{status} == 0, 'another connection is answered, or closed' or diag $next->{status};
             ok TestServer::wait_for(sub { my $now = worker_pid($server); $threads > 1 ? $now eq $before : $now =~ /\d/ && $now ne $before }),
                 $threads > 1 ? 'the process stays' : 'another process answers';
         };
