@@ -9,7 +9,7 @@ use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, IoSlice};
@@ -63,8 +63,7 @@ impl Epoll {
     fn sent(&self, socket: &mut Socket, result: rustix::io::Result<usize>) -> Attempt {
         match result {
             Ok(count) => Attempt::Done(count),
-            // Signal handlers restart calls; an interruption all the same is worth one more try, by the next event.
-            Err(Errno::AGAIN | Errno::INTR) => self.watch_output(socket),
+            Err(Errno::AGAIN) => self.watch_output(socket),
             Err(_) => Attempt::Broken,
         }
     }
@@ -140,20 +139,20 @@ impl Backend for Epoll {
 
     #[inline]
     fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let result = rustix::net::send(&socket.descriptor, buffer, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let result = retry_on_intr(|| rustix::net::send(&socket.descriptor, buffer, flags));
         self.sent(socket, result)
     }
 
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let result = rustix::net::sendmsg(&socket.descriptor, buffers, &mut control, flags);
+        let result = retry_on_intr(|| rustix::net::sendmsg(&socket.descriptor, buffers, &mut control, flags));
         self.sent(socket, result)
     }
 
     fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
-        let mut offset = offset;
-        match rustix::fs::sendfile(&socket.descriptor, file, Some(&mut offset), size) {
+        match retry_on_intr(|| rustix::fs::sendfile(&socket.descriptor, file, Some(&mut { offset }), size)) {
             Ok(0) => Attempt::End,
             result => self.sent(socket, result),
         }

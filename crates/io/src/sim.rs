@@ -28,18 +28,31 @@ struct Inner {
     exhausted: Cell<bool>,
     wake: Cell<bool>,
     waits: Cell<u64>,
-    idle: Idle,
+    at_waits: Script,
+    when_idle: Script,
 }
 
 type Act = Box<dyn FnMut(Option<Duration>)>;
 
-/// What the world does when the server has nothing to do.
+/// What the world does at some moment.
 #[derive(Default)]
-struct Idle(RefCell<Option<Act>>);
+struct Script(RefCell<Option<Act>>);
 
-impl fmt::Debug for Idle {
+impl Script {
+    fn set(&self, act: impl FnMut(Option<Duration>) + 'static) {
+        self.0.replace(Some(Box::new(act)));
+    }
+
+    fn play(&self, timeout: Option<Duration>) {
+        let Some(mut act) = self.0.take() else { return };
+        act(timeout);
+        self.0.borrow_mut().get_or_insert(act);
+    }
+}
+
+impl fmt::Debug for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Idle")
+        f.write_str("Script")
     }
 }
 
@@ -118,7 +131,12 @@ impl World {
     /// Calls `act` whenever the server would sleep, with the time after which it would wake up by itself. What `act` does to
     /// the world is reported by the same wait.
     pub fn when_idle(&self, act: impl FnMut(Option<Duration>) + 'static) {
-        self.0.idle.0.replace(Some(Box::new(act)));
+        self.0.when_idle.set(act);
+    }
+
+    /// Calls `act` whenever the server looks for events, busy or not.
+    pub fn before_waits(&self, mut act: impl FnMut() + 'static) {
+        self.0.at_waits.set(move |_| act());
     }
 
     /// How often the server has waited for events. A server that spins waits often.
@@ -137,12 +155,6 @@ impl World {
     #[must_use]
     pub fn listening(&self) -> bool {
         self.0.listening.get()
-    }
-
-    fn sleep(&self, timeout: Option<Duration>) {
-        let Some(mut act) = self.0.idle.0.take() else { return };
-        act(timeout);
-        self.0.idle.0.borrow_mut().get_or_insert(act);
     }
 
     fn report(&self, events: &mut Vec<Event>) {
@@ -381,10 +393,11 @@ impl Backend for Sim {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.world.0.waits.set(self.world.0.waits.get() + 1);
+        self.world.0.at_waits.play(timeout);
         let before = events.len();
         self.world.report(events);
         if events.len() == before && timeout != Some(Duration::ZERO) {
-            self.world.sleep(timeout);
+            self.world.0.when_idle.play(timeout);
             self.world.report(events);
         }
         self.read_clock();
