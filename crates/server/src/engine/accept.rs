@@ -40,6 +40,10 @@ impl<B: Backend> Engine<'_, B> {
             if self.accepting != Accepting::Yes || !self.accept_one(listener) {
                 return;
             }
+            if self.is_full() {
+                // Room is made only for those who are known to wait: the next event will say.
+                return;
+            }
             if self.census.is_some_and(|census| census.has_more_than_its_share(self.connections.len())) {
                 return self.let_others_go_first(listener);
             }
@@ -65,9 +69,12 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes one connection; `false` if there is none, or no room.
     fn accept_one(&mut self, listener: usize) -> bool {
-        if self.connections.len() >= self.settings.limits.connections && !self.close_oldest_idle() {
-            self.pause_accepting("the limit of connections is reached");
-            return false;
+        // One that turns out to have a request is not closed.
+        while self.is_full() {
+            if !self.close_oldest_idle() {
+                self.pause_accepting("the limit of connections is reached");
+                return false;
+            }
         }
         match self.backend.accept(listener, self.listeners[listener].socket.as_fd()) {
             Accepted::Connection(socket, peer) => {
@@ -101,11 +108,15 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.set(index, Deadline::Head, self.backend.now());
     }
 
-    /// Makes room by closing the connection that has been idle longest.
+    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: none is idle.
     fn close_oldest_idle(&mut self) -> bool {
         let Some(index) = self.deadlines.oldest(Deadline::Idle) else { return false };
         self.close_idle(index);
         true
+    }
+
+    fn is_full(&self) -> bool {
+        self.connections.len() >= self.settings.limits.connections
     }
 
     fn pause_accepting(&mut self, why: &str) {
@@ -119,7 +130,7 @@ impl<B: Backend> Engine<'_, B> {
 
     pub(super) fn resume_accepting(&mut self, now: Duration) {
         let Accepting::Paused(until) = self.accepting else { return };
-        if now < until || self.connections.len() >= self.settings.limits.connections {
+        if now < until || (self.is_full() && self.deadlines.oldest(Deadline::Idle).is_none()) {
             if now >= until {
                 self.accepting = Accepting::Paused(now + PAUSE);
             }
@@ -131,6 +142,14 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         self.accepting = Accepting::Yes;
+    }
+
+    /// A connection has closed or become idle: whoever waits to be accepted need not wait longer.
+    #[inline]
+    pub(super) fn room_was_made(&mut self) {
+        if let Accepting::Paused(until) = &mut self.accepting {
+            *until = self.backend.now();
+        }
     }
 
     pub(super) fn stop_accepting(&mut self) {

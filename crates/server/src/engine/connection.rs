@@ -47,10 +47,12 @@ pub(super) struct Connection<S> {
     pub(super) lent: bool,
     /// More requests stand in the input buffer: hold responses back to send several with one call.
     pub(super) pipelined: bool,
-    /// Pipelined requests answered in a row.
+    /// Pipelined requests answered in this turn.
     pub(super) in_a_row: u32,
     /// A receive is worth trying.
     pub(super) readable: bool,
+    /// It stands in the queue for a turn without an event.
+    pub(super) turn_asked: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
     /// A send found the socket full.
@@ -88,6 +90,7 @@ impl<S> Connection<S> {
             pipelined: false,
             in_a_row: 0,
             readable: false,
+            turn_asked: false,
             ended: false,
             blocked: false,
             taken: false,

@@ -47,7 +47,8 @@ impl StoredContent {
     /// Adds a piece. Content in memory that grows above `largest` moves to a file.
     pub(super) fn add(&mut self, piece: &[u8], largest: usize, directory: &Path) -> io::Result<()> {
         match self {
-            Self::None => *self = Self::Memory { bytes: piece.to_vec(), filled: piece.len() },
+            // Nothing is added where nothing was announced.
+            Self::None => {}
             Self::Inline { size, .. } => *size += piece.len(),
             Self::Memory { bytes, filled } if *filled + piece.len() > largest => {
                 let mut spilled = Self::file(directory)?;
@@ -69,6 +70,16 @@ impl StoredContent {
             }
         }
         Ok(())
+    }
+
+    /// Whether none has come.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Inline { size, .. } => *size == 0,
+            Self::Memory { filled, .. } => *filled == 0,
+            Self::File { size, .. } => *size == 0,
+        }
     }
 
     /// Makes it ready to be read from its start.

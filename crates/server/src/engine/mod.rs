@@ -50,6 +50,9 @@ const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
 /// How long a client may still take for the head of a request once the server is stopping.
 const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 
+/// A response in many parts is put together in one buffer, which is kept for the next one unless it has become larger than this.
+const LARGEST_SCRATCH: usize = 1 << 20;
+
 /// What an engine does with new connections and with those that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -77,6 +80,9 @@ pub struct Engine<'a, B: Backend> {
     ready: VecDeque<u32>,
     /// Connections that want a turn without an event: more input, or the next part of a file.
     turns: VecDeque<Token>,
+    /// How many of them may be taken before the backend is asked for news again: those that asked for more during this round
+    /// come behind the connections that have news.
+    turns_due: usize,
     /// Exchanges handed out and not finished.
     answering: usize,
     serial: u32,
@@ -145,6 +151,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             handled: 0,
             ready: VecDeque::new(),
             turns: VecDeque::new(),
+            turns_due: 0,
             answering: 0,
             serial: 0,
             pool: input::Pool::default(),
@@ -304,22 +311,46 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn take_turn(&mut self) -> bool {
-        let Some(token) = self.turns.pop_front() else { return false };
-        if let Some(index) = self.connections.find(token) {
-            self.flush(index);
-            self.receive(index);
+        if self.turns_due == 0 {
+            return false;
         }
+        self.turns_due -= 1;
+        let Some(token) = self.turns.pop_front() else { return false };
+        let Some(index) = self.connections.find(token) else { return true };
+        if let Some(connection) = self.connections.get_mut(index) {
+            connection.turn_asked = false;
+        }
+        self.flush(index);
+        let unread = |connection: &Connection<_>| connection.phase == Phase::Reading && connection.input.has_unread();
+        if self.connections.get(index).is_some_and(unread) {
+            self.read_on(index);
+        }
+        self.receive(index);
         true
+    }
+
+    /// Asks for a turn of a connection, behind the others.
+    fn ask_for_turn(&mut self, index: u32) {
+        let token = self.connections.token(index);
+        let Some(connection) = self.connections.get_mut(index) else { return };
+        if !connection.turn_asked {
+            connection.turn_asked = true;
+            self.turns.push_back(token);
+        }
     }
 
     fn wait(&mut self) -> io::Result<()> {
         if let Some(log) = &mut self.access_log {
             log.flush();
         }
+        if self.scratch.capacity() > LARGEST_SCRATCH {
+            self.scratch = Vec::with_capacity(4096);
+        }
         self.events.clear();
         self.handled = 0;
         let timeout = if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) };
         self.backend.wait(timeout, &mut self.events)?;
+        self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
@@ -356,7 +387,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         if connection.phase != Phase::Queued {
             return None;
         }
-        self.serial = self.serial.wrapping_add(1);
+        // No exchange is number 0, which connections bear that have had none.
+        self.serial = self.serial.wrapping_add(1).max(1);
         self.requests += 1;
         self.answering += 1;
         connection.serial = self.serial;

@@ -13,13 +13,14 @@ use std::io;
 /// Received at once when content goes to a file.
 const SPOOL_BYTES: usize = 64 << 10;
 
-/// Receives for a connection that is ending before another one has its turn.
-const DISCARDS_PER_TURN: usize = 16;
+/// Receives of a connection before another one has its turn: 1 MiB of content on its way to a file.
+const RECEIVES_PER_TURN: usize = 16;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Receives and feeds the machine until the socket is empty or a request is complete.
+    /// Receives and feeds the machine until the socket is empty, a request is complete or the turn is over.
     pub(super) fn receive(&mut self, index: u32) {
-        while let Some(connection) = self.connections.get_mut(index) {
+        for _ in 0..RECEIVES_PER_TURN {
+            let Some(connection) = self.connections.get_mut(index) else { return };
             match connection.phase {
                 Phase::Reading if connection.readable => {}
                 Phase::Lingering => return self.discard(index),
@@ -43,6 +44,10 @@ impl<B: Backend> Engine<'_, B> {
                 Attempt::End => return self.end_of_input(index),
                 Attempt::Broken => return self.drop_connection(index),
             }
+        }
+        let reading = |connection: &Connection<_>| connection.phase == Phase::Reading && connection.readable;
+        if self.connections.get(index).is_some_and(reading) {
+            self.ask_for_turn(index);
         }
     }
 
@@ -161,8 +166,7 @@ impl<B: Backend> Engine<'_, B> {
         let Some(connection) = self.connections.get_mut(index) else { return false };
         connection.content = match framing {
             Framing::None => StoredContent::None,
-            Framing::Empty => StoredContent::Memory { bytes: Vec::new(), filled: 0 },
-            Framing::Chunked => StoredContent::None,
+            Framing::Empty | Framing::Chunked => StoredContent::Memory { bytes: Vec::new(), filled: 0 },
             Framing::Length(size) => {
                 connection.content_left = size;
                 let start = connection.input.position();
@@ -200,7 +204,7 @@ impl<B: Backend> Engine<'_, B> {
             } else if connection.requests > 0 && !self.deadlines.runs(index, Deadline::Head) {
                 self.deadlines.set(index, Deadline::Head, now);
             }
-        } else if connection.machine.expects_continue() && !connection.input.has_unread() {
+        } else if connection.machine.expects_continue() && !connection.input.has_unread() && connection.content.is_empty() {
             let mut interim = Vec::new();
             connection.machine.write_continue(&mut interim);
             connection.output().push(&interim);
@@ -222,7 +226,7 @@ impl<B: Backend> Engine<'_, B> {
         connection.phase = Phase::Queued;
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
-            // The next of several in one buffer: their responses leave together.
+            // The next of several in one buffer: they have their turn together.
             self.ready.push_front(index);
         } else {
             self.ready.push_back(index);
@@ -243,7 +247,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Throws away what a client still sends into a connection that is ending.
     fn discard(&mut self, index: u32) {
         self.spool.resize(SPOOL_BYTES, 0);
-        for _ in 0..DISCARDS_PER_TURN {
+        for _ in 0..RECEIVES_PER_TURN {
             let Some(connection) = self.connections.get_mut(index) else { return };
             match self.backend.receive(&mut connection.socket, &mut self.spool) {
                 Attempt::Done(_) => {}
@@ -251,7 +255,7 @@ impl<B: Backend> Engine<'_, B> {
                 Attempt::End | Attempt::Broken => return self.drop_connection(index),
             }
         }
-        self.turns.push_back(self.connections.token(index));
+        self.ask_for_turn(index);
     }
 
     /// Sees to the connections whose time is up.

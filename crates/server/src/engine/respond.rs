@@ -188,6 +188,8 @@ impl<B: Backend> Engine<'_, B> {
         let persist = self.connections.get(index).is_some_and(|connection| self.may_persist(connection));
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         self.scratch.clear();
+        // A client that would use the connection again may have sent its next request already.
+        connection.linger = !connection.machine.must_close();
         let written = connection.machine.write_head(head, size, persist, &self.stamp.preset(), &mut self.scratch);
         match written {
             Ok(()) => {

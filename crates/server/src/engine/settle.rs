@@ -3,7 +3,7 @@
 use super::connection::{Fate, Phase};
 use super::deadline::Deadline;
 use super::output::Flushed;
-use super::{Accepting, Engine, Exchange};
+use super::{Engine, Exchange};
 use oribi_host::ExchangeId;
 use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
@@ -55,10 +55,11 @@ impl<B: Backend> Engine<'_, B> {
             return self.resume(index);
         }
         let more = connection.pipelined && connection.fate == Some(Fate::Reuse) && connection.input.has_unread();
-        if more && !connection.blocked && connection.in_a_row < most {
+        let waiting = connection.output.as_ref().map_or(0, |output| output.waiting());
+        if more && !connection.blocked && waiting < self.settings.limits.output_bytes && connection.in_a_row + 1 < most {
+            // The response leaves together with the next one.
             return self.resume(index);
         }
-        connection.in_a_row = 0;
         connection.phase = Phase::Flushing;
         self.flush(index);
     }
@@ -84,7 +85,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             Flushed::Turn => {
                 self.limit_writing(index);
-                self.turns.push_back(self.connections.token(index));
+                self.ask_for_turn(index);
             }
             Flushed::Broken => self.drop_connection(index),
             Flushed::FileEnded => {
@@ -108,7 +109,6 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Nothing of the response waits any more, or what waits may wait for the next one.
     fn resume(&mut self, index: u32) {
-        let now = self.backend.now();
         let most = self.settings.limits.pipelined_per_turn;
         let Some(connection) = self.connections.get_mut(index) else { return };
         match connection.fate.take() {
@@ -121,10 +121,21 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.phase = Phase::Reading;
         if connection.input.has_unread() {
-            connection.in_a_row = if connection.in_a_row < most { connection.in_a_row + 1 } else { 0 };
+            connection.in_a_row += 1;
+            if connection.in_a_row >= most {
+                // Others first.
+                connection.in_a_row = 0;
+                return self.ask_for_turn(index);
+            }
+        }
+        self.read_on(index);
+    }
+
+    /// Reads the next request as far as it has been received; without one, the connection waits for it.
+    pub(super) fn read_on(&mut self, index: u32) {
+        let now = self.backend.now();
+        if self.connections.get(index).is_some_and(|connection| connection.input.has_unread()) {
             self.advance(index);
-        } else {
-            connection.in_a_row = 0;
         }
         let Some(connection) = self.connections.get_mut(index) else { return };
         if connection.phase != Phase::Reading {
@@ -144,8 +155,9 @@ impl<B: Backend> Engine<'_, B> {
             self.deadlines.set(index, Deadline::Idle, now);
         }
         if connection.readable {
-            self.turns.push_back(self.connections.token(index));
+            self.ask_for_turn(index);
         }
+        self.room_was_made();
     }
 
     /// The last response has left: ends the connection in an orderly way.
@@ -215,8 +227,6 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.input.release(&mut self.pool);
         self.backend.close(connection.socket);
-        if let Accepting::Paused(until) = &mut self.accepting {
-            *until = self.backend.now();
-        }
+        self.room_was_made();
     }
 }
