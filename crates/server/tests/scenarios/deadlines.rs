@@ -216,6 +216,22 @@ fn empty_lines_do_not_keep_an_idle_connection_open() {
 }
 
 #[test]
+fn a_connection_is_idle_after_any_number_of_requests_and_empty_lines() {
+    for count in 1..40 {
+        for behind in ["", "\r\n"] {
+            let mut server = Server::new(settings(), echo);
+            let client = server.connect();
+            let received = server.exchange(&client, &[&GET.repeat(count), behind.as_bytes()].concat());
+            assert_eq!(read_all(&received).len(), count);
+            server.advance(30 * SECOND - MOMENT);
+            assert!(!client.closed(), "{count}");
+            server.advance(MOMENT);
+            assert!(client.closed() && client.saw_end(), "{count}");
+        }
+    }
+}
+
+#[test]
 fn without_keep_alive_every_response_ends_its_connection() {
     let mut settings = settings();
     settings.timeouts.keepalive = Duration::ZERO;

@@ -217,3 +217,15 @@ pub fn post(target: &str, content: &[u8]) -> Vec<u8> {
 pub fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|place| b'a' + (place * 7 / 5 + place / 251) as u8 % 26).collect()
 }
+
+/// A request with content in chunks of a size.
+pub fn post_chunked(target: &str, content: &[u8], size: usize) -> Vec<u8> {
+    let mut bytes = format!("POST {target} HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").into_bytes();
+    for chunk in content.chunks(size) {
+        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
+}

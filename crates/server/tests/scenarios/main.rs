@@ -3,6 +3,9 @@
 mod harness;
 mod response;
 
+mod content;
 mod deadlines;
+mod fairness;
+mod limits;
 mod responses;
 mod stopping;
