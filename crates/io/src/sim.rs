@@ -218,8 +218,9 @@ impl Client {
     pub fn set_window(&self, bytes: usize) {
         self.world.wire(self.index, |wire| {
             wire.window = bytes;
-            wire.writable = wire.blocked && bytes > 0;
-            wire.blocked &= bytes == 0;
+            let waits = wire.blocked || wire.writable;
+            wire.writable = waits && bytes > 0;
+            wire.blocked = waits && bytes == 0;
         });
     }
 

@@ -226,9 +226,9 @@ fn content_that_is_cut_off_is_nobodys_to_answer() {
             client.send(&request[..request.len() - 1]);
             server.run();
             if reset {
-                client.reset()
+                client.reset();
             } else {
-                client.end()
+                client.end();
             }
             server.run();
             assert!(client.closed());

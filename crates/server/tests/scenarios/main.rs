@@ -5,7 +5,9 @@ mod response;
 
 mod content;
 mod deadlines;
+mod exchanges;
 mod fairness;
 mod limits;
+mod random;
 mod responses;
 mod stopping;
