@@ -1,6 +1,7 @@
 //! Deadlines without a heap: each kind lasts equally long for every connection, so a list in order of arrival is in order of
 //! expiry, and setting, moving and clearing a deadline are a few writes.
 
+use super::slots::grow_gently;
 use std::time::Duration;
 
 /// What a connection is given time for. It waits for one thing at a time.
@@ -60,9 +61,9 @@ impl Deadlines {
     #[inline]
     pub(super) fn set(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.clear(index);
-        if self.links.len() <= index as usize {
-            let unlinked = Link { previous: NONE, next: NONE, since: Duration::ZERO, kind: None };
-            self.links.resize(index as usize + 1, unlinked);
+        while self.links.len() <= index as usize {
+            grow_gently(&mut self.links);
+            self.links.push(Link { previous: NONE, next: NONE, since: Duration::ZERO, kind: None });
         }
         let list = &mut self.lists[kind as usize];
         let last = list.last;
