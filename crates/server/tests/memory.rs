@@ -1,0 +1,133 @@
+//! What connections cost: counted by the allocator, not guessed from the process's size.
+
+use oribi_host::Reply;
+use oribi_io::{Backend, Client, Epoll, Sim, World};
+use oribi_message::ResponseHead;
+use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::engine::Engine;
+use oribi_server::lane::Lane;
+use oribi_server::process::{Listener, WorkerSlot, open};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::os::fd::AsFd;
+use std::rc::Rc;
+
+/// The system's allocator, counting the bytes that each thread holds.
+struct Counting;
+
+thread_local! {
+    static HELD: Cell<isize> = const { Cell::new(0) };
+}
+
+fn count(bytes: isize) {
+    // A thread that is ending has no counter any more, and nobody asks for it.
+    let _ = HELD.try_with(|held| held.set(held.get() + bytes));
+}
+
+fn held() -> isize {
+    HELD.with(Cell::get)
+}
+
+// SAFETY: every call is passed on to the system's allocator as it came; counting allocates nothing.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize - layout.size() as isize);
+        // SAFETY: as above.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: some client\r\nAccept: */*\r\n\r\n";
+
+fn listeners() -> Vec<Listener> {
+    let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+    open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
+}
+
+/// Answers everything that can be answered without waiting.
+fn serve<B: Backend>(lane: &Lane<'_, B>, listeners: &[Listener]) {
+    loop {
+        let Some(exchange) = lane.engine().next_exchange().expect("waiting works") else {
+            lane.engine().take_wake();
+            return;
+        };
+        let reply = Reply::new(lane, exchange.id());
+        let content = exchange.request(listeners).content.size().unwrap_or_default().to_string();
+        let head = ResponseHead { status: 200, fields: &[] };
+        reply.send(head, &[content.as_bytes()]).expect("the client is there");
+        lane.engine().give_back(exchange);
+    }
+}
+
+fn serve_world(world: &World, lane: &Lane<'_, Sim>, listeners: &[Listener]) {
+    let asleep = Rc::new(Cell::new(false));
+    let (wake, flag) = (world.clone(), asleep.clone());
+    world.when_idle(move |_| {
+        flag.set(true);
+        wake.wake();
+    });
+    while !asleep.get() {
+        serve(lane, listeners);
+    }
+}
+
+/// What each of `count` connections costs that has been answered these requests and is now idle.
+fn cost(requests: &[&[u8]], count: usize) -> f64 {
+    let settings = Settings::default();
+    let listeners = listeners();
+    let wake = std::io::pipe().expect("a pipe").0;
+    let world = World::new();
+    let engine = Engine::new(Sim::new(&world), &settings, &listeners, wake.as_fd(), None).expect("nothing can refuse");
+    let slot = WorkerSlot::unshared();
+    let lane = Lane::new(engine, &slot);
+    let converse = |clients: &[Client]| {
+        for some in clients.chunks(100) {
+            for request in requests {
+                some.iter().for_each(|client| client.send(request));
+                serve_world(&world, &lane, &listeners);
+                some.iter().for_each(|client| assert!(client.received().starts_with(b"HTTP/1.1 200 OK\r\n")));
+            }
+        }
+    };
+    // The first ones pay for what all share: pools, queues, buffers.
+    let first: Vec<Client> = (0..100).map(|_| world.connect()).collect();
+    converse(&first);
+    let clients: Vec<Client> = (0..count).map(|_| world.connect()).collect();
+    let before = held();
+    converse(&clients);
+    let bytes = held() - before;
+    assert_eq!(lane.engine().connections(), count + first.len());
+    // A simulated socket is a number; a real one is more.
+    let socket = size_of::<<Epoll as Backend>::Socket>() - size_of::<<Sim as Backend>::Socket>();
+    bytes as f64 / count as f64 + socket as f64
+}
+
+#[test]
+fn an_idle_connection_costs_at_most_512_bytes() {
+    let bytes = cost(&[GET], 10_000);
+    println!("{bytes:.0} bytes for each of 10,000 idle connections");
+    assert!(bytes <= 512.0, "{bytes} bytes");
+}
+
+#[test]
+fn what_a_connection_did_before_makes_it_no_dearer() {
+    let content = [b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 20000\r\n\r\n".as_slice(), &[b'x'; 20_000]].concat();
+    let bytes = cost(&[GET, &content, &[GET, GET].concat()], 10_000);
+    println!("{bytes:.0} bytes for each of 10,000 idle connections");
+    assert!(bytes <= 512.0, "{bytes} bytes");
+}
