@@ -143,7 +143,7 @@ impl Environment {
         for (place, _) in FIXED.iter().enumerate() {
             self.entries.push(Entry { key: Key(place as u32), name: Span::default(), value: Text::Fixed(place as u8) });
         }
-        self.lay_out_path(head.path(), head.form(), path_info);
+        self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
         self.lay_out_content(request);
         // Where each known field has gone, so that a repeated one is joined to it.
         let mut places = [0_u16; KnownField::ALL.len()];
@@ -190,9 +190,16 @@ impl Environment {
         Text::Rendered(Span::new(start, self.rendered.len()))
     }
 
-    fn lay_out_path(&mut self, path: &[u8], form: TargetForm, path_info: PathInfo) {
+    fn lay_out_path(&mut self, path: &[u8], uri: &[u8], form: TargetForm, path_info: PathInfo) {
         const PATH_INFO: usize = 2;
-        if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
+        const REQUEST_URI: usize = 3;
+        if path.is_empty() && form == TargetForm::Absolute {
+            // "http://host" means the same as "http://host/" (RFC 9110, section 4.2.3).
+            self.rendered.extend_from_slice(b"/");
+            self.entries[PATH_INFO].value = Text::Rendered(Span::new(0, 1));
+            self.rendered.extend_from_slice(uri);
+            self.entries[REQUEST_URI].value = Text::Rendered(Span::new(0, 1 + uri.len()));
+        } else if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
             // There is no path: PATH_INFO must be empty or begin with a slash.
             self.entries[PATH_INFO].value = Text::Rendered(Span::default());
         } else if path_info == PathInfo::Decoded && memchr::memchr(b'%', path).is_some() {
@@ -368,5 +375,7 @@ mod tests {
         assert_eq!((all["HTTP_HOST"].as_str(), all["PATH_INFO"].as_str()), ("a.de", "/x"));
         let all = variables("http://a.de/x", None, &[], Content::None);
         assert_eq!(all["HTTP_HOST"], "a.de");
+        let all = variables("http://a.de", Some("q"), &[], Content::None);
+        assert_eq!((all["PATH_INFO"].as_str(), all["REQUEST_URI"].as_str()), ("/", "/?q"));
     }
 }

@@ -53,6 +53,10 @@ const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 /// A response in many parts is put together in one buffer, which is kept for the next one unless it has become larger than this.
 const LARGEST_SCRATCH: usize = 1 << 20;
 
+/// An app that takes its time must not keep the others of a batch from the news: slow readers that can go on, a command to
+/// stop, deadlines. A batch is interrupted for them when it has lasted this long.
+const NEWS_AFTER: Duration = Duration::from_millis(10);
+
 /// What an engine does with new connections and with those that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -83,6 +87,8 @@ pub struct Engine<'a, B: Backend> {
     /// How many of them may be taken before the backend is asked for news again: those that asked for more during this round
     /// come behind the connections that have news.
     turns_due: usize,
+    /// When the last wait ended.
+    waited: Duration,
     /// Exchanges handed out and not finished.
     answering: usize,
     serial: u32,
@@ -152,6 +158,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             ready: VecDeque::new(),
             turns: VecDeque::new(),
             turns_due: 0,
+            waited: Duration::ZERO,
             answering: 0,
             serial: 0,
             pool: input::Pool::default(),
@@ -174,6 +181,9 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The backend can wait no more.
     pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
+            if self.backend.now() - self.waited > NEWS_AFTER {
+                self.look(Some(Duration::ZERO))?;
+            }
             if let Some(index) = self.ready.pop_front() {
                 if let Some(exchange) = self.lend(index) {
                     return Ok(Some(exchange));
@@ -340,18 +350,25 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn wait(&mut self) -> io::Result<()> {
+        let busy = !self.turns.is_empty() || self.handled < self.events.len();
+        let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
+        self.look(timeout)
+    }
+
+    /// Asks for news, waiting no longer than `timeout`, and sees to what is due whenever the clock has moved.
+    fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         if let Some(log) = &mut self.access_log {
             log.flush();
         }
         if self.scratch.capacity() > LARGEST_SCRATCH {
             self.scratch = Vec::with_capacity(4096);
         }
-        self.events.clear();
+        self.events.drain(..self.handled);
         self.handled = 0;
-        let timeout = if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) };
         self.backend.wait(timeout, &mut self.events)?;
         self.turns_due = self.turns.len();
         let now = self.backend.now();
+        self.waited = now;
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         // Deadlines come behind the news of the same moment: a request that has arrived in time is in time.
