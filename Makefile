@@ -22,7 +22,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load leak bench fuzz docs install uninstall clean setup-build setup-test setup-bench
+.PHONY: build help serve test load leak bench fuzz docs install install-perl uninstall clean setup-build setup-test setup-bench
 
 build: setup-build ## build target/release/oribi and the Perl host beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
@@ -30,7 +30,7 @@ build: setup-build ## build target/release/oribi and the Perl host beside it
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 until Ctrl-C
 	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
@@ -64,6 +64,10 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 	find "$(installed)/lib/oribi" -name .exists -delete
 	cp -R README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs deploy examples \
 		"$(installed)/share/doc/oribi/"
+
+install-perl: ## install the modules where perl finds them by itself, for plackup -s Oribi
+	@[ -f hosts/perl/blib/lib/Oribi.pm ] || { echo "Nothing is built yet: make build, then make install-perl." >&2; exit 1; }
+	cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory install DESTDIR=$(DESTDIR)
 
 uninstall: ## remove what `make install` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
