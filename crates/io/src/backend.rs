@@ -74,7 +74,8 @@ pub enum Accepted<S> {
 pub enum Direction {
     /// No more is sent; the peer sees the end.
     Send,
-    /// As [`Direction::Send`], but dropping what has not left yet, so that the peer sees a reset and never a clean end.
+    /// As [`Direction::Send`], but dropping what has not left yet, so that the peer sees a reset and never a clean end. A
+    /// Unix socket knows no resets: there the peer sees the end all the same.
     Abort,
 }
 

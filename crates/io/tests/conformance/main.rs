@@ -1,0 +1,54 @@
+//! What every backend promises, checked on every backend: see `oribi_io::Backend`.
+
+mod networks;
+mod properties;
+
+use networks::{Simulated, Tcp, Unix};
+
+/// Each property as a test of its own for a network.
+macro_rules! conformance {
+    ($name:ident, $network:ty: $($property:ident)*) => {
+        mod $name {
+            use super::*;
+            $(
+                #[test]
+                fn $property() {
+                    properties::$property::<$network>();
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! every_network {
+    ($($property:ident)*) => {
+        conformance!(epoll_tcp, Tcp: $($property)*);
+        conformance!(epoll_unix, Unix: $($property)*);
+        conformance!(sim, Simulated: $($property)*);
+    };
+}
+
+every_network! {
+    accepting
+    nothing_is_reported_before_open
+    tokens_come_back
+    news_come_once
+    a_short_receive_is_short
+    an_exact_receive_is_exact
+    content_then_end
+    a_reset_is_broken
+    a_half_closed_peer_can_be_answered
+    a_full_socket_is_reported_when_there_is_room
+    gathered_buffers_arrive_in_order
+    gathered_buffers_are_sent_as_far_as_there_is_room
+    files_are_sent_from_their_offset
+    a_file_that_ends_early_says_so
+    a_file_waits_for_room
+    wakes_come_once_for_each_write
+    listening_can_be_interrupted
+    an_ended_side_is_seen_and_the_other_goes_on
+    an_aborted_connection_never_ends_cleanly
+    closing_ends
+    sending_to_one_who_is_gone_breaks
+    clocks_do_not_go_back
+}

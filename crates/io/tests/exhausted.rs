@@ -1,0 +1,30 @@
+//! Accepting without descriptors. Alone in its process, whose limit it lowers.
+
+use oribi_io::{Accepted, Backend, Epoll, Event};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+#[test]
+fn accepting_says_so_and_goes_on_afterwards() {
+    let mut backend = Epoll::new().expect("an epoll instance");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
+    listener.set_nonblocking(true).expect("it is ours");
+    backend.listen(0, listener.as_fd()).expect("it can be listened on");
+    let far = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("the queue has room");
+    let before = getrlimit(Resource::Nofile);
+    // The next free number is beyond the limit.
+    let next = std::fs::File::open("/dev/null").expect("it is there").as_raw_fd();
+    setrlimit(Resource::Nofile, Rlimit { current: Some(next as u64), ..before }).expect("lowering is allowed");
+    let mut events = Vec::new();
+    backend.wait(Some(Duration::from_secs(10)), &mut events).expect("waiting works");
+    assert_eq!(events, [Event::Connection(0)]);
+    for _ in 0..3 {
+        assert!(matches!(backend.accept(0, listener.as_fd()), Accepted::Exhausted(_)));
+    }
+    setrlimit(Resource::Nofile, before).expect("below the hard limit");
+    let Accepted::Connection(socket, _) = backend.accept(0, listener.as_fd()) else { panic!("it still waits") };
+    backend.close(socket);
+    drop(far);
+}
