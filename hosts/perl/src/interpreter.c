@@ -71,24 +71,27 @@ void *interpreter_open(void *data, int own) {
 
 void interpreter_enter(void *pointer) {
     Context *context = (Context *)pointer;
+#ifdef USE_ITHREADS
     dCONTEXT_PERL(context);
     PERL_SET_CONTEXT(my_perl);
-#if defined(USE_ITHREADS) && PERL_VERSION >= 28
+#if PERL_VERSION >= 28
     if (context->cloned)
         thread_locale_init();
 #endif
-    PERL_UNUSED_CONTEXT;
+#else
+    UNUSED_ARGUMENT(context);
+#endif
 }
 
 void interpreter_leave(void *pointer) {
     Context *context = (Context *)pointer;
 #ifdef USE_ITHREADS
     if (context->cloned) {
+        dCONTEXT_PERL(context);
+        PERL_UNUSED_CONTEXT;
         /* A clone that is left is about to be replaced, as a rule. */
         stream_give_up(context);
 #if PERL_VERSION >= 28
-        dCONTEXT_PERL(context);
-        PERL_UNUSED_CONTEXT;
         thread_locale_term();
 #endif
         PERL_SET_CONTEXT(NULL);

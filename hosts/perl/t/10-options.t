@@ -94,13 +94,14 @@ subtest 'an app that is an object' => sub {
 };
 
 subtest 'handlers of threads' => sub {
+    no warnings 'redefine';
+    local *Oribi::Options::has_threads = sub {1};
     my %told = Plack::Handler::EVHTP->new(port => 7)->options;
     is_deeply \%told, { host => '0.0.0.0', port => 7, workers => 1, threads => 8 }, 'EVHTP has 8 threads in one process';
     %told = Plack::Handler::Cacilheiro->new(max_workers => 2, max_reqs_per_child => 5)->options;
     is_deeply \%told, { host => '0.0.0.0', workers => 1, threads => 2, max_reqs_per_child => 5 }, 'or as many as it is told';
     %told = Plack::Handler::EVHTP->new(max_workers => 0, host => '127.0.0.1')->options;
     is_deeply \%told, { host => '127.0.0.1', workers => 1, threads => 1 }, '0 means none';
-    no warnings 'redefine';
     local *Oribi::Options::has_threads = sub {0};
     my @warnings;
     local $SIG{__WARN__} = sub { push @warnings, @_ };
@@ -109,6 +110,15 @@ subtest 'handlers of threads' => sub {
     like $warnings[0], qr/This perl has no threads: 4 worker processes/, 'as a warning says';
     %told = Plack::Handler::Oribi->new(workers => 2)->options;
     is_deeply \%told, { workers => 2 }, 'Oribi takes what it is given';
+};
+
+subtest 'threads that this perl does not have' => sub {
+    no warnings 'redefine';
+    local *Oribi::Options::has_threads = sub {0};
+    is options_with(threads => 1)->{error}, undef, 'one is no thread';
+    for my $number (2, 12, 100) {
+        like options_with(threads => $number)->{error}, qr/no threads.*--workers $number/, "$number: an error says what to do";
+    }
 };
 
 subtest 'listening' => sub {

@@ -82,6 +82,9 @@ sub set {
     if ($name =~ /\Akeep_?alive\z/) {
         $value = $value ? 'on' : 'off';
     }
+    if ($name eq 'threads' && $value =~ /\A\s*0*(?:[2-9]|1\d)/ && !has_threads()) {
+        die "this perl has no threads: --threads $value needs one that is built with them; --workers $value does without\n";
+    }
     my $result = $self->{config}->set($name, $value, $self->{origin});
     if ($result == 1) {
         warn Oribi::last_error() . "\n" if !$self->{warned}{$name}++;
