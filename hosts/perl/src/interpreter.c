@@ -89,8 +89,6 @@ void interpreter_leave(void *pointer) {
     if (context->cloned) {
         dCONTEXT_PERL(context);
         PERL_UNUSED_CONTEXT;
-        /* A clone that is left is about to be replaced, as a rule. */
-        stream_give_up(context);
 #if PERL_VERSION >= 28
         thread_locale_term();
 #endif

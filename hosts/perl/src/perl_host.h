@@ -105,9 +105,8 @@ typedef struct {
 struct Context;
 
 /* An exchange that Perl code may refer to at any time: from a responder, a writer, or the psgix.informational callback. */
-typedef struct Ticket {
+typedef struct {
     struct Context *context;
-    struct Ticket *next, *previous; /* the context's other tickets */
     oribi_lane *lane;
     oribi_exchange exchange;
     U32 references;
@@ -132,7 +131,6 @@ typedef struct Context {
     oribi_exchange exchange; /* the one that was begun last */
     bool has_taken;          /* the socket of `taken` was taken over */
     oribi_exchange taken;
-    Ticket *tickets;         /* all that exist */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
     Environment environment;
 } Context;
@@ -249,8 +247,6 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
 SV *informational_new(pTHX_ Context *context);
 bool informational_is_private(SV *code);
 void informational_rebind(Context *context, SV *code);
-/* The context may never be entered again: gives up what its app has promised to answer later. */
-void stream_give_up(Context *context);
 XS(stream_respond);
 XS(stream_write);
 XS(stream_close);

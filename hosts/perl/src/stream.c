@@ -15,23 +15,8 @@ static void ticket_release(pTHX_ Ticket *ticket) {
             call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
     }
-    if (ticket->next)
-        ticket->next->previous = ticket->previous;
-    if (ticket->previous)
-        ticket->previous->next = ticket->next;
-    else
-        ticket->context->tickets = ticket->next;
     SvREFCNT_dec(ticket->environment);
     Safefree(ticket);
-}
-
-void stream_give_up(Context *context) {
-    for (Ticket *ticket = context->tickets; ticket; ticket = ticket->next) {
-        if (ticket->state == TICKET_OVER || ticket->state == TICKET_GONE)
-            continue;
-        oribi_abandon(ticket->lane, ticket->exchange);
-        ticket->state = ticket->state == TICKET_STREAMING ? TICKET_GONE : TICKET_OVER;
-    }
 }
 
 static int ticket_free(pTHX_ SV *holder, MAGIC *magic) {
@@ -82,10 +67,6 @@ static Ticket *ticket_new(Context *context) {
     ticket->lane = context->lane;
     ticket->exchange = context->exchange;
     ticket->forks = context->forks;
-    ticket->next = context->tickets;
-    if (ticket->next)
-        ticket->next->previous = ticket;
-    context->tickets = ticket;
     return ticket;
 }
 

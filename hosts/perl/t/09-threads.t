@@ -120,21 +120,6 @@ subtest 'renewal leaks nothing' => sub {
     is $server->stop, 0, 'stopped';
 };
 
-subtest 'a late response of an interpreter that is renewed' => sub {
-    my $kept;
-    my $server = TestServer->start(
-        app     => sub { my ($env) = @_; return $env->{PATH_INFO} eq '/keep' ? sub { ($kept) = @_ } : [ 200, [], ['ok'] ] },
-        options => { threads => 2, max_requests => 2 },
-    );
-    my $waiting = $server->connection;
-    $waiting->send("GET /keep HTTP/1.1\r\nHost: x\r\n\r\n");
-    select undef, undef, undef, 0.2;
-    my @connections = map { $server->connection } 1 .. 4;
-    for my $round (1 .. 20) { $_->request(GET => '/') for @connections }
-    is $waiting->response('GET')->{status}, 500, 'is given up';
-    is $server->stop, 0, 'stopped';
-};
-
 subtest 'EVHTP' => sub {
     unlink $notes;
     my $server = TestServer->start(handler => 'EVHTP', app => $app, options => { workers => undef, max_workers => 3 });
