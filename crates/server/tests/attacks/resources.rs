@@ -180,7 +180,7 @@ fn nothing_is_lost_between_small_buffers() {
     let clients: Vec<_> = (0..8_usize)
         .map(|client| {
             let stream = server.connect();
-            // The kernel makes something small of it, so that both sides wait for each other all the time.
+            // Smaller than what is sent, so that both sides wait for each other all the time.
             rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 64 << 10).expect("it is ours");
             rustix::net::sockopt::set_socket_send_buffer_size(&stream, 64 << 10).expect("it is ours");
             std::thread::spawn(move || {
