@@ -34,7 +34,7 @@ help: ## list these commands
 
 serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 until Ctrl-C
 	@echo "Serving examples/hello.psgi on http://127.0.0.1:$(PORT); Ctrl-C stops."
-	@exec target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
+	@exec $(PERL) setup/serve.pl target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
 test: setup-test build ## build, then run every test and every linter
 	@tests/run
