@@ -124,8 +124,10 @@ each clone, at the start and whenever C<--max-requests> renews one: the place to
 interpreter itself answers nothing, so every clone starts from the same state. A C<CLONE> sub that dies ends the worker.
 C<END> blocks run once, when the worker ends.
 
-Signals belong to the process, and Perl leaves them to the interpreter that loaded the app: as with Perl's own threads, what a
-thread puts into C<%SIG> has no effect, and C<alarm> ends the worker. Apps that need C<alarm> are served by workers.
+Signals belong to the process, and Perl leaves them to the interpreter that loaded the app: what a thread puts into C<%SIG> has
+no effect. C<alarm> is an exception, on Linux: each thread has a clock of its own, and C<$SIG{ALRM}> works. Code that was compiled
+before this module was loaded (C<plackup> loads apps first; C<plackup -MOribi> does not, nor does C<oribi>) and L<Time::HiRes>
+share the one clock of the process: it rings for all threads that have a handler.
 
 =head1 SEE ALSO
 

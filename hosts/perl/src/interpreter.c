@@ -74,10 +74,12 @@ void interpreter_enter(void *pointer) {
 #ifdef USE_ITHREADS
     dCONTEXT_PERL(context);
     PERL_SET_CONTEXT(my_perl);
+    if (context->cloned) {
 #if PERL_VERSION >= 28
-    if (context->cloned)
         thread_locale_init();
 #endif
+        alarms_enter();
+    }
 #else
     UNUSED_ARGUMENT(context);
 #endif
@@ -89,6 +91,7 @@ void interpreter_leave(void *pointer) {
     if (context->cloned) {
         dCONTEXT_PERL(context);
         PERL_UNUSED_CONTEXT;
+        alarms_leave();
 #if PERL_VERSION >= 28
         thread_locale_term();
 #endif

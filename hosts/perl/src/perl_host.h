@@ -276,4 +276,12 @@ void process_watch_forks(void);
 /* In a new worker: from now on an app that resets a signal gets the server's handler back. */
 void signals_guard(pTHX);
 
+/* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Takes the operator over, for all code that is compiled from now on. */
+void alarms_define(void);
+/* The calling thread starts or stops using a clone. */
+void alarms_enter(void);
+void alarms_leave(void);
+
 #endif

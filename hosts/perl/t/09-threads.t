@@ -120,6 +120,45 @@ subtest 'renewal leaks nothing' => sub {
     is $server->stop, 0, 'stopped';
 };
 
+subtest 'alarms' => sub {
+    my $server = TestServer->start(
+        # Compiled when the module is loaded, as it is by the oribi command.
+        load    => sub {
+            return eval q{
+                sub {
+                    my ($env) = @_;
+                    my ($after, $sleep) = $env->{PATH_INFO} =~ /(\d+)/g;
+                    my $rang = 'slept';
+                    eval {
+                        local $SIG{ALRM} = sub { $rang = 'rang'; die "ring\n" };
+                        alarm $after;
+                        select undef, undef, undef, $sleep;
+                        alarm 0;
+                    };
+                    return [ 200, [], ["$rang in $$"] ];
+                }
+            } || die $@;
+        },
+        options => { threads => 4 },
+    );
+    my %expected = ('/1/9' => 'rang', '/2/9' => 'rang', '/9/1' => 'slept');
+    my %connection;
+    for my $path (sort keys %expected) {
+        $connection{$path} = $server->connection;
+        $connection{$path}->send("GET $path HTTP/1.1\r\nHost: x\r\n\r\n");
+        # So that another lane takes the next.
+        select undef, undef, undef, 0.1;
+    }
+    my %process;
+    for my $path (sort keys %expected) {
+        my ($what, $pid) = $connection{$path}->response('GET')->{body} =~ /(\w+) in (\d+)/;
+        is $what, $expected{$path}, "$path: each lane has its own alarm";
+        $process{$pid}++;
+    }
+    is scalar keys %process, 1, 'all in one process';
+    is $server->stop, 0, 'which lives';
+};
+
 subtest 'EVHTP' => sub {
     unlink $notes;
     my $server = TestServer->start(handler => 'EVHTP', app => $app, options => { workers => undef, max_workers => 3 });
