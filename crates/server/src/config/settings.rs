@@ -138,7 +138,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
-            backlog: 1024,
+            backlog: 4096,
             server_name: None,
             workers: 1,
             threads: 1,
