@@ -17,9 +17,7 @@ static IO *plain_io(pTHX_ SV *body) {
         io = GvIO((GV *)thing);
     if (!io || (SvRMAGICAL(io) && mg_find((SV *)io, PERL_MAGIC_tiedscalar)))
         return NULL;
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+    PERL_UNUSED_CONTEXT;
     return io;
 }
 

@@ -105,29 +105,33 @@ void interpreter_leave(void *pointer) {
 void interpreter_close(void *pointer) {
     Context *context = (Context *)pointer;
     dCONTEXT_PERL(context);
+    int jump;
+    dJMPENV;
 #ifdef USE_ITHREADS
     PerlInterpreter *before = (PerlInterpreter *)PERL_GET_CONTEXT;
     PERL_SET_CONTEXT(my_perl);
 #endif
     context->closing = TRUE;
-    SvREFCNT_dec(context->app);
-    SvREFCNT_dec((SV *)context->deferred);
-    environment_release(aTHX_ &context->environment);
+    /* A destructor may call exit. */
+    JMPENV_PUSH(jump);
+    if (jump == 0) {
+        SvREFCNT_dec(context->app);
+        SvREFCNT_dec((SV *)context->deferred);
+        environment_release(aTHX_ &context->environment);
+#ifdef USE_ITHREADS
+        if (context->cloned)
+            perl_destruct(my_perl);
+#endif
+    }
+    JMPENV_POP;
 #ifdef USE_ITHREADS
     if (context->cloned) {
-        int jump;
-        dJMPENV;
-        /* A destructor may call exit. */
-        JMPENV_PUSH(jump);
-        if (jump == 0)
-            perl_destruct(my_perl);
-        JMPENV_POP;
         perl_free(my_perl);
-        PERL_SET_CONTEXT(before == my_perl ? NULL : before);
         Safefree(context);
-        return;
+        PERL_SET_CONTEXT(before == my_perl ? NULL : before);
+    } else {
+        PERL_SET_CONTEXT(before);
     }
-    PERL_SET_CONTEXT(before);
 #endif
-    /* The template lives on, and what the app kept may still refer to the context: it stays, closed. */
+    /* The template lives on, and what the app kept may still refer to its context: that stays, closed. */
 }

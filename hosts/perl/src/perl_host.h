@@ -25,7 +25,7 @@
 #define HvHasAUX(hash) SvOOK(hash)
 #endif
 
-/* Functions that dXSARGS-like macros and callbacks force to take what they do not need. */
+/* For functions whose callers give them more than they need. */
 #define UNUSED_ARGUMENT(argument) ((void)(argument))
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -72,8 +72,8 @@ typedef struct {
         SV *referent;
         char *text; /* the buffer of a string that nobody has touched */
     } expected;
-    U32 flags; /* of `value` as it was */
-    U32 key;   /* a server key, the number of server keys plus a PSGI key, or ORIBI_KEY_OTHER */
+    U32 flags;      /* of `value` as it was */
+    U32 key;        /* a server key, the number of server keys plus a PSGI key, or ORIBI_KEY_OTHER */
     U32 filled_for; /* the request that last gave it a value */
     SlotKind kind;
 } Slot;
@@ -82,21 +82,21 @@ typedef struct {
 #define SLOTS_MAXIMUM 160
 
 typedef struct {
-    HV *hash;        /* kept for the next request; NULL: make one */
-    SV **names;      /* key objects with their hashes, by key */
-    U32 *positions;  /* where in `slots` a key is, by key; SLOTS_MAXIMUM: nowhere */
-    U32 server_keys; /* how many of the keys are the server's */
-    U32 request;     /* counts requests, so that a slot can tell whether it belongs to this one */
-    U32 text_slots;  /* how many slots hold variables of the request */
+    HV *hash;          /* kept for the next request; NULL: make one */
+    SV **names;        /* key objects with their hashes, by key */
+    U32 *positions;    /* where in `slots` a key is, by key; SLOTS_MAXIMUM: nowhere */
+    U32 server_keys;   /* how many of the keys are the server's */
+    U32 request;       /* counts requests, so that a slot can tell whether it belongs to this one */
+    U32 text_slots;    /* how many slots hold variables of the request */
     U32 slot_count;
-    HE **buckets;    /* the hash's, when `slots` was written */
-    STRLEN bucket_maximum;
     bool rememberable; /* `slots` describes the whole hash */
     bool has_content;  /* psgi.input is over the content of one request */
-    SV *version;       /* the array of psgi.version */
-    SV *errors;        /* the glob of STDERR */
-    SV *logger;
-    SV *content;       /* what the handle of the last content read from; its memory serves the next */
+    HE **buckets;      /* the hash's, when `slots` was written */
+    STRLEN bucket_maximum;
+    SV *version; /* the array of psgi.version */
+    SV *errors;  /* the glob of STDERR */
+    SV *logger;  /* psgix.logger */
+    SV *content; /* what the handle of the last content read from; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
 
@@ -122,15 +122,15 @@ typedef struct Context {
 #ifdef MULTIPLICITY
     PerlInterpreter *perl;
 #endif
-    bool cloned;  /* `perl` belongs to this context */
-    bool retiring; /* the app asked for this context to be replaced, or called exit; not yet said to the server */
-    unsigned forks; /* the value of process_forks() in the process that serves */
     SV *app;
-    bool closing; /* the server is done with this context: nothing may call it any more */
-    oribi_lane *lane;        /* of the exchange that was begun last */
-    oribi_exchange exchange; /* the one that was begun last */
-    bool has_taken;          /* the socket of `taken` was taken over */
+    unsigned forks;          /* the value of process_forks() in the process that serves */
+    bool cloned;             /* `perl` belongs to this context */
+    bool retiring;           /* the app asked for this context to be replaced, or called exit; not yet said to the server */
+    bool closing;            /* the server is done with this context: nothing may call it any more */
+    bool has_taken;          /* the socket of the exchange `taken` was taken over */
     oribi_exchange taken;
+    oribi_exchange exchange; /* the one that was begun last */
+    oribi_lane *lane;        /* and its lane */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
     Environment environment;
 } Context;
@@ -159,6 +159,7 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 void environment_return(pTHX_ Context *context, HV *hash);
 /* The value of a PSGI key, or NULL. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
+
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
 /* A reference to a handle that reads the content of a request. */
@@ -252,14 +253,14 @@ XS(stream_write);
 XS(stream_close);
 XS(informational_send);
 
+/* ---- process.c --------------------------------------------------------------------------------------------------------- */
+
 /* What the callbacks of the host get as their data. */
 typedef struct {
 #ifdef MULTIPLICITY
     PerlInterpreter *perl; /* in which the app was loaded */
 #endif
 } Server;
-
-/* ---- process.c --------------------------------------------------------------------------------------------------------- */
 
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);

@@ -49,9 +49,7 @@ AV *response_array(pTHX_ AV *array) {
 /* An element of a plain array, never NULL. */
 static SV *element(pTHX_ AV *array, SSize_t index) {
     SV *value = AvARRAY(array)[index];
-#ifdef MULTIPLICITY
     PERL_UNUSED_CONTEXT;
-#endif
     return value ? value : &PL_sv_undef;
 }
 

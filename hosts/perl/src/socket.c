@@ -89,9 +89,7 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
 }
 
 static IV socket_seek(pTHX_ PerlIO *handle, Off_t offset, int whence) {
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+    PERL_UNUSED_CONTEXT;
     UNUSED_ARGUMENT(handle);
     UNUSED_ARGUMENT(offset);
     UNUSED_ARGUMENT(whence);
@@ -100,9 +98,7 @@ static IV socket_seek(pTHX_ PerlIO *handle, Off_t offset, int whence) {
 }
 
 static Off_t socket_tell(pTHX_ PerlIO *handle) {
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+    PERL_UNUSED_CONTEXT;
     UNUSED_ARGUMENT(handle);
     errno = ESPIPE;
     return -1;
@@ -134,9 +130,7 @@ static IV socket_close(pTHX_ PerlIO *handle) {
 
 /* A thread that the app starts does not inherit the connection. */
 static PerlIO *socket_dup(pTHX_ PerlIO *handle, PerlIO *original, CLONE_PARAMS *parameters, int flags) {
-#ifdef MULTIPLICITY
-    UNUSED_ARGUMENT(my_perl);
-#endif
+    PERL_UNUSED_CONTEXT;
     UNUSED_ARGUMENT(handle);
     UNUSED_ARGUMENT(original);
     UNUSED_ARGUMENT(parameters);
