@@ -211,6 +211,41 @@ fn without_a_place_for_large_content_it_is_a_507() {
     assert_eq!(read_only(&server.exchange(&client, &post("/", &pattern(40_000)))).status, 200);
 }
 
+/// Set in the process whose files may not grow.
+const SMALL_FILES: &str = "ORIBI_TEST_SMALL_FILES";
+
+#[test]
+fn a_disk_that_fills_up_is_a_507() {
+    if std::env::var_os(SMALL_FILES).is_none() {
+        // Files beyond 100 KiB fail as they would on a full disk; the limit is for a process of its own.
+        let script = "trap '' XFSZ; ulimit -f 200; exec \"$0\" --exact content::a_disk_that_fills_up_is_a_507";
+        let test = std::env::current_exe().expect("it runs");
+        let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(SMALL_FILES, "1").output();
+        let outcome = outcome.expect("there is a shell");
+        let output = String::from_utf8_lossy(&outcome.stdout);
+        return assert!(outcome.status.success() && output.contains(" 1 passed"), "{output}");
+    }
+    let (mut server, places) = server(settings());
+    for request in [post("/", &pattern(300_000)), post_chunked("/", &pattern(300_000), 1000)] {
+        for piece in [usize::MAX, 70_000, 1000] {
+            let client = server.connect();
+            for part in request.chunks(piece) {
+                client.send(part);
+                server.run();
+            }
+            let response = read_only(&client.received());
+            assert_eq!((response.status, response.closes()), (507, true));
+            client.end();
+            server.run();
+            assert!(client.closed() && !client.saw_reset());
+        }
+    }
+    assert!(places.borrow().is_empty(), "no app is called");
+    let client = server.connect();
+    assert_eq!(read_only(&server.exchange(&client, &post("/", &pattern(90_000)))).status, 200);
+    assert_eq!(*places.borrow(), ["file"]);
+}
+
 #[test]
 fn content_that_is_cut_off_is_nobodys_to_answer() {
     let (mut server, places) = server(settings());
