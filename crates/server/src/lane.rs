@@ -132,13 +132,18 @@ impl<'a, B: Backend> Lane<'a, B> {
     fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
         engine.take_wake();
+        self.pass_on_command(&mut engine) && !engine.finished()
+    }
+
+    /// Tells the engine what the worker was told; `false`: to end at once.
+    fn pass_on_command(&self, engine: &mut Engine<'a, B>) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve => {}
             WorkerCommand::Drain => engine.stop(true),
             WorkerCommand::Retire => engine.stop(false),
             WorkerCommand::Quit => return false,
         }
-        !engine.finished()
+        true
     }
 
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
@@ -176,6 +181,10 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         while waiting > most {
             // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
             engine.turn().map_err(|_| ReplyError::Gone)?;
+            // The client may take long. The wake-up is left for the loop that this app returns to.
+            if !self.pass_on_command(&mut engine) {
+                return Err(ReplyError::Gone);
+            }
             waiting = engine.waiting(exchange)?;
         }
         Ok(())

@@ -2,6 +2,8 @@
 
 use crate::harness::*;
 use crate::response::*;
+use oribi_host::ReplyError;
+use oribi_server::config::Settings;
 use oribi_server::process::WorkerCommand;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -156,4 +158,57 @@ fn stopping_twice_is_stopping() {
     server.stop(true);
     server.advance(SECOND);
     assert!(client.closed() && server.finished());
+}
+
+/// A server whose app streams to a slow client, which does `act` once while the app is held and reads on afterwards.
+fn held(command: WorkerCommand) -> (Server, oribi_io::Client, Rc<RefCell<Result<(), ReplyError>>>) {
+    let mut settings = Settings::default();
+    settings.limits.output_bytes = 1000;
+    let outcome = Rc::new(RefCell::new(Ok(())));
+    let seen = outcome.clone();
+    let mut server = Server::new(settings, move |_, reply| {
+        let mut writer = reply.start(ok()).expect("the client is there");
+        let written = pattern(20_000).chunks(1000).try_for_each(|piece| writer.write(piece));
+        *seen.borrow_mut() = written.and_then(|()| writer.finish());
+    });
+    let client = server.connect();
+    client.set_window(100);
+    client.send(GET);
+    let (slot, world, wire) = (server.slot, server.world.clone(), client.clone());
+    let mut turns = 0;
+    server.meanwhile(move || {
+        turns += 1;
+        match turns {
+            1 => {
+                slot.set_command(command);
+                world.wake();
+            }
+            2 => assert!(!world.listening(), "it takes no more connections"),
+            _ => wire.set_window(1000),
+        }
+    });
+    assert!(server.run_one());
+    server.no_meanwhile();
+    client.set_window(usize::MAX);
+    (server, client, outcome)
+}
+
+#[test]
+fn a_held_app_does_not_keep_its_server_from_stopping() {
+    for command in [WorkerCommand::Drain, WorkerCommand::Retire] {
+        let (mut server, client, outcome) = held(command);
+        assert_eq!(*outcome.borrow(), Ok(()));
+        server.run();
+        assert_eq!(read_only(&client.received()).body, pattern(20_000));
+        server.advance(SECOND);
+        assert!(server.finished() && client.saw_end());
+    }
+}
+
+#[test]
+fn a_held_app_is_released_when_its_server_must_end_at_once() {
+    let (server, client, outcome) = held(WorkerCommand::Quit);
+    assert_eq!(*outcome.borrow(), Err(ReplyError::Gone));
+    assert!(client.saw_reset());
+    assert_eq!(server.connections(), 0);
 }
