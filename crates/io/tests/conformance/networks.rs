@@ -84,7 +84,10 @@ impl<N: Network> Rig<N> {
     #[track_caller]
     pub fn until(&mut self, wanted: impl Fn(Event) -> bool) -> Event {
         let mut events = Vec::new();
-        for _ in 0..100 {
+        let mut known = usize::MAX;
+        // A wait may return without news; a second one in a row has waited for nothing.
+        while events.len() != known {
+            known = events.len();
             self.backend.wait(Some(PATIENCE), &mut events).expect("waiting works");
             if let Some(event) = events.iter().copied().find(|&event| wanted(event)) {
                 return event;

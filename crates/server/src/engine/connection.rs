@@ -53,6 +53,8 @@ pub(super) struct Connection<S> {
     pub(super) readable: bool,
     /// It stands in the queue for a turn without an event.
     pub(super) turn_asked: bool,
+    /// It has unread input that is not looked at before its turn.
+    pub(super) yielded: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
     /// A send found the socket full.
@@ -91,6 +93,7 @@ impl<S> Connection<S> {
             in_a_row: 0,
             readable: false,
             turn_asked: false,
+            yielded: false,
             ended: false,
             blocked: false,
             taken: false,

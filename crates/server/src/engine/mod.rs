@@ -207,20 +207,6 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(())
     }
 
-    /// As [`Engine::next_exchange`], but gives up where that would wait. Deadlines that have passed are seen to.
-    ///
-    /// # Errors
-    /// The backend can wait no more.
-    pub fn poll(&mut self) -> io::Result<Option<Exchange>> {
-        if self.ready.is_empty() {
-            self.turn()?;
-        }
-        match self.ready.pop_front() {
-            Some(index) => Ok(self.lend(index)),
-            None => Ok(None),
-        }
-    }
-
     /// Whether something was written to the watched pipe since the last call.
     pub fn take_wake(&mut self) -> bool {
         std::mem::take(&mut self.woken)
@@ -327,12 +313,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.turns_due -= 1;
         let Some(token) = self.turns.pop_front() else { return false };
         let Some(index) = self.connections.find(token) else { return true };
-        if let Some(connection) = self.connections.get_mut(index) {
-            connection.turn_asked = false;
-        }
+        let Some(connection) = self.connections.get_mut(index) else { return true };
+        connection.turn_asked = false;
+        let yielded = std::mem::take(&mut connection.yielded);
         self.flush(index);
-        let unread = |connection: &Connection<_>| connection.phase == Phase::Reading && connection.input.has_unread();
-        if self.connections.get(index).is_some_and(unread) {
+        if yielded {
             self.read_on(index);
         }
         self.receive(index);

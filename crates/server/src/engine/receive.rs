@@ -22,6 +22,8 @@ impl<B: Backend> Engine<'_, B> {
         for _ in 0..RECEIVES_PER_TURN {
             let Some(connection) = self.connections.get_mut(index) else { return };
             match connection.phase {
+                // What has been received waits for its turn, and comes before what follows it, the end above all.
+                Phase::Reading if connection.yielded => return,
                 Phase::Reading if connection.readable => {}
                 Phase::Lingering => return self.discard(index),
                 _ => return,

@@ -125,6 +125,7 @@ impl<B: Backend> Engine<'_, B> {
             if connection.in_a_row >= most {
                 // Others first.
                 connection.in_a_row = 0;
+                connection.yielded = true;
                 return self.ask_for_turn(index);
             }
         }

@@ -149,3 +149,23 @@ fn responses_held_back_for_a_pipelining_client_are_bounded() {
     server.run();
     assert!(most.get() <= 200_000, "{} bytes waited", most.get());
 }
+
+#[test]
+fn a_flood_whose_sender_has_ended_is_answered_to_the_end() {
+    for count in [1, 15, 16, 17, 33, 100, 2000] {
+        for whole in [true, false] {
+            let (mut server, _) = server(Settings::default());
+            let client = server.connect();
+            client.send(&GET.repeat(count));
+            if !whole {
+                for _ in 0..count.min(20) {
+                    server.run_one();
+                }
+            }
+            client.end();
+            server.run();
+            assert_eq!(read_all(&client.received()).len(), count);
+            assert!(client.closed() && client.saw_end() && !client.saw_reset());
+        }
+    }
+}
