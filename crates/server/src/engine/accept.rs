@@ -9,7 +9,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Connections taken for one event. One would cost a wait for each; all would give one worker more than its share.
+/// Connections taken for one event by a lane that is alone. One would cost a wait for each; all would keep those that are
+/// here already waiting. Where lanes share a listener each takes one: the next connection may be for an app that takes its time,
+/// and another lane is awake for it.
 const ACCEPTS_PER_EVENT: usize = 4;
 
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
@@ -36,7 +38,8 @@ impl Census<'_> {
 
 impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, listener: usize) {
-        for _ in 0..ACCEPTS_PER_EVENT {
+        let alone = self.census.is_none_or(|census| census.lanes <= 1);
+        for _ in 0..if alone { ACCEPTS_PER_EVENT } else { 1 } {
             if self.accepting != Accepting::Yes || !self.accept_one(listener) {
                 return;
             }
