@@ -9,10 +9,13 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Connections taken for one event by a lane that is alone. One would cost a wait for each; all would keep those that are
-/// here already waiting. Where lanes share a listener each takes one: the next connection may be for an app that takes its time,
-/// and another lane is awake for it.
+/// Connections taken for one event by a lane that is alone. One would cost a wait for each. Where lanes share a listener each takes
+/// one: the next may be for an app that takes its time, and another lane is awake for it.
 const ACCEPTS_PER_EVENT: usize = 4;
+
+/// Under load more are taken, one for each so many events that were reported together: or else a worker that is busy with those
+/// it has would let the queue of the listener overflow.
+const EVENTS_PER_ACCEPT: usize = 8;
 
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -39,7 +42,8 @@ impl Census<'_> {
 impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, listener: usize) {
         let alone = self.census.is_none_or(|census| census.lanes <= 1);
-        for _ in 0..if alone { ACCEPTS_PER_EVENT } else { 1 } {
+        let most = if alone { ACCEPTS_PER_EVENT } else { 1 };
+        for _ in 0..most.max(self.events.len() / EVENTS_PER_ACCEPT) {
             if self.accepting != Accepting::Yes || !self.accept_one(listener) {
                 return;
             }

@@ -106,7 +106,6 @@ pub struct Engine<'a, B: Backend> {
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
-    requests: u64,
 }
 
 /// Whether connections are taken.
@@ -170,7 +169,6 @@ impl<'a, B: Backend> Engine<'a, B> {
             stamp,
             access_log,
             woken: false,
-            requests: 0,
             backend,
         })
     }
@@ -233,12 +231,6 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[must_use]
     pub fn answering(&self) -> usize {
         self.answering
-    }
-
-    /// Requests handed out.
-    #[must_use]
-    pub fn requests(&self) -> u64 {
-        self.requests
     }
 
     /// Whether this engine was told to stop and has answered everything.
@@ -391,7 +383,6 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
         // No exchange is number 0, which connections bear that have had none.
         self.serial = self.serial.wrapping_add(1).max(1);
-        self.requests += 1;
         self.answering += 1;
         connection.serial = self.serial;
         connection.phase = Phase::Answering;

@@ -21,11 +21,9 @@ pub(super) struct Reporter<'a> {
 }
 
 impl Reporter<'_> {
-    /// Changes the worker's state and wakes the supervisor. A worker that drains already says nothing else any more.
+    /// Changes the worker's state and wakes the supervisor.
     fn report(&self, state: WorkerState) {
-        if self.slot.state() != WorkerState::Draining {
-            self.slot.set_state(state);
-        }
+        self.slot.set_state(state);
         // A full pipe wakes the supervisor just as well.
         let _ = rustix::io::write(self.notice, &[0]);
     }

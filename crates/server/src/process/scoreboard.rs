@@ -17,8 +17,6 @@ pub enum WorkerState {
     Ready = 2,
     /// Still accepting, and asks to be replaced: it has answered as many requests as it should.
     Retiring = 3,
-    /// Finishes what it has, accepts nothing.
-    Draining = 4,
 }
 
 /// What a worker is told to do. Written by the supervisor, or by the worker's own signal handler.
@@ -73,8 +71,7 @@ impl WorkerSlot {
             0 => WorkerState::Vacant,
             1 => WorkerState::Starting,
             2 => WorkerState::Ready,
-            3 => WorkerState::Retiring,
-            _ => WorkerState::Draining,
+            _ => WorkerState::Retiring,
         }
     }
 
