@@ -8,7 +8,8 @@
  *  - No callback may be left by longjmp, by an exception or by exit(): run the language's code protected.
  *  - A pointer in an oribi_request is good until the callback returns or until the first call of a function that takes the
  *    same lane, whichever comes first: copy what must live longer BEFORE calling oribi_respond or the like.
- *  - A lane is used by the thread that was called with it only.
+ *  - A lane is used by the thread that was called with it only. Where threads share one (oribi_host.work), it is used by the
+ *    thread that holds the language's lock.
  */
 #ifndef ORIBI_H
 #define ORIBI_H
@@ -21,7 +22,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every change that breaks a host; oribi_run() refuses another number. */
-#define ORIBI_ABI 1
+#define ORIBI_ABI 2
 
 /* Bytes that need not end with a NUL. `data` may be NULL when `size` is 0. */
 typedef struct oribi_bytes {
@@ -118,6 +119,10 @@ oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t st
  * request, and an exchange abandoned after this is closed without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
+/* How many complete requests wait for an answer, those included that have just arrived: for work that is better done while
+ * nobody waits. It asks the kernel for news, so it costs a system call. */
+size_t oribi_waiting(oribi_lane *lane);
+
 /* What the last call in this thread that failed says, NUL-terminated. */
 const char *oribi_last_error(void);
 
@@ -126,6 +131,9 @@ const char *oribi_last_error(void);
 /* What oribi_host.answer and oribi_host.run_deferred return, or-ed. */
 #define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
 #define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
+
+/* A lane that threads of the language share: see oribi_host.work. */
+typedef struct oribi_crew oribi_crew;
 
 typedef struct oribi_host {
     uint32_t abi;     /* ORIBI_ABI */
@@ -152,7 +160,41 @@ typedef struct oribi_host {
     void (*worker_started)(void *data, uint32_t worker);
     void (*worker_stopping)(void *data, uint32_t worker);
     void (*server_ready)(void *data);
+
+    /* Copies the process as fork(2) does, with the same results, in the way that the language wants it done. NULL: fork(2) is
+     * good enough; the process must then have one thread only. */
+    int (*fork)(void *data);
+
+    /* For a language whose threads share one lock, which is held whenever the host is called and whenever the host calls a
+     * function that takes a lane or a member. NULL for others. Called once in each worker, on the thread that loaded the app: has
+     * between `least` and `most` threads join the crew and take turns, and returns when all have left it. */
+    void (*work)(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
+    /* With `work`: called in the middle of oribi_write() when a slow client holds its app up. Lets go of the lock, and returns
+     * with it when oribi_crew_wait(), here or in another thread, has come back, or after `milliseconds` (-1: no limit). */
+    void (*pause)(void *data, int milliseconds);
 } oribi_host;
+
+/* ---- Threads that share a lane ------------------------------------------------------------------------------------- */
+
+/* A thread of a crew, with a context of its own. */
+typedef struct oribi_member oribi_member;
+
+typedef enum oribi_turn {
+    ORIBI_TURN_ANSWERED = 0, /* a request was answered: take the next turn */
+    ORIBI_TURN_IDLE = 1,     /* nothing to do for so many milliseconds (-1: no limit), unless oribi_crew_wait() finds something */
+    ORIBI_TURN_END = 2       /* the worker ends: leave */
+} oribi_turn;
+
+/* Opens a context for the calling thread (oribi_host.open, then enter). NULL: failed, and logged. */
+oribi_member *oribi_crew_join(oribi_crew *crew);
+/* Answers the next request, if there is one. The lock may change hands while the app runs: then other threads take turns. */
+oribi_turn oribi_crew_turn(oribi_member *member, int *milliseconds);
+/* Closes the context (oribi_host.leave, then close). Requests that it has kept can still be answered. */
+void oribi_crew_leave(oribi_member *member);
+
+/* Waits for something to do and may end early. The one function to be called WITHOUT the lock. One thread waits at a time; others
+ * that call it wait for that one first. */
+void oribi_crew_wait(oribi_crew *crew, int milliseconds);
 
 /* ---- Configuration and running ------------------------------------------------------------------------------------- */
 

@@ -1,11 +1,14 @@
 //! A host written in C, as the server sees hosts.
 #![allow(unsafe_code)]
 
+use crate::crew::OribiCrew;
 use crate::types::{NOTHING, OribiBytes, OribiHost, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, PathInfo};
-use oribi_host::{After, Content, Host, Reply, Request, Runtime};
-use std::ffi::c_void;
+use oribi_host::{After, Content, Crew, Host, Reply, Request, Runtime};
+use std::ffi::{c_int, c_void};
+use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 const AFTER_DEFERRED: u32 = 1;
 const AFTER_RETIRE: u32 = 2;
@@ -36,19 +39,34 @@ impl CRuntime {
 
 impl Runtime for CRuntime {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
-        let open = self.table.open.ok_or("the host has no function that opens a context")?;
+        // SAFETY: `new` was promised a sound table; the lane is the context's own.
+        let host = unsafe { CHost::open(self.table, own, None) }?;
+        Ok(Box::new(host))
+    }
+
+    fn fork(&self) -> Option<io::Result<u32>> {
+        let fork = self.table.fork?;
         // SAFETY: as in `moment`.
-        let context = unsafe { open(self.table.data, own.into()) };
-        if context.is_null() {
-            return Err("the host could not open a context".to_owned());
+        let pid = unsafe { fork(self.table.data) };
+        Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its words")))
+    }
+
+    fn shares_lane(&self) -> bool {
+        self.table.work.is_some()
+    }
+
+    fn work(&self, crew: &dyn Crew, least: usize, most: usize) {
+        let Some(work) = self.table.work else { return };
+        let crew = OribiCrew::new(self.table, crew);
+        // SAFETY: as in `moment`; the crew lives until the function returns, when all of its threads have left it.
+        unsafe { work(self.table.data, &raw const crew, least as u32, most as u32) };
+    }
+
+    fn pause(&self, timeout: Option<Duration>) {
+        if let Some(pause) = self.table.pause {
+            // SAFETY: as in `moment`.
+            unsafe { pause(self.table.data, milliseconds(timeout)) };
         }
-        Ok(Box::new(CHost {
-            table: self.table,
-            context,
-            lane: Box::default(),
-            environment: Environment::new(),
-            variables: Vec::new(),
-        }))
     }
 
     fn before_fork(&self, worker: usize) {
@@ -72,11 +90,13 @@ impl Runtime for CRuntime {
 }
 
 /// A context behind a pointer.
-struct CHost {
+pub(crate) struct CHost {
     table: OribiHost,
     context: *mut c_void,
     /// Boxed, for the host may keep its address.
-    lane: Box<OribiLane>,
+    own_lane: Box<OribiLane>,
+    /// The lane of the crew that the context's thread belongs to.
+    shared_lane: Option<*const OribiLane>,
     environment: Environment,
     variables: Vec<OribiVariable>,
 }
@@ -85,6 +105,19 @@ struct CHost {
 unsafe impl Send for CHost {}
 
 impl CHost {
+    /// # Safety
+    /// The functions of `table` do what the header says of them; `shared_lane` outlives the context.
+    pub(crate) unsafe fn open(table: OribiHost, own: bool, shared_lane: Option<*const OribiLane>) -> Result<Self, String> {
+        let open = table.open.ok_or("the host has no function that opens a context")?;
+        // SAFETY: the caller's promise: `open` takes the table's data.
+        let context = unsafe { open(table.data, own.into()) };
+        if context.is_null() {
+            return Err("the host could not open a context".to_owned());
+        }
+        let (environment, variables) = (Environment::new(), Vec::new());
+        Ok(Self { table, context, own_lane: Box::default(), shared_lane, environment, variables })
+    }
+
     fn call(&self, function: Option<unsafe extern "C" fn(*mut c_void)>) {
         if let Some(function) = function {
             // SAFETY: the table's functions take its contexts (`CRuntime::new`).
@@ -101,8 +134,10 @@ impl Host for CHost {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         let Some(answer) = self.table.answer else { return After::default() };
         let (outlet, exchange) = reply.detach();
-        // SAFETY: the server keeps the outlet where it is until it has called `leave`, which closes the lane.
-        unsafe { self.lane.open(outlet) };
+        let lane = self.shared_lane.unwrap_or(&raw const *self.own_lane);
+        // SAFETY: `open` was promised that a shared lane is there. The server keeps the outlet where it is until it has called
+        // `leave`, which closes the lane, or until the work of a crew is done, which drops the lane.
+        unsafe { (*lane).open(outlet) };
         self.variables.clear();
         let variables = &mut self.variables;
         let path = if self.table.raw_path == 0 { PathInfo::Decoded } else { PathInfo::AsSent };
@@ -123,7 +158,7 @@ impl Host for CHost {
             https: request.https.into(),
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
-        after(unsafe { answer(self.context, &raw const *self.lane, exchange.0, &raw const request) })
+        after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })
     }
 
     fn run_deferred(&mut self) -> After {
@@ -133,7 +168,7 @@ impl Host for CHost {
 
     fn leave(&mut self) {
         self.call(self.table.leave);
-        self.lane.close();
+        self.own_lane.close();
     }
 }
 
@@ -141,6 +176,11 @@ impl Drop for CHost {
     fn drop(&mut self) {
         self.call(self.table.close);
     }
+}
+
+/// Rounded up, so that a wait does not end before what it was for; -1: without end.
+pub(crate) fn milliseconds(time: Option<Duration>) -> c_int {
+    time.map_or(-1, |time| c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX))
 }
 
 const fn after(flags: u32) -> After {

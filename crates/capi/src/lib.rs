@@ -5,6 +5,7 @@
 #![deny(unsafe_code)]
 
 mod config;
+mod crew;
 mod fence;
 mod host;
 mod reply;
@@ -12,9 +13,11 @@ mod run;
 mod types;
 
 pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
+pub use crew::{OribiCrew, OribiMember, oribi_crew_join, oribi_crew_leave, oribi_crew_turn, oribi_crew_wait};
 pub use fence::oribi_last_error;
 pub use reply::{
-    oribi_abandon, oribi_finish, oribi_inform, oribi_respond, oribi_respond_file, oribi_start, oribi_take_socket, oribi_write,
+    oribi_abandon, oribi_finish, oribi_inform, oribi_respond, oribi_respond_file, oribi_start, oribi_take_socket,
+    oribi_waiting, oribi_write,
 };
 pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
 pub use types::{OribiBytes, OribiField, OribiHost, OribiLane, OribiRequest, OribiVariable};

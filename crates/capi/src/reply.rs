@@ -185,6 +185,17 @@ pub unsafe extern "C" fn oribi_inform(
     }
 }
 
+/// How many complete requests wait for an answer.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_waiting(lane: *const OribiLane) -> usize {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(0, |outlet| fence(0, || outlet.waiting()))
+}
+
 /// A new descriptor of the client's socket, or -1.
 ///
 /// # Safety

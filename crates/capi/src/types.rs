@@ -1,6 +1,7 @@
 //! The types of the header.
 #![allow(unsafe_code)]
 
+use crate::crew::OribiCrew;
 use oribi_host::Outlet;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
@@ -142,6 +143,9 @@ pub struct OribiHost {
     pub worker_started: Option<unsafe extern "C" fn(data: *mut c_void, worker: u32)>,
     pub worker_stopping: Option<unsafe extern "C" fn(data: *mut c_void, worker: u32)>,
     pub server_ready: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    pub fork: Option<unsafe extern "C" fn(data: *mut c_void) -> c_int>,
+    pub work: Option<unsafe extern "C" fn(data: *mut c_void, crew: *const OribiCrew, least: u32, most: u32)>,
+    pub pause: Option<unsafe extern "C" fn(data: *mut c_void, milliseconds: c_int)>,
 }
 
 /// A null pointer for what is not there.

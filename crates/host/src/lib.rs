@@ -4,14 +4,19 @@
 //! speaks to the server through the [`Outlet`] behind the reply. Everything a new language needs is in this crate.
 #![forbid(unsafe_code)]
 
+mod crew;
 pub mod environment;
 mod native;
 mod reply;
 mod request;
 
+pub use crew::{Crew, Turn};
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Reply, ReplyError};
 pub use request::{Content, Endpoint, Request};
+
+use std::io;
+use std::time::Duration;
 
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
@@ -23,6 +28,29 @@ pub trait Runtime: Sync {
     /// # Errors
     /// What went wrong, in words for the log.
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String>;
+
+    /// Copies the process in the way that the language wants it done: 0 in the child, the child's process id in the parent.
+    /// `None`: fork(2) is good enough.
+    fn fork(&self) -> Option<io::Result<u32>> {
+        None
+    }
+
+    /// Whether the threads of a worker are the runtime's own and share a lane: see [`Runtime::work`].
+    fn shares_lane(&self) -> bool {
+        false
+    }
+
+    /// Has between `least` and `most` threads take turns at `crew` until that ends. Called once in a worker, on the thread
+    /// that loaded the app, with the runtime's lock held.
+    fn work(&self, crew: &dyn Crew, least: usize, most: usize) {
+        let _ = (crew, least, most);
+    }
+
+    /// Called with the lock held, in the middle of an answer, when that cannot go on: lets go of the lock until
+    /// [`Crew::wait`], here or in another thread, has found something, but no longer than `timeout`.
+    fn pause(&self, timeout: Option<Duration>) {
+        let _ = timeout;
+    }
 
     /// Runs in the process that loaded the app, just before it forks worker number `worker` (counted from 1).
     fn before_fork(&self, worker: usize) {

@@ -63,6 +63,10 @@ pub trait Outlet {
     /// Sends an informational (1xx) response before the final one. Clients that speak HTTP/1.0 are sent nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
+    /// How many complete requests wait for an answer, those included that have just arrived: for work that is better done
+    /// while nobody waits.
+    fn waiting(&self) -> usize;
+
     /// A second descriptor for the connection's socket, set to block. From now on the connection is not used for another
     /// request, and an exchange that is given up unanswered is closed without a word: its host has spoken for it.
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd>;

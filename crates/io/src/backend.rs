@@ -84,6 +84,9 @@ pub trait Backend {
     /// A connection's socket.
     type Socket;
 
+    /// Waits in the backend's place: see [`Backend::waiter`].
+    type Waiter: Waiter;
+
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 
@@ -154,4 +157,23 @@ pub trait Backend {
     /// # Errors
     /// The system's refusal.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+
+    /// Something that waits for this backend's events while the backend itself may be used by another thread.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn waiter(&self) -> io::Result<Self::Waiter>;
+
+    /// Appends to `events` what `waiter`, which is this backend's, has found. It costs nothing if that is nothing.
+    fn collect(&mut self, waiter: &mut Self::Waiter, events: &mut Vec<Event>);
+}
+
+/// See [`Backend::waiter`].
+pub trait Waiter: Send {
+    /// Waits for events until `timeout` has passed (`None`: for ever) and keeps them for [`Backend::collect`]. Each event
+    /// reaches either this or [`Backend::wait`]. Returning without an event is allowed.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 }

@@ -5,7 +5,7 @@
 //! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
 //! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
 
-use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -13,6 +13,7 @@ use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, sockopt};
 use rustix::time::{ClockId, clock_gettime};
 use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
@@ -25,6 +26,12 @@ pub struct Epoll {
     epoll: OwnedFd,
     batch: Vec<epoll::Event>,
     now: Duration,
+}
+
+/// Waits at the same epoll instance.
+pub struct EpollWaiter {
+    epoll: OwnedFd,
+    found: Vec<Event>,
 }
 
 /// A connection's socket.
@@ -71,6 +78,7 @@ impl Epoll {
 
 impl Backend for Epoll {
     type Socket = Socket;
+    type Waiter = EpollWaiter;
 
     fn name(&self) -> &'static str {
         "epoll"
@@ -188,24 +196,53 @@ impl Backend for Epoll {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        events.extend(self.batch.iter().map(|event| {
-            let flags = event.flags;
-            match event.data.u64() {
-                WAKE => Event::Wake,
-                listener if listener >= Token::LIMIT => Event::Connection((listener - Token::LIMIT) as usize),
-                token => {
-                    let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
-                    Event::Socket {
-                        token: Token(token),
-                        readable: ended || flags.contains(EventFlags::IN),
-                        writable: flags.contains(EventFlags::OUT),
-                        ended,
-                        broken: flags.intersects(EventFlags::HUP | EventFlags::ERR),
-                    }
-                }
-            }
-        }));
+        events.extend(self.batch.iter().map(report));
         Ok(())
+    }
+
+    fn waiter(&self) -> io::Result<EpollWaiter> {
+        Ok(EpollWaiter { epoll: self.epoll.try_clone()?, found: Vec::with_capacity(BATCH) })
+    }
+
+    fn collect(&mut self, waiter: &mut EpollWaiter, events: &mut Vec<Event>) {
+        if !waiter.found.is_empty() {
+            self.now = monotonic();
+            events.append(&mut waiter.found);
+        }
+    }
+}
+
+impl Waiter for EpollWaiter {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if !self.found.is_empty() {
+            return Ok(());
+        }
+        let mut batch = [const { MaybeUninit::uninit() }; BATCH];
+        match epoll::wait(&self.epoll, &mut batch, timeout.map(whole_milliseconds).as_ref()) {
+            Ok((news, _)) => self.found.extend(news.iter().map(report)),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// An event in the words of all backends.
+fn report(event: &epoll::Event) -> Event {
+    let flags = event.flags;
+    match event.data.u64() {
+        WAKE => Event::Wake,
+        listener if listener >= Token::LIMIT => Event::Connection((listener - Token::LIMIT) as usize),
+        token => {
+            let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            Event::Socket {
+                token: Token(token),
+                readable: ended || flags.contains(EventFlags::IN),
+                writable: flags.contains(EventFlags::OUT),
+                ended,
+                broken: flags.intersects(EventFlags::HUP | EventFlags::ERR),
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ mod epoll;
 pub mod process;
 mod sim;
 
-pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;
 pub use sim::{Client, Sim, World};

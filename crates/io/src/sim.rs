@@ -4,7 +4,7 @@
 //! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed. Where a
 //! kernel would put the server to sleep, the world may act: see [`World::when_idle`].
 
-use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
@@ -285,6 +285,7 @@ impl Sim {
 
 impl Backend for Sim {
     type Socket = usize;
+    type Waiter = SimWaiter;
 
     fn name(&self) -> &'static str {
         "sim"
@@ -406,6 +407,22 @@ impl Backend for Sim {
             self.world.report(events);
         }
         self.read_clock();
+        Ok(())
+    }
+
+    fn waiter(&self) -> io::Result<SimWaiter> {
+        Ok(SimWaiter)
+    }
+
+    fn collect(&mut self, _waiter: &mut SimWaiter, _events: &mut Vec<Event>) {}
+}
+
+/// Never finds anything: the world has one thread, so all news wait for [`Backend::wait`].
+#[derive(Debug)]
+pub struct SimWaiter;
+
+impl Waiter for SimWaiter {
+    fn wait(&mut self, _timeout: Option<Duration>) -> io::Result<()> {
         Ok(())
     }
 }

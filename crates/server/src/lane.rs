@@ -1,17 +1,19 @@
 //! A lane: one engine and one host's context on one thread.
 
 use crate::config::Settings;
-use crate::engine::{Census, Engine};
+use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
 use crate::process::{Listener, WorkerCommand, WorkerSlot};
-use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError};
-use oribi_io::{Backend, Epoll};
+use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
+use oribi_io::{Backend, Epoll, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
 use std::cell::{RefCell, RefMut};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// What a lane needs from its worker.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +26,17 @@ pub struct LaneSetup<'a> {
     pub slot: &'a WorkerSlot,
     /// The reading end of a pipe: whatever is written to it makes the lane look at its command in `slot`.
     pub wake: BorrowedFd<'a>,
+}
+
+impl<'a> LaneSetup<'a> {
+    /// An engine that is one of `lanes` over all workers.
+    pub(crate) fn engine(&self, lanes: usize) -> io::Result<Engine<'a, Epoll>> {
+        let settings = self.settings;
+        let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
+        let mut engine = Engine::new(Epoll::new()?, settings, self.listeners, self.wake, access_log.transpose()?)?;
+        engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
+        Ok(engine)
+    }
 }
 
 /// Where a lane gets its contexts from.
@@ -55,15 +68,7 @@ pub enum Renewal {
 /// # Errors
 /// The system's refusal of what a loop cannot do without, or that there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let settings = setup.settings;
-    let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
-    let mut engine = Engine::new(Epoll::new()?, settings, setup.listeners, setup.wake, access_log.transpose()?)?;
-    engine.take_part_in(Census {
-        here: setup.slot.connections,
-        everywhere: setup.slot.all_connections,
-        lanes: settings.workers * settings.threads,
-    });
-    let lane = Lane::new(engine, setup.slot);
+    let lane = Lane::new(setup.engine(setup.settings.workers * setup.settings.threads)?, setup.slot);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey();
@@ -77,16 +82,8 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
             }
             continue;
         };
-        let id = exchange.id();
-        let after = host.answer(&exchange.request(setup.listeners), Reply::new(&lane, id));
-        lane.engine().give_back(exchange);
-        setup.slot.requests.fetch_add(1, Ordering::Relaxed);
+        let retire = lane.answer(exchange, setup.listeners, &mut *host);
         answered += 1;
-        let mut retire = after.retire;
-        if after.deferred {
-            lane.engine().send_held_back(id);
-            retire |= host.run_deferred().retire;
-        }
         // A context that merely has had its share keeps the exchanges that it has yet to answer.
         if retire || (answered >= due && lane.engine().answering() == 0) {
             host.leave();
@@ -115,12 +112,57 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
     slot: &'a WorkerSlot,
+    /// Where several threads share the lane: how they wait.
+    aside: Option<Aside<'a, B>>,
+}
+
+/// Waiting for a lane while other threads may use it.
+struct Aside<'a, B: Backend> {
+    /// Locked by the thread that waits.
+    waiter: Mutex<B::Waiter>,
+    runtime: &'a dyn Runtime,
 }
 
 impl<'a, B: Backend> Lane<'a, B> {
     /// A lane that answers through `engine`, in the worker of `slot`.
     pub fn new(engine: Engine<'a, B>, slot: &'a WorkerSlot) -> Self {
-        Self { engine: RefCell::new(engine), slot }
+        Self { engine: RefCell::new(engine), slot, aside: None }
+    }
+
+    /// A lane that threads of `runtime` share.
+    pub(crate) fn shared(engine: Engine<'a, B>, slot: &'a WorkerSlot, runtime: &'a dyn Runtime) -> io::Result<Self> {
+        let waiter = Mutex::new(engine.waiter()?);
+        Ok(Self { engine: RefCell::new(engine), slot, aside: Some(Aside { waiter, runtime }) })
+    }
+
+    /// Waits for something to do, in a thread that must not use the lane now.
+    pub(crate) fn wait_aside(&self, timeout: Option<Duration>) -> io::Result<()> {
+        let Some(aside) = &self.aside else { return Ok(()) };
+        aside.waiter.lock().unwrap_or_else(PoisonError::into_inner).wait(timeout)
+    }
+
+    /// The engine, with the news that a waiting thread has found. While one still waits, there are none.
+    pub(crate) fn engine_with_news(&self) -> RefMut<'_, Engine<'a, B>> {
+        let mut engine = self.engine.borrow_mut();
+        if let Some(aside) = &self.aside
+            && let Ok(mut waiter) = aside.waiter.try_lock()
+        {
+            engine.collect(&mut waiter);
+        }
+        engine
+    }
+
+    /// Has `host` answer; tells whether it wants to be retired.
+    pub(crate) fn answer(&self, exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
+        let id = exchange.id();
+        let after = host.answer(&exchange.request(listeners), Reply::new(self, id));
+        self.engine().give_back(exchange);
+        self.slot.requests.fetch_add(1, Ordering::Relaxed);
+        if !after.deferred {
+            return after.retire;
+        }
+        self.engine().send_held_back(id);
+        after.retire | host.run_deferred().retire
     }
 
     /// The engine. No reply may be used while it is borrowed.
@@ -129,7 +171,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     /// Looks at the worker's command; `false`: the lane ends.
-    fn obey(&self) -> bool {
+    pub(crate) fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
         engine.take_wake();
         self.pass_on_command(&mut engine) && !engine.finished()
@@ -144,6 +186,23 @@ impl<'a, B: Backend> Lane<'a, B> {
             WorkerCommand::Quit => return false,
         }
         true
+    }
+
+    /// Waits for news with an app in the middle of its answer.
+    fn wait_for_client<'e>(&'e self, mut engine: RefMut<'e, Engine<'a, B>>) -> io::Result<RefMut<'e, Engine<'a, B>>> {
+        let Some(aside) = &self.aside else {
+            engine.turn()?;
+            return Ok(engine);
+        };
+        let timeout = engine.attend()?;
+        if timeout == Some(Duration::ZERO) {
+            return Ok(engine);
+        }
+        drop(engine);
+        aside.runtime.pause(timeout);
+        engine = self.engine_with_news();
+        engine.attend()?;
+        Ok(engine)
     }
 
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
@@ -180,7 +239,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut waiting = engine.write(exchange, piece)?;
         while waiting > most {
             // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
-            engine.turn().map_err(|_| ReplyError::Gone)?;
+            engine = self.wait_for_client(engine).map_err(|_| ReplyError::Gone)?;
             // The client may take long. The wake-up is left for the loop that this app returns to.
             if !self.pass_on_command(&mut engine) {
                 return Err(ReplyError::Gone);
@@ -200,6 +259,13 @@ impl<B: Backend> Outlet for Lane<'_, B> {
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         self.engine.borrow_mut().inform(exchange, status, fields)
+    }
+
+    fn waiting(&self) -> usize {
+        let mut engine = self.engine_with_news();
+        // Failing to look is found by the next turn, too.
+        let _ = engine.attend();
+        engine.waiting_requests()
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {

@@ -13,6 +13,14 @@ pub enum Fork {
     Parent(Pid),
 }
 
+impl Fork {
+    /// From what fork(2) returns when it succeeds: 0 in the child, in the parent the child's process id.
+    #[must_use]
+    pub fn from_return(pid: u32) -> Self {
+        i32::try_from(pid).ok().and_then(Pid::from_raw).map_or(Self::Child, Self::Parent)
+    }
+}
+
 /// Makes a copy of this process.
 ///
 /// # Errors

@@ -45,6 +45,7 @@ every_network! {
     a_file_that_ends_early_says_so
     a_file_waits_for_room
     wakes_come_once_for_each_write
+    news_reach_the_waiter_or_the_backend
     listening_can_be_interrupted
     an_ended_side_is_seen_and_the_other_goes_on
     an_aborted_connection_never_ends_cleanly

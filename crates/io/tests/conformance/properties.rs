@@ -1,9 +1,10 @@
 //! One function for each promise.
 
-use crate::networks::{Far, Network, Rig, Seen, Socket};
-use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token};
+use crate::networks::{Far, Network, PATIENCE, Rig, Seen, Socket};
+use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use std::io::{IoSlice, Write};
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 /// Bytes that are different at every place.
 fn pattern(size: usize) -> Vec<u8> {
@@ -263,6 +264,23 @@ pub fn wakes_come_once_for_each_write<N: Network>() {
         rig.network.wake();
         assert_eq!(rig.until(|_| true), Event::Wake);
         assert_eq!(rig.news(), [], "nobody reads the pipe, and it is reported once all the same");
+    }
+}
+
+pub fn news_reach_the_waiter_or_the_backend<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let (_socket, mut far) = rig.connection(1);
+    let mut waiter = rig.backend.waiter().expect("there is one");
+    let mut events = Vec::new();
+    for _ in 0..3 {
+        far.send(b"x");
+        std::thread::scope(|scope| scope.spawn(|| waiter.wait(Some(PATIENCE)).expect("waiting works")).join())
+            .expect("it does not panic");
+        rig.backend.collect(&mut waiter, &mut events);
+        rig.backend.collect(&mut waiter, &mut events);
+        rig.backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
+        assert!(matches!(events[..], [Event::Socket { token: Token(1), readable: true, .. }]), "{events:?}");
+        events.clear();
     }
 }
 

@@ -117,6 +117,18 @@ enum Accepting {
     Never,
 }
 
+/// What comes next.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one is made for each request, and a box would be an allocation")]
+pub enum Next {
+    /// A complete request.
+    Exchange(Exchange),
+    /// See to [`Engine::take_wake`] and [`Engine::finished`].
+    Command,
+    /// Nothing for so long, unless the backend has news.
+    Nothing(Option<Duration>),
+}
+
 impl<'a, B: Backend> Engine<'a, B> {
     /// An engine that takes connections from `listeners`. `wake` is the reading end of a pipe: see [`Engine::take_wake`].
     ///
@@ -179,19 +191,74 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The backend can wait no more.
     pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
+            match self.next(true)? {
+                Next::Exchange(exchange) => return Ok(Some(exchange)),
+                Next::Command => return Ok(None),
+                Next::Nothing(_) => {}
+            }
+        }
+    }
+
+    /// The next complete request, if there is one without waiting for it.
+    ///
+    /// # Errors
+    /// The backend cannot be asked any more.
+    pub fn next_exchange_now(&mut self) -> io::Result<Next> {
+        self.next(false)
+    }
+
+    fn next(&mut self, patient: bool) -> io::Result<Next> {
+        let mut looked = false;
+        loop {
             if self.backend.now() - self.waited > NEWS_AFTER {
                 self.look(Some(Duration::ZERO))?;
             }
             if let Some(index) = self.ready.pop_front() {
                 if let Some(exchange) = self.lend(index) {
-                    return Ok(Some(exchange));
+                    return Ok(Next::Exchange(exchange));
                 }
             } else if self.woken || self.finished() {
-                return Ok(None);
-            } else if !self.handle_event() {
+                return Ok(Next::Command);
+            } else if self.handle_event() {
+            } else if patient {
                 self.wait()?;
+            } else if looked && self.turns.is_empty() {
+                return Ok(Next::Nothing(self.time_left()));
+            } else {
+                looked = true;
+                self.look(Some(Duration::ZERO))?;
             }
         }
+    }
+
+    /// Takes over what a waiter of the backend has found.
+    pub fn collect(&mut self, waiter: &mut B::Waiter) {
+        self.backend.collect(waiter, &mut self.events);
+    }
+
+    /// A waiter of the backend.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn waiter(&self) -> io::Result<B::Waiter> {
+        self.backend.waiter()
+    }
+
+    /// Does what there is to do without waiting and without handing out a request; tells how long nothing else is due.
+    ///
+    /// # Errors
+    /// The backend cannot be asked any more.
+    pub fn attend(&mut self) -> io::Result<Option<Duration>> {
+        while self.handle_event() {}
+        self.look(Some(Duration::ZERO))?;
+        while self.handle_event() {}
+        Ok(if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
+    }
+
+    /// Complete requests that wait to be handed out.
+    #[must_use]
+    pub fn waiting_requests(&self) -> usize {
+        self.ready.len()
     }
 
     /// Does what there is to do for connections without handing out a request: for a lane whose app is waiting.

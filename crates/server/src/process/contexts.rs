@@ -22,7 +22,7 @@ pub(super) struct Reporter<'a> {
 
 impl Reporter<'_> {
     /// Changes the worker's state and wakes the supervisor.
-    fn report(&self, state: WorkerState) {
+    pub(super) fn report(&self, state: WorkerState) {
         self.slot.set_state(state);
         // A full pipe wakes the supervisor just as well.
         let _ = rustix::io::write(self.notice, &[0]);
@@ -31,7 +31,7 @@ impl Reporter<'_> {
 
 /// After how many requests a context is due: drawn between `min_requests` and `max_requests`, so that workers that started
 /// together do not end together; `None`: never.
-fn draw_limit(settings: &Settings) -> Option<u64> {
+pub(super) fn draw_limit(settings: &Settings) -> Option<u64> {
     let most = settings.max_requests?;
     let least = settings.min_requests.unwrap_or(most);
     let mut random = [0; 8];

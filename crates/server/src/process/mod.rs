@@ -6,6 +6,7 @@
 //! slot of the scoreboard.
 
 mod contexts;
+mod crew;
 mod inheritance;
 mod listener;
 pub mod master;

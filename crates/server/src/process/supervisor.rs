@@ -370,7 +370,9 @@ impl<'a> Supervisor<'a> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let supervisor = rustix::process::getpid();
         slot.occupy(command);
-        match fork() {
+        // The language may have threads of its own that it knows how to leave behind.
+        let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
+        match forked {
             Err(error) => {
                 slot.vacate();
                 Err(error)

@@ -1,8 +1,9 @@
 //! A worker: the process that runs lanes.
 
 use super::contexts::{Pool, Pooled, Reporter, Single};
+use super::crew::SharedLane;
 use super::listener::Listener;
-use super::scoreboard::{WorkerCommand, WorkerSlot};
+use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use super::signals;
 use crate::config::Settings;
 use crate::lane::{self, LaneSetup};
@@ -62,7 +63,13 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
         return Err("the supervisor has died".to_owned());
     }
     post.runtime.worker_started(post.number);
-    let outcome = if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) };
+    let outcome = if post.runtime.shares_lane() {
+        run_crew(post)
+    } else if post.settings.threads > 1 {
+        run_lanes(post)
+    } else {
+        run_lane(post)
+    };
     post.runtime.worker_stopping(post.number);
     outcome
 }
@@ -92,6 +99,15 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
     lane::run(&setup(post), &mut supply).map_err(|error| error.to_string())
+}
+
+/// Has the runtime's own threads share one lane.
+fn run_crew(post: &Post<'_>) -> Result<(), String> {
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let crew = SharedLane::new(&setup(post), post.settings, post.runtime, reporter).map_err(|error| error.to_string())?;
+    reporter.report(WorkerState::Ready);
+    post.runtime.work(&crew, post.settings.threads, post.settings.threads);
+    if crew.finish() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this one: it is the thread that loaded the app,

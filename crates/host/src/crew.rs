@@ -1,0 +1,27 @@
+//! Threads of a runtime that has one lock for all of them (Ruby's, Python's): they work at one lane together.
+
+use crate::Host;
+use std::time::Duration;
+
+/// A lane that the threads of a runtime share. The runtime's lock protects it: every method but [`Crew::wait`] is called with
+/// the lock held, and so is every reply.
+pub trait Crew {
+    /// Answers the next request with the calling thread's own context. It never waits for a request; while the app runs, the
+    /// lock may change hands and other threads may take their turns.
+    fn turn(&self, host: &mut dyn Host) -> Turn;
+
+    /// Waits for something to do, without the lock, and no longer than `timeout` (`None`: for ever); may end early. One thread
+    /// at a time waits here; another one that calls it meanwhile waits for its turn to do so.
+    fn wait(&self, timeout: Option<Duration>);
+}
+
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// A request was answered, or will be later.
+    Answered,
+    /// There is nothing to do. [`Crew::wait`] for so long, then take another turn.
+    Idle(Option<Duration>),
+    /// The worker ends: take no further turn.
+    End,
+}
