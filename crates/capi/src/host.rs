@@ -62,11 +62,9 @@ impl Runtime for CRuntime {
         unsafe { work(self.table.data, &raw const crew, least as u32, most as u32) };
     }
 
-    fn pause(&self, timeout: Option<Duration>) {
-        if let Some(pause) = self.table.pause {
-            // SAFETY: as in `moment`.
-            unsafe { pause(self.table.data, milliseconds(timeout)) };
-        }
+    fn pause(&self, timeout: Option<Duration>) -> bool {
+        // SAFETY: as in `moment`.
+        self.table.pause.is_some_and(|pause| unsafe { pause(self.table.data, milliseconds(timeout)) } != 0)
     }
 
     fn before_fork(&self, worker: usize) {

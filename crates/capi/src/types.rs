@@ -145,7 +145,7 @@ pub struct OribiHost {
     pub server_ready: Option<unsafe extern "C" fn(data: *mut c_void)>,
     pub fork: Option<unsafe extern "C" fn(data: *mut c_void) -> c_int>,
     pub work: Option<unsafe extern "C" fn(data: *mut c_void, crew: *const OribiCrew, least: u32, most: u32)>,
-    pub pause: Option<unsafe extern "C" fn(data: *mut c_void, milliseconds: c_int)>,
+    pub pause: Option<unsafe extern "C" fn(data: *mut c_void, milliseconds: c_int) -> c_int>,
 }
 
 /// A null pointer for what is not there.

@@ -47,9 +47,11 @@ pub trait Runtime: Sync {
     }
 
     /// Called with the lock held, in the middle of an answer, when that cannot go on: lets go of the lock until
-    /// [`Crew::wait`], here or in another thread, has found something, but no longer than `timeout`.
-    fn pause(&self, timeout: Option<Duration>) {
+    /// [`Crew::wait`], here or in another thread, has found something, but no longer than `timeout`. `false`: the app is to be
+    /// interrupted.
+    fn pause(&self, timeout: Option<Duration>) -> bool {
         let _ = timeout;
+        false
     }
 
     /// Runs in the process that loaded the app, just before it forks worker number `worker` (counted from 1).

@@ -188,21 +188,21 @@ impl<'a, B: Backend> Lane<'a, B> {
         true
     }
 
-    /// Waits for news with an app in the middle of its answer.
-    fn wait_for_client<'e>(&'e self, mut engine: RefMut<'e, Engine<'a, B>>) -> io::Result<RefMut<'e, Engine<'a, B>>> {
+    /// Waits for news with an app in the middle of its answer. `None`: the app is to be interrupted.
+    fn wait_for_client<'e>(&'e self, mut engine: RefMut<'e, Engine<'a, B>>) -> io::Result<Option<RefMut<'e, Engine<'a, B>>>> {
         let Some(aside) = &self.aside else {
             engine.turn()?;
-            return Ok(engine);
+            return Ok(Some(engine));
         };
         let timeout = engine.attend()?;
         if timeout == Some(Duration::ZERO) {
-            return Ok(engine);
+            return Ok(Some(engine));
         }
         drop(engine);
-        aside.runtime.pause(timeout);
-        engine = self.engine_with_news();
-        engine.attend()?;
-        Ok(engine)
+        if !aside.runtime.pause(timeout) {
+            return Ok(None);
+        }
+        Ok(Some(self.engine_with_news()))
     }
 
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
@@ -239,7 +239,8 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut waiting = engine.write(exchange, piece)?;
         while waiting > most {
             // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
-            engine = self.wait_for_client(engine).map_err(|_| ReplyError::Gone)?;
+            let Some(next) = self.wait_for_client(engine).map_err(|_| ReplyError::Gone)? else { return Ok(()) };
+            engine = next;
             // The client may take long. The wake-up is left for the loop that this app returns to.
             if !self.pass_on_command(&mut engine) {
                 return Err(ReplyError::Gone);

@@ -1,0 +1,321 @@
+/* crew.c - the Ruby threads of a worker: they share one lane and lead it by turns.
+ *
+ * The VM's lock protects everything here, the lane included. A thread keeps the lock from request to request and lets go of it
+ * only when there is nothing to do (or when an app does that by itself). One thread at a time waits for news, outside the lock;
+ * others that have nothing to do rest. A thread that is about to call an app makes sure that another one is on its way to take
+ * the next turn: that one gets the lock when the app waits for something, or when Ruby's time slice is over, and not before. So
+ * a request costs no change of threads unless an app really waits.
+ *
+ * Nothing here may be left by a jump: Rust frames lie below. Interrupts (Thread#raise, Thread#kill, traps) are looked for where
+ * no request is being answered, and under protection.
+ */
+#include "crew.h"
+#include <errno.h>
+#include <pthread.h>
+#include <ruby.h>
+#include <ruby/thread.h>
+#include <string.h>
+#include <time.h>
+
+/* How long a thread beyond the least number rests before it ends. */
+enum { REST_SECONDS = 30 };
+
+static struct {
+    oribi_crew *shared; /* NULL: this process has no crew */
+    uint32_t least, most;
+    uint32_t threads; /* that exist or are being started */
+    uint32_t resting; /* threads that rest */
+    uint32_t pausing; /* threads whose app waits for its client while another thread waits for news */
+    bool called;      /* a thread was called or started and has not come yet */
+    bool ended;       /* a turn said so */
+    VALUE waiting;    /* the thread that waits for news, or nil */
+} crew = {.waiting = Qnil};
+
+/* Where threads sleep. It has a lock of its own, for it is used outside the VM's. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t news;
+    uint32_t calls;  /* to resting threads that none has heard yet */
+    uint64_t rounds; /* grows when those that pause shall look again */
+    uint64_t leaves; /* grows when a thread leaves the crew */
+    bool ended;
+} bed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static _Thread_local bool killed;
+
+void crew_thread_was_killed(void) {
+    killed = true;
+}
+
+/* ---- Sleeping, outside the VM's lock ------------------------------------------------------------------------------- */
+
+typedef struct Sleep {
+    bool (*over)(struct Sleep *);
+    uint64_t seen;
+    int milliseconds; /* -1: no limit */
+    bool interrupted, in_time;
+} Sleep;
+
+static void *sleep_in_bed(void *argument) {
+    Sleep *sleep = argument;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += sleep->milliseconds / 1000;
+    until.tv_nsec += sleep->milliseconds % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    pthread_mutex_lock(&bed.lock);
+    while (!(sleep->in_time = sleep->over(sleep)) && !sleep->interrupted) {
+        if (sleep->milliseconds < 0)
+            pthread_cond_wait(&bed.news, &bed.lock);
+        else if (pthread_cond_timedwait(&bed.news, &bed.lock, &until) == ETIMEDOUT)
+            break;
+    }
+    pthread_mutex_unlock(&bed.lock);
+    return NULL;
+}
+
+/* Called by Ruby, in another thread, for this one has something else to do. */
+static void interrupt_sleep(void *argument) {
+    pthread_mutex_lock(&bed.lock);
+    ((Sleep *)argument)->interrupted = true;
+    pthread_cond_broadcast(&bed.news);
+    pthread_mutex_unlock(&bed.lock);
+}
+
+/* Sleeps until `over` says so (true), or until the time is over or the thread is interrupted (false). */
+static bool go_to_bed(bool (*over)(Sleep *), uint64_t seen, int milliseconds) {
+    Sleep sleep = {.over = over, .seen = seen, .milliseconds = milliseconds};
+    rb_thread_call_without_gvl2(sleep_in_bed, &sleep, interrupt_sleep, &sleep);
+    return sleep.in_time;
+}
+
+static bool heard_a_call(Sleep *sleep) {
+    (void)sleep;
+    if (bed.calls == 0)
+        return bed.ended;
+    bed.calls--;
+    return true;
+}
+
+static bool round_is_over(Sleep *sleep) {
+    return bed.rounds != sleep->seen || bed.ended;
+}
+
+static bool somebody_left(Sleep *sleep) {
+    return bed.leaves != sleep->seen;
+}
+
+/* Grows a number in the bed and wakes whom it may concern. */
+static void announce(uint64_t *number) {
+    pthread_mutex_lock(&bed.lock);
+    ++*number;
+    pthread_cond_broadcast(&bed.news);
+    pthread_mutex_unlock(&bed.lock);
+}
+
+static uint64_t read_number(const uint64_t *number) {
+    uint64_t value;
+    pthread_mutex_lock(&bed.lock);
+    value = *number;
+    pthread_mutex_unlock(&bed.lock);
+    return value;
+}
+
+/* ---- Waiting, resting, calling: with the VM's lock ----------------------------------------------------------------- */
+
+static void *wait_for_news_without_lock(void *milliseconds) {
+    oribi_crew_wait(crew.shared, *(int *)milliseconds);
+    return NULL;
+}
+
+static void wait_for_news(int milliseconds) {
+    crew.waiting = rb_thread_current();
+    rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL);
+    crew.waiting = Qnil;
+    if (crew.pausing)
+        announce(&bed.rounds);
+}
+
+/* Rests until called. False: it was long, and the crew is large enough without the calling thread. */
+static bool rest(void) {
+    bool heard;
+    crew.resting++;
+    heard = go_to_bed(heard_a_call, 0, REST_SECONDS * 1000);
+    crew.resting--;
+    /* Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted is not waited for. */
+    crew.called = false;
+    return heard || crew.threads <= crew.least || rb_thread_interrupted(rb_thread_current());
+}
+
+static VALUE run_thread(void *unused);
+
+static VALUE create_thread(VALUE unused) {
+    (void)unused;
+    return rb_thread_create(run_thread, NULL);
+}
+
+static bool start_thread(void) {
+    int state = 0;
+    crew.threads++;
+    rb_protect(create_thread, Qnil, &state);
+    if (!state)
+        return true;
+    crew.threads--;
+    rb_set_errinfo(Qnil);
+    return false;
+}
+
+static void call_another(void) {
+    if (crew.resting) {
+        crew.called = true;
+        pthread_mutex_lock(&bed.lock);
+        if (bed.calls < crew.resting)
+            bed.calls++;
+        pthread_cond_broadcast(&bed.news);
+        pthread_mutex_unlock(&bed.lock);
+    } else if (crew.threads < crew.most && start_thread()) {
+        crew.called = true;
+    } else if (crew.pausing) {
+        announce(&bed.rounds);
+    }
+}
+
+void crew_app_begins(void) {
+    if (crew.most > 1 && NIL_P(crew.waiting) && !crew.called)
+        call_another();
+}
+
+int crew_pause(void *data, int milliseconds) {
+    const uint64_t seen = read_number(&bed.rounds);
+    (void)data;
+    crew_app_begins();
+    if (NIL_P(crew.waiting) && !crew.called) {
+        wait_for_news(milliseconds);
+    } else {
+        crew.pausing++;
+        go_to_bed(round_is_over, seen, milliseconds);
+        crew.pausing--;
+    }
+    return !rb_thread_interrupted(rb_thread_current());
+}
+
+/* ---- The life of a thread ------------------------------------------------------------------------------------------ */
+
+static VALUE check_interrupts(VALUE unused) {
+    (void)unused;
+    rb_thread_check_ints();
+    return Qnil;
+}
+
+/* Sees to what came from outside between two requests. False: the thread is to end. */
+static bool obey_interrupts(void) {
+    int state = 0;
+    VALUE error, text;
+    if (killed)
+        return false;
+    if (!rb_thread_interrupted(rb_thread_current()))
+        return true;
+    rb_protect(check_interrupts, Qnil, &state);
+    if (!state)
+        return true;
+    error = rb_errinfo();
+    rb_set_errinfo(Qnil);
+    /* Thread#kill is no exception, and exit() means the same here. */
+    if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
+        return false;
+    text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
+    oribi_log(ORIBI_LOG_WARN, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+    RB_GC_GUARD(text);
+    return true;
+}
+
+static void end_crew(void) {
+    crew.ended = true;
+    pthread_mutex_lock(&bed.lock);
+    bed.ended = true;
+    pthread_cond_broadcast(&bed.news);
+    pthread_mutex_unlock(&bed.lock);
+    /* The turn that ends all may have taken the news for which this one waits. */
+    if (!NIL_P(crew.waiting))
+        rb_thread_wakeup_alive(crew.waiting);
+}
+
+static void take_turns(oribi_member *member) {
+    do {
+        int milliseconds = 0;
+        switch (oribi_crew_turn(member, &milliseconds)) {
+        case ORIBI_TURN_ANSWERED:
+            break;
+        case ORIBI_TURN_IDLE:
+            if (NIL_P(crew.waiting))
+                wait_for_news(milliseconds);
+            else if (!rest())
+                return;
+            break;
+        case ORIBI_TURN_END:
+            end_crew();
+            return;
+        }
+    } while (obey_interrupts());
+}
+
+static void join_and_leave(void) {
+    oribi_member *member = oribi_crew_join(crew.shared);
+    if (!member) {
+        end_crew();
+        return;
+    }
+    take_turns(member);
+    oribi_crew_leave(member);
+}
+
+static VALUE run_thread(void *unused) {
+    (void)unused;
+    killed = false;
+    crew.called = false;
+    join_and_leave();
+    crew.threads--;
+    announce(&bed.leaves);
+    return Qnil;
+}
+
+/* On the main thread, while others work: traps run here. */
+static void oversee(void) {
+    while (crew.threads) {
+        const uint64_t seen = read_number(&bed.leaves);
+        while (!crew.ended && crew.threads < crew.least && start_thread())
+            crew.called = true;
+        if (!crew.threads)
+            return;
+        go_to_bed(somebody_left, seen, -1);
+        if (!obey_interrupts()) {
+            /* The app has ended the main thread: nothing good can come after that. */
+            end_crew();
+            return;
+        }
+    }
+}
+
+void crew_work(void *data, oribi_crew *shared, uint32_t least, uint32_t most) {
+    pthread_condattr_t attributes;
+    (void)data;
+    crew.shared = shared;
+    crew.least = least ? least : 1;
+    crew.most = most > crew.least ? most : crew.least;
+    rb_gc_register_address(&crew.waiting);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&bed.news, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (crew.most == 1) {
+        /* Apps and their libraries may expect the main thread. */
+        crew.threads = 1;
+        join_and_leave();
+    } else if (start_thread()) {
+        oversee();
+    }
+    crew.shared = NULL;
+}

@@ -1,0 +1,30 @@
+/* crew.h - the Ruby threads of a worker, and the forks that make workers. */
+#ifndef ORIBI_RUBY_CREW_H
+#define ORIBI_RUBY_CREW_H
+
+#include "oribi.h"
+#include <stdbool.h>
+
+/* For the table of functions: oribi_host.work and oribi_host.pause. */
+void crew_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
+int crew_pause(void *data, int milliseconds);
+
+/* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
+void crew_app_begins(void);
+
+/* To be called when the app's code was left by Thread#kill: the calling thread ends after its turn. */
+void crew_thread_was_killed(void);
+
+/* For the table of functions: oribi_host.fork. */
+int fork_by_ruby(void *data);
+
+/* How often this process or one it descends from was copied since fork_watch(): if an app returns with another number than it was
+ * called with, it has forked and come back in the child, which must not go on as if it were the worker. */
+void fork_watch(void);
+extern unsigned fork_count;
+
+/* Takes the signals that the server answers away from Ruby, and gives them back. */
+void signals_yield_to_server(void);
+void signals_restore(void);
+
+#endif

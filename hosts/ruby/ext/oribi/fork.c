@@ -1,0 +1,43 @@
+/* fork.c - copies of the process: workers, and what apps make. */
+#include "crew.h"
+#include <pthread.h>
+#include <ruby.h>
+
+unsigned fork_count;
+
+static void count_fork(void) {
+    fork_count++;
+}
+
+void fork_watch(void) {
+    static bool watching;
+    if (!watching)
+        pthread_atfork(NULL, NULL, count_fork);
+    watching = true;
+}
+
+static VALUE call_fork(VALUE unused) {
+    (void)unused;
+    return rb_funcall(rb_mProcess, rb_intern("fork"), 0);
+}
+
+static VALUE describe(VALUE error) {
+    return rb_sprintf("Process.fork failed: %" PRIsVALUE, error);
+}
+
+/* By Ruby's own method, so that Ruby leaves its threads behind in order and that what libraries hang into it (Active Record, say)
+ * runs. */
+int fork_by_ruby(void *data) {
+    int state = 0;
+    VALUE pid = rb_protect(call_fork, Qnil, &state);
+    (void)data;
+    if (state) {
+        VALUE text = rb_protect(describe, rb_errinfo(), &state);
+        rb_set_errinfo(Qnil);
+        if (state == 0)
+            oribi_log(ORIBI_LOG_ERROR, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+        RB_GC_GUARD(text);
+        return -1;
+    }
+    return NIL_P(pid) ? 0 : NUM2INT(pid);
+}
