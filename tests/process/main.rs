@@ -3,6 +3,7 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod lent;
 mod listening;
 mod replacing;
 #[allow(dead_code)]

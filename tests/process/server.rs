@@ -63,13 +63,18 @@ pub struct Server {
 impl Server {
     /// Runs `command`.
     pub fn run(command: &mut Command) -> Self {
+        Self::run_with_input(command, Stdio::null())
+    }
+
+    /// Runs `command` with `input` as its standard input.
+    pub fn run_with_input(command: &mut Command, input: Stdio) -> Self {
         let folder = Folder::new();
         let log = folder.file("log");
         let output = File::create(&log).expect("the folder is writable");
         for variable in ["PORT", "HOST", "WEB_CONCURRENCY"] {
             command.env_remove(variable);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(output).spawn().expect("the program was built");
+        let child = command.stdin(input).stdout(Stdio::null()).stderr(output).spawn().expect("the program was built");
         Self { child, log, _folder: folder }
     }
 

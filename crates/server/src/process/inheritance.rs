@@ -2,8 +2,8 @@
 //!
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
-//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost`: descriptor, display and server
-//!   name of each listener, percent-encoded;
+//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent`: descriptor, display and
+//!   server name of each listener, percent-encoded, and whether it was lent to the master;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, where a program started by the app finds them, too. They are believed only if the
@@ -89,9 +89,12 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
     let mut listeners = Vec::new();
-    for (number, display, server_name) in parse(&value)? {
-        let socket = oribi_io::process::adopt(number).map_err(|error| format!("{LISTENERS}: descriptor {number}: {error}"))?;
-        listeners.push(Listener::adopted(socket, display, server_name)?);
+    for Entry { number, display, server_name, lent } in parse(&value)? {
+        let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
+        let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
+        let mut listener = Listener::adopted(socket, "").map_err(failed)?;
+        (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
+        listeners.push(listener);
     }
     Ok(Some(Inheritance { master, listeners }))
 }
@@ -112,16 +115,32 @@ fn find_master(value: &str) -> Option<Link> {
 /// The value of `ORIBI_LISTENERS` for `listeners`.
 pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
-        format!("{}={}={}", listener.socket.as_raw_fd(), encode(&listener.display), encode(&listener.server_name))
+        let number = listener.socket.as_raw_fd();
+        let lent = if listener.lent { "=lent" } else { "" };
+        format!("{number}={}={}{lent}", encode(&listener.display), encode(&listener.server_name))
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
 
-fn parse(value: &str) -> Result<Vec<(i32, String, String)>, String> {
+/// What the environment says of one listener.
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    number: i32,
+    display: String,
+    server_name: String,
+    lent: bool,
+}
+
+fn parse(value: &str) -> Result<Vec<Entry>, String> {
     let one = |entry: &str| {
         let mut parts = entry.split('=');
-        let parsed = (parts.next()?.parse().ok()?, decode(parts.next()?)?, decode(parts.next()?)?);
-        parts.next().is_none().then_some(parsed)
+        let (number, display, server_name) = (parts.next()?.parse().ok()?, decode(parts.next()?)?, decode(parts.next()?)?);
+        let lent = match parts.next() {
+            None => false,
+            Some("lent") if parts.next().is_none() => true,
+            Some(_) => return None,
+        };
+        Some(Entry { number, display, server_name, lent })
     };
     let parsed = value.split(';').map(|entry| one(entry).ok_or_else(|| format!("{LISTENERS}: cannot understand {entry:?}")));
     parsed.collect()
@@ -159,16 +178,21 @@ mod tests {
     #[test]
     fn what_is_described_is_understood() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let display = "unix:/tmp/a b;c=d%é.sock".to_owned();
-        let listener = Listener::adopted(socket.into(), display.clone(), "[::1]".to_owned()).expect("it listens");
+        let (display, server_name) = ("unix:/tmp/a b;c=d%é.sock".to_owned(), "[::1]".to_owned());
+        let mut listener = Listener::adopted(socket.into(), "").expect("it listens");
         let number = listener.socket.as_raw_fd();
-        let described = describe(&[listener]);
-        assert_eq!(parse(&described), Ok(vec![(number, display, "[::1]".to_owned())]));
+        (listener.display, listener.server_name) = (display.clone(), server_name.clone());
+        let mut listeners = [listener];
+        for lent in [false, true] {
+            listeners[0].lent = lent;
+            let (display, server_name) = (display.clone(), server_name.clone());
+            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { number, display, server_name, lent }]));
+        }
     }
 
     #[test]
     fn what_makes_no_sense_is_an_error() {
-        for value in ["", "5", "5=a", "x=a=b", "5=a=b=c", "5=%4=b", "5=%zz=b", "5=a=b;"] {
+        for value in ["", "5", "5=a", "x=a=b", "5=a=b=c", "5=a=b=lent=", "5=%4=b", "5=%zz=b", "5=a=b;"] {
             assert!(parse(value).is_err(), "{value:?}");
         }
     }
@@ -176,8 +200,8 @@ mod tests {
     #[test]
     fn a_socket_that_does_not_listen_is_refused() {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket is to be had");
-        let message = Listener::adopted(socket, "x".to_owned(), "y".to_owned()).expect_err("it does not listen");
-        assert_eq!(message, "cannot adopt the listener x: the descriptor is not a listening socket");
+        let message = Listener::adopted(socket, "").expect_err("it does not listen");
+        assert_eq!(message, "the descriptor is not a listening socket");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::config::{ListenAddress, Settings};
 use rustix::fs::Mode;
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,6 +26,9 @@ pub struct Listener {
     pub server_port: String,
     /// Whether it is a Unix socket.
     pub unix: bool,
+    /// Whether a program above this one opened it and keeps it open, perhaps for the next server: who comes while this one stops
+    /// is not to be turned away.
+    pub lent: bool,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
@@ -39,21 +42,31 @@ struct SocketFile {
 }
 
 impl Listener {
-    /// A listener that another process opened.
+    /// A listener that another process opened. `host` is what it was asked to listen on, empty if that is not known.
     ///
     /// # Errors
-    /// The descriptor is not a listening socket.
-    pub(crate) fn adopted(socket: OwnedFd, display: String, server_name: String) -> Result<Self, String> {
-        let refused = |why: String| format!("cannot adopt the listener {display}: {why}");
+    /// The descriptor is not a listening stream socket.
+    pub(crate) fn adopted(socket: OwnedFd, host: &str) -> Result<Self, String> {
         match sockopt::socket_acceptconn(&socket) {
             Ok(true) => {}
-            Ok(false) => return Err(refused("the descriptor is not a listening socket".to_owned())),
-            Err(error) => return Err(refused(words(error))),
+            Ok(false) => return Err("the descriptor is not a listening socket".to_owned()),
+            Err(error) => return Err(words(error)),
         }
-        let address = rustix::net::getsockname(&socket).map_err(|error| refused(words(error)))?;
-        let internet = SocketAddr::try_from(address).ok();
-        let server_port = internet.map_or_else(|| "0".to_owned(), |address| address.port().to_string());
-        Ok(Self { socket, display, server_name, server_port, unix: internet.is_none(), file: None })
+        if sockopt::socket_type(&socket).map_err(words)? != SocketType::STREAM {
+            return Err("the descriptor is not a stream socket".to_owned());
+        }
+        // Waiting is done elsewhere: a lane that waited in accept would answer nobody.
+        rustix::io::ioctl_fionbio(&socket, true).map_err(words)?;
+        let address = rustix::net::getsockname(&socket).map_err(words)?;
+        let internet = SocketAddr::try_from(address.clone()).ok();
+        let (display, server_name, server_port) = match internet {
+            Some(bound) => {
+                let host = if host.is_empty() { bound.ip().to_string() } else { host.to_owned() };
+                (format!("http://{bound}"), server_name(&host, bound.ip()), bound.port().to_string())
+            }
+            None => (display_unix(address), "localhost".to_owned(), "0".to_owned()),
+        };
+        Ok(Self { socket, display, server_name, server_port, unix: internet.is_none(), lent: false, file: None })
     }
 
     /// Whether a connection waits to be accepted.
@@ -180,6 +193,7 @@ fn open_together(
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
                     server_port: bound.port().to_string(),
                     unix: false,
+                    lent: false,
                     file: None,
                 });
             }
@@ -206,6 +220,18 @@ fn bind_tcp(address: SocketAddr, backlog: u32) -> Result<(OwnedFd, SocketAddr), 
     rustix::net::listen(&socket, queue_length(backlog))?;
     let bound = rustix::net::getsockname(&socket).and_then(SocketAddr::try_from)?;
     Ok((socket, bound))
+}
+
+/// The name of a Unix socket, for people. One without a path is rare, but a program above may have made it.
+fn display_unix(address: SocketAddrAny) -> String {
+    let address = SocketAddrUnix::try_from(address).ok();
+    let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(String::from_utf8_lossy);
+    let name = address.as_ref().and_then(SocketAddrUnix::abstract_name).map(String::from_utf8_lossy);
+    match (path, name) {
+        (Some(path), _) => format!("unix:{path}"),
+        (None, Some(name)) => format!("unix:@{name}"),
+        (None, None) => "unix:".to_owned(),
+    }
 }
 
 fn queue_length(backlog: u32) -> i32 {
@@ -238,7 +264,7 @@ fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
 }
 
 /// What the system says, without the number that `io::Error` adds, beginning in lower case.
-fn words(error: Errno) -> String {
+pub(super) fn words(error: Errno) -> String {
     let text = io::Error::from(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut letters = text.chars();
@@ -271,6 +297,7 @@ fn open_unix(settings: &Settings, path: &Path, mode: Option<u32>) -> Result<List
         server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
         server_port: "0".to_owned(),
         unix: true,
+        lent: false,
         file: Some(file),
     };
     if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {

@@ -1,8 +1,9 @@
 //! The master: a small process without a language in it. It opens the listeners, starts a mold that loads the app and forks
 //! the workers, and starts another should that one die.
 
+use super::adoption::adopt_or_open;
 use super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
-use super::listener::{self, Listener};
+use super::listener::Listener;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::signals::{self, Signals, Wish, Wishes};
@@ -86,7 +87,7 @@ impl<'a> Master<'a> {
         // Workers whose mold has died come to this process, so that they are waited for.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| failed("become the parent of orphans", error.into()))?;
-        let mut listeners = listener::open(settings)?;
+        let mut listeners = adopt_or_open(settings)?;
         let pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose().inspect_err(|_| {
             listeners.iter_mut().for_each(Listener::remove_file);
         })?;

@@ -5,6 +5,7 @@
 //! mold) and starts it again should it die. A worker runs one lane, or several in threads, and is told what to do through its
 //! slot of the scoreboard.
 
+mod adoption;
 mod contexts;
 mod crew;
 mod inheritance;

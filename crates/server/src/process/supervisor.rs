@@ -1,7 +1,8 @@
 //! The supervisor: forks workers, replaces them, stops them.
 
+use super::adoption::adopt_or_open;
 use super::inheritance::{self, Inheritance, Link, News, Word};
-use super::listener::{self, Listener};
+use super::listener::Listener;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
@@ -109,7 +110,7 @@ impl<'a> Supervisor<'a> {
         raise_descriptor_limit();
         let (master, listeners) = match inheritance::inherit()? {
             Some(Inheritance { master, listeners }) => (Some(master), listeners),
-            None => (None, listener::open(settings)?),
+            None => (None, adopt_or_open(settings)?),
         };
         let notices =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
@@ -236,6 +237,9 @@ impl<'a> Supervisor<'a> {
 
     /// Begins to stop. A stop that leaves the queue to others may become one that does not.
     fn stop(&mut self, command: WorkerCommand) {
+        // Who waits at a listener that is lent waits for the next server.
+        let lent = self.listeners.iter().any(|listener| listener.lent);
+        let command = if lent { WorkerCommand::Retire } else { command };
         match &mut self.stage {
             Stage::Serving => {
                 self.stage = Stage::Stopping {

@@ -1,0 +1,157 @@
+//! Listeners that a program above has opened for this one: start_server of Server::Starter, or systemd.
+//!
+//! They are lent. That program keeps them open when this one ends, and another server may be taking connections from them
+//! already: they are never shut down, filtered or unlinked here.
+
+use super::listener::{self, Listener};
+use crate::config::Settings;
+use rustix::net::SocketType;
+use rustix::net::sockopt::socket_type;
+use std::os::fd::OwnedFd;
+
+/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: what start_server was told to listen on, and the descriptor.
+const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
+
+/// How many descriptors systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
+const LISTEN_FDS: &str = "LISTEN_FDS";
+/// The process that they are meant for: the variables are inherited by its children, to whom they mean nothing.
+const LISTEN_PID: &str = "LISTEN_PID";
+/// What they are called in the units of systemd, in the same order, with colons between.
+const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
+const FIRST_OF_SYSTEMD: i32 = 3;
+
+/// The listeners that a program above lends, or else those of `settings`, opened.
+///
+/// # Errors
+/// Which one could not be taken over or opened, and why.
+pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
+        (adopt_all(parse_server_starter(&value)?, SERVER_STARTER)?, "Server::Starter")
+    } else if let Some(value) = variable(LISTEN_FDS)
+        && variable(LISTEN_PID).is_some_and(|process| process.trim() == std::process::id().to_string())
+    {
+        let names = variable(LISTEN_FDNAMES).unwrap_or_default();
+        (adopt_all(parse_systemd(&value, &names)?, LISTEN_FDS)?, "systemd")
+    } else {
+        (Vec::new(), "")
+    };
+    if listeners.is_empty() {
+        return listener::open(settings);
+    }
+    let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
+    log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    if let Some(server_name) = &settings.server_name {
+        listeners.iter_mut().for_each(|listener| listener.server_name.clone_from(server_name));
+    }
+    Ok(listeners)
+}
+
+/// A descriptor, as the environment speaks of it.
+#[derive(Debug, PartialEq, Eq)]
+struct Loan {
+    number: i32,
+    /// What it is called there.
+    name: String,
+    /// The host that was asked for; empty: unknown.
+    host: String,
+}
+
+fn adopt_all(loans: Vec<Loan>, variable: &str) -> Result<Vec<Listener>, String> {
+    let mut listeners = Vec::new();
+    for Loan { number, name, host } in loans {
+        let failed = |why: String| {
+            format!("cannot listen on {name}, descriptor {number} of {variable}: {why} (unset {variable} if it is not meant)")
+        };
+        let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
+        if is_datagram(&socket) {
+            log::warn!("{name} (descriptor {number} of {variable}) is for datagrams and is left alone");
+            continue;
+        }
+        let mut listener = Listener::adopted(socket, &host).map_err(failed)?;
+        listener.lent = true;
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+fn is_datagram(socket: &OwnedFd) -> bool {
+    socket_type(socket) == Ok(SocketType::DGRAM)
+}
+
+/// Reads a value of SERVER_STARTER_PORT.
+fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
+    let one = |entry: &str| {
+        // A path may hold a `=`; the descriptor is what stands behind the last one.
+        let (name, number) = entry.rsplit_once('=')?;
+        let number = number.trim().parse().ok().filter(|number| *number >= 0)?;
+        Some(Loan { number, name: name.to_owned(), host: host_of(name).to_owned() })
+    };
+    let entries = value.split(';').filter(|entry| !entry.trim().is_empty());
+    entries.map(|entry| one(entry).ok_or_else(|| format!("{SERVER_STARTER}: cannot understand {entry:?}"))).collect()
+}
+
+/// The host in `host:port` or `[v6]:port`; nothing in a port or a path.
+fn host_of(name: &str) -> &str {
+    if name.contains('/') {
+        return "";
+    }
+    let host = name.rsplit_once(':').map_or("", |(host, _)| host);
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Reads the values of LISTEN_FDS and LISTEN_FDNAMES.
+fn parse_systemd(count: &str, names: &str) -> Result<Vec<Loan>, String> {
+    // A thousand and more sockets are a mistake, and looking at a descriptor for each number takes time.
+    let count = count.trim().parse().ok().filter(|count| (0..=1024).contains(count));
+    let count: i32 = count.ok_or_else(|| format!("{LISTEN_FDS}: expected a whole number"))?;
+    let mut names = names.split(':');
+    let mut loan = |number| {
+        let name = names.next().filter(|name| !name.is_empty()).unwrap_or("a socket").to_owned();
+        Loan { number, name, host: String::new() }
+    };
+    Ok((FIRST_OF_SYSTEMD..FIRST_OF_SYSTEMD + count).map(&mut loan).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loan(number: i32, name: &str, host: &str) -> Loan {
+        Loan { number, name: name.to_owned(), host: host.to_owned() }
+    }
+
+    #[test]
+    fn server_starter_names_ports_hosts_and_paths() {
+        let value = "127.0.0.1:80=4;[::1]:80=5;8080=6;/run/a=b:c.sock=7;www.example.org:80=8;";
+        let expected = vec![
+            loan(4, "127.0.0.1:80", "127.0.0.1"),
+            loan(5, "[::1]:80", "::1"),
+            loan(6, "8080", ""),
+            loan(7, "/run/a=b:c.sock", ""),
+            loan(8, "www.example.org:80", "www.example.org"),
+        ];
+        assert_eq!(parse_server_starter(value), Ok(expected));
+        assert_eq!(parse_server_starter(";"), Ok(Vec::new()));
+        for value in ["80", "80=", "80=x", "80=-1", "80=4;x"] {
+            assert!(parse_server_starter(value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn systemd_counts_from_three_and_may_give_names() {
+        let expected = vec![loan(3, "web", ""), loan(4, "a socket", ""), loan(5, "a socket", "")];
+        assert_eq!(parse_systemd("3", "web:"), Ok(expected));
+        assert_eq!(parse_systemd("0", ""), Ok(Vec::new()));
+        for count in ["", "-1", "x", "5000"] {
+            assert!(parse_systemd(count, "").is_err(), "{count:?}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_that_is_not_there_is_named() {
+        let message = adopt_all(vec![loan(1 << 20, "8080", "")], SERVER_STARTER).expect_err("it is not open");
+        assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
+        assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
+    }
+}
