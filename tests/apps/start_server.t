@@ -5,7 +5,7 @@ use v5.36;
 use FindBin;
 use lib "$FindBin::Bin/../lib";
 use Net::EmptyPort qw(empty_port);
-use Test::Curl;
+use Test::Curl qw(body_of);
 use Test::Load;
 use Test::More;
 use Test::Oribi;
@@ -33,7 +33,7 @@ for my $name (sort keys %server) {
         ok $starter->wait_until($replaced), 'HUP starts a new generation, and the old one ends';
         is scalar $load->lost, 0, 'without a lost request';
         is $load->refused, 0, 'and with no answer but 200';
-        my ($text) = get($starter, '/environment');
+        my $text = body_of($starter->url . '/environment');
         like $text, qr/^SERVER_NAME=127\.0\.0\.1$/m, 'SERVER_NAME is the host that start_server listens on';
         like $text, qr/^SERVER_PORT=$port$/m,        'SERVER_PORT is the port';
 
@@ -47,7 +47,5 @@ for my $name (sort keys %server) {
         is $starter->connection, undef, 'and nobody listens any more';
     };
 }
-
-sub get ($server, $path) { return curl($server->url . $path)->{body} }
 
 done_testing;
