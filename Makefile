@@ -83,6 +83,7 @@ setup-build:
 setup-test:
 	@setup/toolchain.sh lint
 	@setup/debian.sh build test
+	@setup/debian13.sh
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
 	@cargo fetch --quiet --locked
 

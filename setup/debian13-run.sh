@@ -1,0 +1,62 @@
+#!/bin/sh
+# setup/debian13-run.sh COMMAND...: runs a command in the Debian 13 that setup/debian13.sh made. This checkout is there at its
+# own path, read-write, and the command runs as its owner; the folder one is in stays that when it is within the checkout. The
+# command's processes have a PID namespace of their own and end with it; what is mounted for it, and its /tmp, is there for it
+# alone, so nothing outside can be deleted through a mount that was left behind. The network and its ports are the machine's.
+#
+# Of the environment only CI, TERM and names that begin with ORIBI_ go in: for others say `setup/debian13-run.sh env NAME=VALUE ...`.
+set -eu
+here=$PWD
+checkout=$(cd "$(dirname "$0")/.." && pwd -P)
+chroot=$(realpath -m "${ORIBI_DEBIAN13:-$checkout/target/debian13}")
+
+give_up() {
+	echo "setup/debian13-run.sh: $1" >&2
+	exit 1
+}
+
+[ $# -gt 0 ] || give_up "which command?"
+[ -d "$chroot" ] || give_up "$chroot is missing: setup/debian13.sh makes it."
+if [ "$(id -u)" -ne 0 ]; then
+	command -v sudo >/dev/null || give_up "only root can enter $chroot, and sudo is missing."
+	kept=$(env | sed -n 's/^\(ORIBI_[A-Z0-9_]*\|CI\|TERM\)=.*/\1/p' | paste -sd , -)
+	exec sudo --preserve-env="$kept" "$0" "$@"
+fi
+unshare --mount --pid --fork true 2>/dev/null ||
+	give_up "this kernel or container allows no namespaces; mounting in one needs CAP_SYS_ADMIN (docker run --privileged)."
+case "$here/" in
+"$checkout"/*) ;;
+*) here=$checkout ;;
+esac
+
+owner=$(stat -c %u:%g "$checkout")
+export checkout here chroot owner
+# The shell stays: the namespace's first process must wait for the orphans, and its end is the end of all others.
+# shellcheck disable=SC2016
+exec unshare --mount --pid --fork --kill-child sh -euc '
+	mount -t proc proc "$chroot/proc"
+	mount -t tmpfs -o mode=1777 tmpfs "$chroot/tmp"
+	# The chroot may be within the checkout; a bind mount brings along no other mount, so it does not lead into itself.
+	mkdir -p "$chroot$checkout"
+	mount --bind "$checkout" "$chroot$checkout"
+	mount -t tmpfs -o mode=755,size=16m tmpfs "$chroot/dev"
+	for device in full null random tty urandom zero; do
+		: >"$chroot/dev/$device"
+		mount --bind "/dev/$device" "$chroot/dev/$device"
+	done
+	mkdir "$chroot/dev/pts" "$chroot/dev/shm"
+	mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts "$chroot/dev/pts"
+	mount -t tmpfs -o mode=1777 tmpfs "$chroot/dev/shm"
+	ln -s pts/ptmx "$chroot/dev/ptmx"
+	ln -s /proc/self/fd "$chroot/dev/fd"
+	for stream in stdin:0 stdout:1 stderr:2; do
+		ln -s "fd/${stream#*:}" "$chroot/dev/${stream%:*}"
+	done
+
+	for name in $(env | sed -n "s/^\(ORIBI_[A-Z0-9_]*\|CI\|TERM\)=.*/\1/p"); do
+		eval "set -- \"$name=\$$name\" \"\$@\""
+	done
+	status=0
+	chroot --userspec="$owner" "$chroot" env -i -C "$here" HOME=/tmp LANG=C.UTF-8 \
+		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@" || status=$?
+	exit $status' sh "$@"
