@@ -1,0 +1,211 @@
+/* body.c - bodies: Arrays, files, and what each yields. */
+#include "ruby_host.h"
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Pieces of a body that are gathered without asking for memory. */
+#define FEW_PARTS 16
+
+/* The first line of what happens when a body is no Array of Strings: it is made one. */
+static VALUE array_of_strings(VALUE array) {
+    VALUE strings = rb_ary_new_capa(RARRAY_LEN(array));
+    for (long i = 0; i < RARRAY_LEN(array); i++)
+        rb_ary_push(strings, rb_obj_as_string(RARRAY_AREF(array, i)));
+    return strings;
+}
+
+static bool holds_strings(VALUE array) {
+    for (long i = 0; i < RARRAY_LEN(array); i++)
+        if (!RB_TYPE_P(RARRAY_AREF(array, i), T_STRING))
+            return false;
+    return true;
+}
+
+void body_send_array(Call *call, VALUE array) {
+    const Head *head = &call->head;
+    oribi_bytes few[FEW_PARTS], *parts = few;
+    VALUE memory = Qfalse;
+    oribi_result result;
+    long count;
+    if (RB_UNLIKELY(!holds_strings(array)))
+        array = array_of_strings(array);
+    count = RARRAY_LEN(array);
+    if (RB_UNLIKELY(count > FEW_PARTS)) {
+        memory = rb_str_new(NULL, count * (long)sizeof(oribi_bytes));
+        parts = (oribi_bytes *)RSTRING_PTR(memory);
+    }
+    for (long i = 0; i < count; i++) {
+        VALUE part = RARRAY_AREF(array, i);
+        parts[i].data = RSTRING_PTR(part);
+        parts[i].size = (size_t)RSTRING_LEN(part);
+    }
+    result = oribi_respond(call->lane, call->exchange, head->status, head->fields, head->field_count, parts, (size_t)count);
+    RB_GC_GUARD(array);
+    RB_GC_GUARD(memory);
+    if (response_accepted(call, result))
+        call->state = CALL_OVER;
+}
+
+/* ---- Files -------------------------------------------------------------------------------------------------------------- */
+
+static bool has_field(const Head *head, const char *name) {
+    const size_t size = strlen(name);
+    for (size_t i = 0; i < head->field_count; i++)
+        if (head->fields[i].name.size == size && strncasecmp(head->fields[i].name.data, name, size) == 0)
+            return true;
+    return false;
+}
+
+/* Sends the file that to_path names. False: it names no regular file that can be read, or one that says it is empty, as the
+ * files of /proc do. */
+static bool send_file(Call *call, VALUE path) {
+    Head *head = &call->head;
+    struct stat facts;
+    oribi_result result;
+    uint64_t size;
+    int file;
+    if (!RB_TYPE_P(path, T_STRING) || RSTRING_LEN(path) == 0 || memchr(RSTRING_PTR(path), '\0', (size_t)RSTRING_LEN(path)))
+        return false;
+    file = open(StringValueCStr(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file < 0)
+        return false;
+    if (fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0) {
+        close(file);
+        return false;
+    }
+    size = (uint64_t)facts.st_size;
+    /* The app looked at the file before: what has been appended since is not sent, what is missing is not promised. */
+    if (head->has_length && head->length <= size)
+        size = head->length;
+    else if (head->has_length)
+        head_remove(head, head->length_at);
+    result = oribi_respond_file(call->lane, call->exchange, head->status, head->fields, head->field_count, file, 0, size);
+    close(file);
+    if (response_accepted(call, result))
+        call->state = CALL_OVER;
+    return true;
+}
+
+/* ---- What each yields --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    Call *call;
+    Chunks chunks;
+} Pieces;
+
+static bool start(Call *call) {
+    const Head *head = &call->head;
+    if (call->state == CALL_STARTED)
+        return true;
+    if (!response_accepted(call, oribi_start(call->lane, call->exchange, head->status, head->fields, head->field_count)))
+        return false;
+    call->state = CALL_STARTED;
+    return true;
+}
+
+static bool write_bytes(Call *call, const char *data, size_t size) {
+    return size == 0 || response_accepted(call, oribi_write(call->lane, call->exchange, data, size));
+}
+
+static bool write_chunks(Pieces *pieces, const char *data, size_t size) {
+    for (;;) {
+        const oribi_bytes run = chunks_next(&pieces->chunks, &data, &size);
+        if (run.size == 0)
+            return true;
+        if (!write_bytes(pieces->call, run.data, run.size))
+            return false;
+    }
+}
+
+static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
+    Pieces *pieces = (Pieces *)argument;
+    Call *call = pieces->call;
+    const char *data;
+    size_t size;
+    bool go_on;
+    if (RB_UNLIKELY(!RB_TYPE_P(piece, T_STRING)))
+        piece = rb_obj_as_string(piece);
+    data = RSTRING_PTR(piece);
+    size = (size_t)RSTRING_LEN(piece);
+    if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !call->head.chunked) {
+        /* This is all that the body may yield: one call, one packet. */
+        const oribi_bytes part = {data, size};
+        const Head *head = &call->head;
+        if (response_accepted(call, oribi_respond(call->lane, call->exchange, head->status, head->fields, head->field_count,
+                                                  &part, 1)))
+            call->state = CALL_OVER;
+        RB_GC_GUARD(piece);
+        return Qnil;
+    }
+    if (call->state == CALL_OVER) {
+        if (size == 0)
+            return Qnil;
+        rb_iter_break();
+    }
+    go_on = start(call) && (call->head.chunked ? write_chunks(pieces, data, size) : write_bytes(call, data, size));
+    RB_GC_GUARD(piece);
+    if (!go_on)
+        rb_iter_break();
+    return Qnil;
+}
+
+static void finish(Call *call) {
+    if (response_accepted(call, oribi_finish(call->lane, call->exchange)))
+        call->state = CALL_OVER;
+}
+
+static void send_pieces(Call *call) {
+    Pieces pieces = {.call = call};
+    rb_block_call(call->body, names.each, 0, NULL, send_piece, (VALUE)&pieces);
+    if (call->state == CALL_OVER)
+        return;
+    if (call->state == CALL_OPEN && !call->head.chunked) {
+        /* Nothing came. */
+        body_send_array(call, rb_ary_new());
+        return;
+    }
+    if (call->head.chunked && pieces.chunks.state != CHUNK_DONE)
+        rb_raise(response_error, "the body is not in the chunked coding that its headers announce");
+    if (start(call))
+        finish(call);
+}
+
+/* Whether the response has no content, so that nobody need produce it. */
+static bool is_bodiless(const Call *call) {
+    const int status = call->head.status;
+    return call->bodiless || status == 204 || status == 205 || status == 304;
+}
+
+void body_send(Call *call) {
+    VALUE body = call->body;
+    const bool chunked = call->head.chunked;
+    if (RB_SPECIAL_CONST_P(body))
+        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
+    if (!chunked && rb_respond_to(body, names.to_path) && !has_field(&call->head, "content-range")
+        && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
+        return;
+    if (!chunked && !RB_TYPE_P(body, T_ARRAY) && rb_respond_to(body, names.to_ary)) {
+        VALUE array = rb_funcallv(body, names.to_ary, 0, NULL);
+        if (RB_TYPE_P(array, T_ARRAY)) {
+            body_send_array(call, array);
+            return;
+        }
+    }
+    if (rb_respond_to(body, names.each)) {
+        if (!is_bodiless(call)) {
+            send_pieces(call);
+        } else if (start(call)) {
+            finish(call);
+        }
+    } else if (rb_respond_to(body, names.call)) {
+        stream_send(call);
+    } else {
+        rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
+    }
+}
+
+void body_close(Call *call) {
+    call->close_due = false;
+    rb_check_funcall(call->body, names.close, 0, NULL);
+}

@@ -1,0 +1,59 @@
+# frozen_string_literal: true
+
+# Builds the extension for the Ruby that runs this, outside of the sources, and puts it where lib/oribi.rb finds it:
+# lib/oribi/MAJOR.MINOR/oribi.so, as in a gem that comes compiled for several Rubies.
+
+require "fileutils"
+require "rbconfig"
+
+module OribiExtension
+  HERE = File.expand_path(__dir__)
+  CHECKOUT = File.expand_path("../../../..", HERE)
+  VERSION = RUBY_VERSION[/\A\d+\.\d+/]
+
+  def self.build
+    directory = File.join(ENV.fetch("CARGO_TARGET_DIR", File.join(CHECKOUT, "target")), "ruby", VERSION)
+    FileUtils.mkdir_p(directory)
+    configure(directory) if stale?(directory)
+    run(directory, *make, "--silent")
+    install(File.join(directory, "oribi.so"))
+  end
+
+  # The Makefile names the library, but a Rust library that was built anew must be linked anew.
+  def self.stale?(directory)
+    makefile = File.join(directory, "Makefile")
+    return true unless File.exist?(makefile)
+
+    written = File.mtime(makefile)
+    [library, File.join(HERE, "extconf.rb"), *Dir[File.join(HERE, "*.{c,h}")]].any? { |file| File.mtime(file) > written }
+  end
+
+  def self.configure(directory)
+    FileUtils.rm_f(Dir[File.join(directory, "*.{o,so}")])
+    run(directory, RbConfig.ruby, File.join(HERE, "extconf.rb"), out: File::NULL)
+  end
+
+  # Copies under another name first: a server that runs keeps the file that it has mapped.
+  def self.install(extension)
+    target = File.join(CHECKOUT, "hosts/ruby/lib/oribi", VERSION, "oribi.so")
+    FileUtils.mkdir_p(File.dirname(target))
+    return if File.exist?(target) && FileUtils.identical?(extension, target)
+
+    FileUtils.cp(extension, "#{target}.new")
+    File.rename("#{target}.new", target)
+  end
+
+  def self.library
+    File.join(ENV.fetch("ORIBI_LIB_DIR", File.join(CHECKOUT, "target/release")), "liboribi.a")
+  end
+
+  def self.make
+    ENV.fetch("MAKE", "make").split
+  end
+
+  def self.run(directory, *command, **options)
+    system({ "MAKEFLAGS" => "" }, *command, chdir: directory, **options) || exit(1)
+  end
+end
+
+OribiExtension.build

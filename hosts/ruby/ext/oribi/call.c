@@ -1,0 +1,53 @@
+/* call.c - answers an exchange: from the request to the app and back. */
+#include "ruby_host.h"
+
+static VALUE run(VALUE argument) {
+    Call *call = (Call *)argument;
+    environment_fill(call);
+    call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
+    if (RB_UNLIKELY(call->context->forks != process_forks()))
+        process_end_stray(0);
+    if (RB_UNLIKELY(ticket_is_taken(call->ticket)))
+        call->state = CALL_TAKEN;
+    else
+        response_send(call);
+    return Qnil;
+}
+
+static VALUE close_body(VALUE argument) {
+    body_close((Call *)argument);
+    return Qnil;
+}
+
+uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request) {
+    Context *context = (Context *)pointer;
+    int state;
+    Call call = {
+        .context = context,
+        .lane = lane,
+        .exchange = exchange,
+        .request = request,
+        .environment = Qnil,
+        .ticket = Qfalse,
+        .response = Qnil,
+        .status = Qnil,
+        .headers = Qnil,
+        .body = Qnil,
+        .error = Qnil,
+    };
+    head_prepare(&call.head);
+    rb_protect(run, (VALUE)&call, &state);
+    if (RB_UNLIKELY(state != 0))
+        failure_answer(&call, state);
+    if (call.close_due && failure_guard("close of the body failed", call.environment, close_body, (VALUE)&call) == GUARD_EXITED)
+        context->retiring = true;
+    /* A taken socket: the server closes its own descriptor. */
+    if (RB_UNLIKELY(call.state == CALL_TAKEN))
+        oribi_abandon(lane, exchange);
+    if (call.input)
+        input_detach(call.input);
+    if (RB_LIKELY(call.state != CALL_KEPT))
+        deferred_note(&call);
+    RB_GC_GUARD(call.ticket);
+    return deferred_next(context);
+}

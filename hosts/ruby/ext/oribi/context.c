@@ -1,0 +1,53 @@
+/* context.c - what a lane needs to answer requests. */
+#include "ruby_host.h"
+
+static void context_mark(void *pointer) {
+    const Context *context = (const Context *)pointer;
+    rb_gc_mark(context->template);
+    rb_gc_mark(context->remote_address);
+    rb_gc_mark(context->deferred);
+}
+
+static size_t context_size(const void *pointer) {
+    return sizeof(Context);
+}
+
+static const rb_data_type_t context_type = {
+    .wrap_struct_name = "Oribi::Context",
+    .function = {.dmark = context_mark, .dfree = RUBY_TYPED_DEFAULT_FREE, .dsize = context_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static VALUE make(VALUE unused) {
+    Context *context;
+    /* No class: it is no object of Ruby code. */
+    VALUE self = TypedData_Make_Struct(0, Context, &context_type, context);
+    context->self = self;
+    context->forks = process_forks();
+    RB_OBJ_WRITE(self, &context->remote_address, rb_str_freeze(rb_str_new(NULL, 0)));
+    RB_OBJ_WRITE(self, &context->deferred, rb_ary_new());
+    RB_OBJ_WRITE(self, &context->template, environment_template());
+    return self;
+}
+
+void *context_open(void *data, int own) {
+    int state;
+    VALUE self = rb_protect(make, Qnil, &state);
+    Context *context;
+    if (state) {
+        failure_log("the environment cannot be prepared", Qnil, NULL);
+        return NULL;
+    }
+    context = (Context *)RTYPEDDATA_DATA(self);
+    /* From now on the object lives until context_close. */
+    rb_gc_register_address(&context->self);
+    deferred_draw(context);
+    return context;
+}
+
+void context_close(void *pointer) {
+    Context *context = (Context *)pointer;
+    context->closed = true;
+    /* Tickets that the app has kept refer to the object still; the last of them frees it. */
+    rb_gc_unregister_address(&context->self);
+}

@@ -1,0 +1,147 @@
+/* deferred.c - what is done when a response has left: rack.response_finished, rack.after_reply, and the work between requests. */
+#include "ruby_host.h"
+
+/* The elements of a record. */
+enum { RECORD_ENVIRONMENT, RECORD_STATUS, RECORD_HEADERS, RECORD_ERROR, RECORD_FINISHED, RECORD_AFTER_REPLY, RECORD_SIZE };
+
+VALUE deferred_record(const Call *call) {
+    /* Without a response there is neither status nor headers. */
+    const bool failed = !NIL_P(call->error);
+    return rb_ary_new_from_args(RECORD_SIZE, call->environment, failed ? Qnil : call->status, failed ? Qnil : call->headers,
+                                call->error, call->finished ? call->finished : Qnil,
+                                call->after_reply ? call->after_reply : Qnil);
+}
+
+static bool has_elements(VALUE list) {
+    return list && RB_TYPE_P(list, T_ARRAY) && RARRAY_LEN(list) > 0;
+}
+
+static VALUE note(VALUE argument) {
+    const Call *call = (const Call *)argument;
+    rb_ary_push(call->context->deferred, deferred_record(call));
+    return Qnil;
+}
+
+/* Whether it is time for what is done between requests. */
+static bool count_request(Context *context) {
+    if (context->until_collection > 0 && --context->until_collection == 0) {
+        context->until_collection = context->collect_every;
+        context->collect_now = true;
+    }
+    return context->collect_now || context->has_hooks;
+}
+
+void deferred_note(Call *call) {
+    Context *context = call->context;
+    if (RB_UNLIKELY(has_elements(call->finished) || has_elements(call->after_reply)))
+        failure_guard("what was to be done after the response is lost", call->environment, note, (VALUE)call);
+    if (RB_UNLIKELY(count_request(context)))
+        context->between = true;
+}
+
+uint32_t deferred_next(Context *context) {
+    if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || context->between))
+        return ORIBI_AFTER_DEFERRED;
+    if (RB_LIKELY(!context->retiring))
+        return 0;
+    context->retiring = false;
+    return ORIBI_AFTER_RETIRE;
+}
+
+/* ---- Callables ---------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    VALUE callable;
+    int count;
+    const VALUE *arguments;
+} Callback;
+
+static VALUE call_back(VALUE argument) {
+    const Callback *callback = (const Callback *)argument;
+    return rb_funcallv(callback->callable, names.call, callback->count, callback->arguments);
+}
+
+static void guard(Context *context, const char *what, VALUE environment, VALUE callable, int count, const VALUE *arguments) {
+    const Callback callback = {callable, count, arguments};
+    if (failure_guard(what, environment, call_back, (VALUE)&callback) == GUARD_EXITED)
+        context->retiring = true;
+    if (context->forks != process_forks())
+        process_end_stray(0);
+}
+
+void deferred_run_record(Context *context, VALUE record) {
+    VALUE finished = RARRAY_AREF(record, RECORD_FINISHED), after_reply = RARRAY_AREF(record, RECORD_AFTER_REPLY);
+    const VALUE arguments[] = {RARRAY_AREF(record, RECORD_ENVIRONMENT), RARRAY_AREF(record, RECORD_STATUS),
+                               RARRAY_AREF(record, RECORD_HEADERS), RARRAY_AREF(record, RECORD_ERROR)};
+    /* A callable may register another. The last one registered comes first. */
+    while (has_elements(finished) && !RB_OBJ_FROZEN(finished))
+        guard(context, "rack.response_finished failed", arguments[0], rb_ary_pop(finished), 4, arguments);
+    while (has_elements(after_reply) && !RB_OBJ_FROZEN(after_reply))
+        guard(context, "rack.after_reply failed", arguments[0], rb_ary_shift(after_reply), 0, NULL);
+    RB_GC_GUARD(record);
+}
+
+/* ---- Between requests --------------------------------------------------------------------------------------------------- */
+
+/* Whether no request waits for this worker, so that work between requests keeps nobody waiting. */
+static bool nobody_waits(const Context *context) {
+    return !context->closed;
+}
+
+static VALUE draw(VALUE unused) {
+    const unsigned span = server.collect_every - server.collect_from + 1;
+    return rb_funcall(rb_mKernel, rb_intern("rand"), 1, UINT2NUM(span));
+}
+
+void deferred_draw(Context *context) {
+    VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern("out_of_band")));
+    context->has_hooks = has_elements(hooks);
+    context->collect_every = server.collect_every;
+    if (server.collect_every > 0 && server.collect_from > 0 && server.collect_from < server.collect_every) {
+        int state;
+        VALUE number = rb_protect(draw, Qnil, &state);
+        if (state)
+            failure_log("the garbage collection's interval cannot be drawn", Qnil, NULL);
+        else
+            context->collect_every = server.collect_from + NUM2UINT(number);
+    }
+    context->until_collection = context->collect_every;
+}
+
+static VALUE collect(VALUE unused) {
+    if (server.gctools && rb_const_defined(rb_mGC, rb_intern("OOB"))) {
+        rb_funcall(rb_const_get(rb_mGC, rb_intern("OOB")), names.run, 0);
+    } else {
+        const bool was_disabled = RTEST(rb_gc_enable());
+        rb_gc_start();
+        if (was_disabled)
+            rb_gc_disable();
+    }
+    return Qnil;
+}
+
+static void work_between(Context *context) {
+    VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern("out_of_band")));
+    if (!nobody_waits(context))
+        return;
+    context->between = false;
+    if (context->has_hooks && RB_TYPE_P(hooks, T_ARRAY)) {
+        VALUE worker = UINT2NUM(process_worker());
+        for (long i = 0; i < RARRAY_LEN(hooks); i++)
+            guard(context, "an out_of_band hook failed", Qnil, RARRAY_AREF(hooks, i), 1, &worker);
+    }
+    if (context->collect_now) {
+        context->collect_now = false;
+        if (failure_guard("the garbage collection failed", Qnil, collect, Qnil) == GUARD_EXITED)
+            context->retiring = true;
+    }
+}
+
+uint32_t deferred_run(void *pointer) {
+    Context *context = (Context *)pointer;
+    while (RARRAY_LEN(context->deferred) > 0)
+        deferred_run_record(context, rb_ary_shift(context->deferred));
+    if (context->between)
+        work_between(context);
+    return deferred_next(context);
+}

@@ -1,0 +1,191 @@
+/* failure.c - whatever leaves an app's code otherwise than by returning. It ends here. */
+#include "ruby_host.h"
+#include <stdarg.h>
+#include <stdio.h>
+
+static VALUE environment_text(VALUE environment, const char *name) {
+    VALUE value = Qnil;
+    if (!NIL_P(environment))
+        value = rb_hash_lookup(environment, rb_str_new_cstr(name));
+    return RB_TYPE_P(value, T_STRING) ? value : Qnil;
+}
+
+/* "GET /path: ", or nothing. The target as it was sent, without its query, which may hold secrets. */
+static VALUE log_line(VALUE environment) {
+    VALUE method = environment_text(environment, "REQUEST_METHOD"), target = environment_text(environment, "REQUEST_URI");
+    VALUE line = rb_str_new(NULL, 0);
+    if (!NIL_P(method) && !NIL_P(target)) {
+        const char *path = RSTRING_PTR(target);
+        const char *query = memchr(path, '?', (size_t)RSTRING_LEN(target));
+        rb_str_cat(line, RSTRING_PTR(method), RSTRING_LEN(method));
+        rb_str_cat(line, " ", 1);
+        rb_str_cat(line, path, query ? query - path : RSTRING_LEN(target));
+        rb_str_cat(line, ": ", 2);
+    }
+    return line;
+}
+
+typedef struct {
+    VALUE environment;
+    const char *text;
+    oribi_log_level level;
+} Line;
+
+static VALUE say(VALUE argument) {
+    const Line *line = (const Line *)argument;
+    VALUE text = rb_str_cat_cstr(log_line(line->environment), line->text);
+    oribi_log(line->level, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+    RB_GC_GUARD(text);
+    return Qnil;
+}
+
+void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) {
+    char text[1024];
+    Line line = {environment, text, level};
+    int state;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    rb_protect(say, (VALUE)&line, &state);
+    if (state) {
+        rb_set_errinfo(Qnil);
+        oribi_log(level, text, strlen(text));
+    }
+}
+
+/* ---- What left protected code ------------------------------------------------------------------------------------------- */
+
+/* The exception, or nil: throw and the end of a thread leave something else, which must not be touched. */
+static VALUE take_error(void) {
+    VALUE error = rb_errinfo();
+    rb_set_errinfo(Qnil);
+    if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) == T_IMEMO || RB_BUILTIN_TYPE(error) == T_NONE)
+        return Qnil;
+    return RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil;
+}
+
+typedef struct {
+    VALUE environment, error;
+    const char *what;
+} Report;
+
+static VALUE full_text(VALUE error) {
+    VALUE options;
+    /* What is wrong with a response does not come from where it was noticed. */
+    if (rb_obj_is_kind_of(error, response_error))
+        return rb_funcallv(error, names.message, 0, NULL);
+    options = rb_hash_new();
+    rb_hash_aset(options, ID2SYM(rb_intern("highlight")), Qfalse);
+    rb_hash_aset(options, ID2SYM(rb_intern("order")), ID2SYM(rb_intern("top")));
+    return rb_funcallv_kw(error, names.full_message, 1, &options, RB_PASS_KEYWORDS);
+}
+
+static VALUE report(VALUE argument) {
+    const Report *report = (const Report *)argument;
+    VALUE line = log_line(report->environment);
+    VALUE text = full_text(report->error);
+    if (report->what) {
+        rb_str_cat_cstr(line, report->what);
+        rb_str_cat(line, ": ", 2);
+    }
+    StringValue(text);
+    rb_str_cat(line, RSTRING_PTR(text), RSTRING_LEN(text));
+    oribi_log(ORIBI_LOG_ERROR, RSTRING_PTR(line), (size_t)RSTRING_LEN(line));
+    RB_GC_GUARD(text);
+    RB_GC_GUARD(line);
+    return Qnil;
+}
+
+static VALUE exit_status(VALUE error) {
+    return rb_funcall(error, rb_intern("status"), 0);
+}
+
+/* Logs `error`. An exception whose own methods fail is named by its class. */
+static GuardResult log_error(const char *what, VALUE environment, VALUE error, int *status) {
+    const Report made = {environment, error, what};
+    const char *separator = what ? ": " : "";
+    int state;
+    if (!what)
+        what = "";
+    if (NIL_P(error)) {
+        failure_say(ORIBI_LOG_ERROR, environment, "%s%sa throw or the end of a thread came through", what, separator);
+        return GUARD_FAILED;
+    }
+    if (rb_obj_is_kind_of(error, rb_eSystemExit)) {
+        VALUE number = rb_protect(exit_status, error, &state);
+        const int code = !state && RB_FIXNUM_P(number) ? (int)FIX2INT(number) : 1;
+        if (state)
+            rb_set_errinfo(Qnil);
+        if (status)
+            *status = code;
+        failure_say(ORIBI_LOG_ERROR, environment, "%s%sexit(%d) was called", what, separator, code);
+        return GUARD_EXITED;
+    }
+    rb_protect(report, (VALUE)&made, &state);
+    if (state) {
+        rb_set_errinfo(Qnil);
+        failure_say(ORIBI_LOG_ERROR, environment, "%s%san exception of class %s", what, separator, rb_obj_classname(error));
+    }
+    return GUARD_FAILED;
+}
+
+GuardResult failure_log(const char *what, VALUE environment, int *status) {
+    return log_error(what, environment, take_error(), status);
+}
+
+GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument) {
+    int state;
+    rb_protect(function, argument, &state);
+    return RB_LIKELY(state == 0) ? GUARD_FINE : failure_log(what, environment, NULL);
+}
+
+/* ---- Answers to it ------------------------------------------------------------------------------------------------------ */
+
+/* Lets the app's own error handler answer. */
+static VALUE answer_by_handler(VALUE argument) {
+    Call *call = (Call *)argument;
+    VALUE arguments[] = {call->error, call->environment, INT2FIX(500)};
+    call->response = rb_funcallv(server.error_handler, names.call, 3, arguments);
+    head_prepare(&call->head);
+    response_send(call);
+    return Qnil;
+}
+
+static VALUE answer_by_page(VALUE argument) {
+    Call *call = (Call *)argument;
+    static const oribi_field fields[] = {{{"content-type", 12}, {"text/html; charset=utf-8", 24}}};
+    VALUE text = page_text(call->error, call->environment);
+    const oribi_bytes part = {RSTRING_PTR(text), (size_t)RSTRING_LEN(text)};
+    oribi_respond(call->lane, call->exchange, 500, fields, 1, &part, 1);
+    call->state = CALL_OVER;
+    RB_GC_GUARD(text);
+    return Qnil;
+}
+
+void failure_answer(Call *call, int state) {
+    VALUE error = take_error();
+    const bool answerable = call->state == CALL_OPEN;
+    if (call->context->forks != process_forks())
+        process_end_stray(1);
+    if (log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
+        call->context->retiring = true;
+    call->error = error;
+    if (call->ticket && ticket_is_taken(call->ticket))
+        call->state = CALL_TAKEN;
+    if (call->state == CALL_TAKEN || call->state == CALL_OVER)
+        return;
+    if (answerable && !NIL_P(error) && !NIL_P(server.error_handler)) {
+        failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
+        /* What the handler's response has begun, it has finished or failed at. */
+        if (call->state == CALL_STARTED)
+            oribi_abandon(call->lane, call->exchange);
+        if (call->state != CALL_OPEN)
+            return;
+    }
+    if (answerable && !NIL_P(error) && server.development
+        && failure_guard("the error page failed", call->environment, answer_by_page, (VALUE)call) == GUARD_FINE)
+        return;
+    oribi_abandon(call->lane, call->exchange);
+    call->state = CALL_OVER;
+}

@@ -1,0 +1,195 @@
+/* hijack.c - rack.hijack and rack.early_hints, and responses that hand the socket over behind their head. */
+#include "ruby_host.h"
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static VALUE exchange_class, socket_class, tcp_class, unix_class;
+static ID id_for_fd;
+
+static void ticket_mark(void *pointer) {
+    const Ticket *ticket = (const Ticket *)pointer;
+    rb_gc_mark(ticket->context);
+    rb_gc_mark(ticket->environment);
+    rb_gc_mark(ticket->io);
+}
+
+static size_t ticket_size(const void *pointer) {
+    return sizeof(Ticket);
+}
+
+static const rb_data_type_t ticket_type = {
+    .wrap_struct_name = "Oribi::Exchange",
+    .function = {.dmark = ticket_mark, .dfree = RUBY_TYPED_DEFAULT_FREE, .dsize = ticket_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+VALUE ticket_new(const Call *call) {
+    Ticket *ticket;
+    VALUE self = TypedData_Make_Struct(exchange_class, Ticket, &ticket_type, ticket);
+    ticket->lane = call->lane;
+    ticket->exchange = call->exchange;
+    ticket->forks = call->context->forks;
+    RB_OBJ_WRITE(self, &ticket->context, call->context->self);
+    RB_OBJ_WRITE(self, &ticket->environment, call->environment);
+    return self;
+}
+
+bool ticket_is_taken(VALUE self) {
+    return ((const Ticket *)RTYPEDDATA_DATA(self))->io != Qfalse;
+}
+
+/* Wraps a descriptor of a client's socket in the class for its kind of address. */
+static VALUE socket_of(int descriptor) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    VALUE class = socket_class, io;
+    if (getsockname(descriptor, (struct sockaddr *)&address, &size) == 0) {
+        if (address.ss_family == AF_UNIX)
+            class = unix_class;
+        else if (address.ss_family == AF_INET || address.ss_family == AF_INET6)
+            class = tcp_class;
+    }
+    io = rb_funcall(class, id_for_fd, 1, INT2FIX(descriptor));
+    rb_io_binmode(io);
+    return io;
+}
+
+static VALUE take_socket(oribi_lane *lane, oribi_exchange exchange) {
+    const int descriptor = oribi_take_socket(lane, exchange);
+    if (descriptor < 0)
+        rb_raise(rb_eIOError, "the client's socket cannot be taken: %s", oribi_last_error());
+    return socket_of(descriptor);
+}
+
+static VALUE hijack(VALUE self, Ticket *ticket) {
+    if (!ticket->io) {
+        RB_OBJ_WRITE(self, &ticket->io, take_socket(ticket->lane, ticket->exchange));
+        if (!rack_is(3, 0))
+            rb_hash_aset(ticket->environment, key_hijack_io, ticket->io);
+    }
+    return ticket->io;
+}
+
+static VALUE inform(Ticket *ticket, VALUE headers) {
+    Head head;
+    oribi_result result;
+    head_prepare(&head);
+    response_fields(headers, &head);
+    result = oribi_inform(ticket->lane, ticket->exchange, 103, head.fields, head.field_count);
+    RB_GC_GUARD(headers);
+    RB_GC_GUARD(head.kept);
+    RB_GC_GUARD(head.memory);
+    if (result == ORIBI_INVALID || result == ORIBI_FAILED)
+        rb_raise(response_error, "the early hints were not sent: %s", oribi_last_error());
+    return Qnil;
+}
+
+/* call() is rack.hijack, call(headers) is rack.early_hints. */
+static VALUE exchange_call(int argc, VALUE *argv, VALUE self) {
+    Ticket *ticket = (Ticket *)rb_check_typeddata(self, &ticket_type);
+    const Context *context = (const Context *)RTYPEDDATA_DATA(ticket->context);
+    rb_check_arity(argc, 0, 1);
+    if (ticket->forks != process_forks())
+        rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
+    if (context->closed)
+        rb_raise(rb_eIOError, "the server has stopped");
+    return argc == 0 ? hijack(self, ticket) : inform(ticket, argv[0]);
+}
+
+static VALUE exchange_inspect(VALUE self) {
+    return rb_sprintf("#<%s>", rb_obj_classname(self));
+}
+
+void hijack_define(void) {
+    rb_require("socket");
+    socket_class = rb_path2class("Socket");
+    tcp_class = rb_path2class("TCPSocket");
+    unix_class = rb_path2class("UNIXSocket");
+    rb_gc_register_mark_object(socket_class);
+    rb_gc_register_mark_object(tcp_class);
+    rb_gc_register_mark_object(unix_class);
+    id_for_fd = rb_intern("for_fd");
+    exchange_class = rb_define_class_under(oribi_module, "Exchange", rb_cObject);
+    rb_gc_register_mark_object(exchange_class);
+    rb_undef_alloc_func(exchange_class);
+    rb_undef_method(CLASS_OF(exchange_class), "new");
+    rb_define_method(exchange_class, "call", exchange_call, -1);
+    rb_define_method(exchange_class, "inspect", exchange_inspect, 0);
+}
+
+/* ---- Heads that the server does not write ------------------------------------------------------------------------------ */
+
+static void append(VALUE text, oribi_bytes bytes) {
+    rb_str_cat(text, bytes.data, (long)bytes.size);
+}
+
+static bool field_is(const oribi_field *field, const char *name) {
+    return strlen(name) == field->name.size && strncasecmp(field->name.data, name, field->name.size) == 0;
+}
+
+static void check(const oribi_field *field) {
+    const char *const name = field->name.data, *const value = field->value.data;
+    for (size_t i = 0; i < field->name.size; i++)
+        if (name[i] <= ' ' || name[i] == ':' || name[i] == 0x7f)
+            rb_raise(response_error, "a header's name is invalid: %" PRIsVALUE,
+                     rb_str_inspect(rb_str_new(name, (long)field->name.size)));
+    for (size_t i = 0; i < field->value.size; i++)
+        if (value[i] == '\0' || value[i] == '\r' || value[i] == '\n')
+            rb_raise(response_error, "the header %.*s has a control byte in its value", (int)field->name.size, name);
+}
+
+static const char *reason(int status) {
+    switch (status) {
+    case 101:
+        return "Switching Protocols";
+    case 200:
+        return "OK";
+    default:
+        /* It may be empty (RFC 9112, section 4). */
+        return "";
+    }
+}
+
+static void upgrade_to(VALUE text, VALUE protocol) {
+    const oribi_field field = {{"Upgrade", 7}, {RSTRING_PTR(protocol), (size_t)RSTRING_LEN(protocol)}};
+    check(&field);
+    rb_str_cat(text, "Upgrade: ", 9);
+    append(text, field.value);
+    rb_str_cat(text, "\r\n", 2);
+}
+
+/* The app takes the connection over behind this head, so nothing is said of how its content is framed. */
+static VALUE head_text(const Call *call) {
+    const Head *head = &call->head;
+    const bool upgrade = head->protocol != Qfalse || head->status == 101;
+    const int status = upgrade ? 101 : head->status;
+    bool has_connection = false, has_upgrade = false;
+    VALUE text = rb_sprintf("HTTP/1.1 %d %s\r\n", status, reason(status));
+    for (size_t i = 0; i < head->field_count; i++) {
+        const oribi_field *field = &head->fields[i];
+        check(field);
+        has_connection |= field_is(field, "connection");
+        has_upgrade |= field_is(field, "upgrade");
+        append(text, field->name);
+        rb_str_cat(text, ": ", 2);
+        append(text, field->value);
+        rb_str_cat(text, "\r\n", 2);
+    }
+    if (upgrade && !has_upgrade && head->protocol)
+        upgrade_to(text, head->protocol);
+    if (!has_connection)
+        rb_str_cat_cstr(text, upgrade ? "Connection: Upgrade\r\n" : "Connection: close\r\n");
+    rb_str_cat(text, "\r\n", 2);
+    return text;
+}
+
+void hijack_respond(Call *call, VALUE callable) {
+    Ticket *ticket = (Ticket *)RTYPEDDATA_DATA(call->ticket);
+    VALUE text = head_text(call);
+    VALUE io = take_socket(call->lane, call->exchange);
+    RB_OBJ_WRITE(call->ticket, &ticket->io, io);
+    call->state = CALL_TAKEN;
+    rb_io_write(io, text);
+    rb_funcallv(callable, names.call, 1, &io);
+}

@@ -1,0 +1,347 @@
+/* input.c - rack.input: the content of a request, read where the server has it.
+ *
+ * While the app is called, content in memory is the server's. It is copied when the app reads it, or when the call is over and
+ * the object may still be in somebody's hands. Content in a file is read through a descriptor of our own, never copied.
+ */
+#include "ruby_host.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+/* How much of a file is looked at to find the end of a line. */
+#define WINDOW_BYTES 16384
+
+typedef struct {
+    const char *memory; /* the server's; NULL: the content is in `string`, or in `file` */
+    VALUE string;       /* the whole content, or Qfalse */
+    int file;           /* -1: none */
+    bool closed;
+    bool shared; /* the empty one of many requests, which keeps no state */
+    uint64_t size;
+    uint64_t position;
+    char *window; /* bytes of the file from `window_at` on */
+    uint64_t window_at;
+    size_t window_size;
+} Input;
+
+static VALUE input_class;
+static VALUE empty;
+
+static void input_mark(void *pointer) {
+    rb_gc_mark(((Input *)pointer)->string);
+}
+
+static void input_free(void *pointer) {
+    Input *input = (Input *)pointer;
+    if (input->file >= 0)
+        close(input->file);
+    xfree(input->window);
+    xfree(input);
+}
+
+static size_t input_memory(const void *pointer) {
+    return sizeof(Input) + (((const Input *)pointer)->window ? WINDOW_BYTES : 0);
+}
+
+static const rb_data_type_t input_type = {
+    .wrap_struct_name = "Oribi::Input",
+    .function = {.dmark = input_mark, .dfree = input_free, .dsize = input_memory},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static VALUE make(Input **input) {
+    VALUE self = TypedData_Make_Struct(input_class, Input, &input_type, *input);
+    (*input)->file = -1;
+    return self;
+}
+
+VALUE input_new(const oribi_request *request) {
+    Input *input;
+    VALUE self = make(&input);
+    input->size = request->content_size;
+    if (request->content_file < 0) {
+        input->memory = request->content;
+    } else {
+        input->file = fcntl(request->content_file, F_DUPFD_CLOEXEC, 3);
+        if (input->file < 0)
+            rb_sys_fail("the content of the request cannot be opened");
+    }
+    return self;
+}
+
+VALUE input_empty(void) {
+    return empty;
+}
+
+/* Copies the content; from now on it is Ruby's. */
+static VALUE copy_memory(VALUE self) {
+    Input *input = (Input *)RTYPEDDATA_DATA(self);
+    RB_OBJ_WRITE(self, &input->string, rb_str_new(input->memory, (long)input->size));
+    return Qnil;
+}
+
+void input_detach(VALUE self) {
+    Input *input = (Input *)RTYPEDDATA_DATA(self);
+    if (input->memory && !input->string && !input->closed)
+        failure_guard("the content of a request cannot be kept", Qnil, copy_memory, self);
+    input->memory = NULL;
+}
+
+static Input *open_input(VALUE self) {
+    Input *input = (Input *)rb_check_typeddata(self, &input_type);
+    if (input->closed)
+        rb_raise(rb_eIOError, "closed stream");
+    if (input->size > 0 && !input->memory && !input->string && input->file < 0)
+        rb_raise(rb_eIOError, "the content is gone");
+    return input;
+}
+
+/* Reads from the file until `size` bytes are there. */
+static void read_file(const Input *input, char *to, size_t size, uint64_t from) {
+    while (size > 0) {
+        const ssize_t count = pread(input->file, to, size, (off_t)from);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count < 0)
+            rb_sys_fail("the content of the request cannot be read");
+        if (count == 0)
+            rb_raise(rb_eEOFError, "the content of the request is incomplete");
+        to += count;
+        from += (uint64_t)count;
+        size -= (size_t)count;
+    }
+}
+
+/* The content in memory, wherever that is. */
+static const char *bytes_of(const Input *input) {
+    return input->string ? RSTRING_PTR(input->string) : input->memory;
+}
+
+/* Copies `size` bytes from the position on, which are there, and moves it. */
+static void take(Input *input, char *to, size_t size) {
+    if (input->file >= 0)
+        read_file(input, to, size, input->position);
+    else if (size > 0)
+        memcpy(to, bytes_of(input) + input->position, size);
+    input->position += size;
+}
+
+/* A string for `size` bytes: `buffer` if there is one. */
+static VALUE room(VALUE buffer, size_t size) {
+    if (NIL_P(buffer))
+        return rb_str_new(NULL, (long)size);
+    StringValue(buffer);
+    rb_str_modify(buffer);
+    if (rb_str_capacity(buffer) < size)
+        rb_str_modify_expand(buffer, (long)size - RSTRING_LEN(buffer));
+    rb_str_set_len(buffer, (long)size);
+    rb_enc_associate(buffer, rb_ascii8bit_encoding());
+    return buffer;
+}
+
+static VALUE read_at_most(Input *input, VALUE buffer, uint64_t size) {
+    const uint64_t left = input->size - input->position;
+    const size_t count = (size_t)(size < left ? size : left);
+    VALUE string = room(buffer, count);
+    take(input, RSTRING_PTR(string), count);
+    return string;
+}
+
+/* read([length [, buffer]]), as IO#read. */
+static VALUE input_read(int argc, VALUE *argv, VALUE self) {
+    Input *input = open_input(self);
+    VALUE length, buffer, string;
+    long size;
+    rb_scan_args(argc, argv, "02", &length, &buffer);
+    if (NIL_P(length)) {
+        const bool whole = input->memory && !input->string && input->position == 0;
+        string = read_at_most(input, buffer, UINT64_MAX);
+        /* The app's string and the one that is kept share their memory until one of them is written to. */
+        if (whole && NIL_P(buffer))
+            RB_OBJ_WRITE(self, &input->string, rb_str_new_frozen(string));
+        return string;
+    }
+    size = NUM2LONG(length);
+    if (size < 0)
+        rb_raise(rb_eArgError, "negative length %ld given", size);
+    if (size > 0 && input->position == input->size) {
+        if (!NIL_P(buffer))
+            room(buffer, 0);
+        return Qnil;
+    }
+    return read_at_most(input, buffer, (uint64_t)size);
+}
+
+/* readpartial(length [, buffer]), as IO#readpartial: IO.copy_stream asks for it. */
+static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
+    VALUE result, length, buffer;
+    rb_scan_args(argc, argv, "11", &length, &buffer);
+    result = input_read(argc, argv, self);
+    if (NIL_P(result))
+        rb_raise(rb_eEOFError, "end of file reached");
+    return result;
+}
+
+/* Bytes from `at` on that can be looked at without copying them; at least one if the content has one there. */
+static const char *look(Input *input, uint64_t at, size_t *size) {
+    if (input->file < 0) {
+        *size = (size_t)(input->size - at);
+        return bytes_of(input) + at;
+    }
+    if (!input->window)
+        input->window = ALLOC_N(char, WINDOW_BYTES);
+    if (at < input->window_at || at >= input->window_at + input->window_size) {
+        const uint64_t left = input->size - at;
+        const size_t count = left < WINDOW_BYTES ? (size_t)left : WINDOW_BYTES;
+        input->window_size = 0;
+        read_file(input, input->window, count, at);
+        input->window_at = at;
+        input->window_size = count;
+    }
+    *size = (size_t)(input->window_at + input->window_size - at);
+    return input->window + (at - input->window_at);
+}
+
+/* How long the next line is, with its separator. */
+static uint64_t line_size(Input *input, const char *separator, size_t separator_size, uint64_t limit) {
+    const char last = separator[separator_size - 1];
+    const uint64_t most = input->size - input->position < limit ? input->size - input->position : limit;
+    uint64_t count = 0;
+    while (count < most) {
+        size_t size;
+        const char *bytes = look(input, input->position + count, &size);
+        const char *found;
+        if (size > most - count)
+            size = (size_t)(most - count);
+        found = memchr(bytes, last, size);
+        if (!found) {
+            count += size;
+            continue;
+        }
+        count += (uint64_t)(found - bytes) + 1;
+        if (separator_size == 1)
+            return count;
+        if (count >= separator_size) {
+            /* The separator may stand across two windows: compare it byte by byte. */
+            size_t matched = 0;
+            while (matched < separator_size
+                   && *look(input, input->position + count - separator_size + matched, &size) == separator[matched])
+                matched++;
+            if (matched == separator_size)
+                return count;
+        }
+    }
+    return count;
+}
+
+/* gets([separator] [, limit]), as IO#gets. */
+static VALUE input_gets(int argc, VALUE *argv, VALUE self) {
+    Input *input = open_input(self);
+    VALUE separator, limit;
+    uint64_t most = UINT64_MAX;
+    if (rb_scan_args(argc, argv, "02", &separator, &limit) == 0) {
+        separator = rb_default_rs;
+    } else if (argc == 1 && !NIL_P(separator) && !RB_TYPE_P(separator, T_STRING)) {
+        limit = separator;
+        separator = rb_default_rs;
+    }
+    if (!NIL_P(limit)) {
+        const long bytes = NUM2LONG(limit);
+        if (bytes == 0)
+            return rb_str_new(NULL, 0);
+        if (bytes > 0)
+            most = (uint64_t)bytes;
+    }
+    if (input->position == input->size)
+        return Qnil;
+    if (NIL_P(separator))
+        return read_at_most(input, Qnil, most);
+    StringValue(separator);
+    if (RSTRING_LEN(separator) == 0)
+        return read_at_most(input, Qnil, line_size(input, "\n\n", 2, most));
+    return read_at_most(input, Qnil, line_size(input, RSTRING_PTR(separator), (size_t)RSTRING_LEN(separator), most));
+}
+
+static VALUE input_each(int argc, VALUE *argv, VALUE self) {
+    RETURN_ENUMERATOR(self, argc, argv);
+    for (;;) {
+        VALUE line = input_gets(argc, argv, self);
+        if (NIL_P(line))
+            return self;
+        rb_yield(line);
+    }
+}
+
+static VALUE input_rewind(VALUE self) {
+    open_input(self)->position = 0;
+    return INT2FIX(0);
+}
+
+static VALUE input_close(VALUE self) {
+    Input *input = (Input *)rb_check_typeddata(self, &input_type);
+    if (input->shared || input->closed)
+        return Qnil;
+    input->closed = true;
+    input->memory = NULL;
+    input->string = Qfalse;
+    if (input->file >= 0)
+        close(input->file);
+    input->file = -1;
+    return Qnil;
+}
+
+static VALUE input_is_closed(VALUE self) {
+    return ((Input *)rb_check_typeddata(self, &input_type))->closed ? Qtrue : Qfalse;
+}
+
+static VALUE input_is_at_end(VALUE self) {
+    const Input *input = open_input(self);
+    return input->position == input->size ? Qtrue : Qfalse;
+}
+
+static VALUE input_size(VALUE self) {
+    return ULL2NUM(open_input(self)->size);
+}
+
+static VALUE input_position(VALUE self) {
+    return ULL2NUM(open_input(self)->position);
+}
+
+static VALUE input_external_encoding(VALUE self) {
+    return rb_enc_from_encoding(rb_ascii8bit_encoding());
+}
+
+static VALUE input_binmode(VALUE self) {
+    return self;
+}
+
+static VALUE input_is_binmode(VALUE self) {
+    return Qtrue;
+}
+
+void input_define(void) {
+    Input *input;
+    input_class = rb_define_class_under(oribi_module, "Input", rb_cObject);
+    rb_gc_register_mark_object(input_class);
+    rb_undef_alloc_func(input_class);
+    rb_undef_method(CLASS_OF(input_class), "new");
+    rb_define_method(input_class, "read", input_read, -1);
+    rb_define_method(input_class, "readpartial", input_readpartial, -1);
+    rb_define_method(input_class, "gets", input_gets, -1);
+    rb_define_method(input_class, "each", input_each, -1);
+    rb_define_method(input_class, "each_line", input_each, -1);
+    rb_define_method(input_class, "rewind", input_rewind, 0);
+    rb_define_method(input_class, "close", input_close, 0);
+    rb_define_method(input_class, "closed?", input_is_closed, 0);
+    rb_define_method(input_class, "eof?", input_is_at_end, 0);
+    rb_define_method(input_class, "size", input_size, 0);
+    rb_define_method(input_class, "length", input_size, 0);
+    rb_define_method(input_class, "pos", input_position, 0);
+    rb_define_method(input_class, "tell", input_position, 0);
+    rb_define_method(input_class, "external_encoding", input_external_encoding, 0);
+    rb_define_method(input_class, "binmode", input_binmode, 0);
+    rb_define_method(input_class, "binmode?", input_is_binmode, 0);
+    empty = make(&input);
+    input->shared = true;
+    rb_gc_register_mark_object(empty);
+}

@@ -1,0 +1,137 @@
+/* oribi.c - the Ruby face: Oribi.serve, Oribi.log, Oribi.version. */
+#include "ruby_host.h"
+
+Names names;
+VALUE oribi_module;
+VALUE response_error;
+Server server;
+
+static VALUE oribi_version_text(VALUE self) {
+    return rb_utf8_str_new_cstr(oribi_version());
+}
+
+static VALUE oribi_log_text(VALUE self, VALUE level, VALUE text) {
+    static const struct {
+        const char *name;
+        oribi_log_level level;
+    } levels[] = {
+        {"debug", ORIBI_LOG_DEBUG}, {"info", ORIBI_LOG_INFO},   {"warn", ORIBI_LOG_WARN},
+        {"error", ORIBI_LOG_ERROR}, {"fatal", ORIBI_LOG_ERROR},
+    };
+    const ID name = rb_to_id(level);
+    text = rb_obj_as_string(text);
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
+        if (name == rb_intern(levels[i].name)) {
+            oribi_log(levels[i].level, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+            return Qnil;
+        }
+    }
+    rb_raise(rb_eArgError, "the levels are :debug, :info, :warn, :error and :fatal, not %" PRIsVALUE, rb_inspect(level));
+}
+
+static VALUE option(VALUE options, const char *name, VALUE missing) {
+    VALUE value = rb_hash_lookup2(options, ID2SYM(rb_intern(name)), Qundef);
+    return value == Qundef ? missing : value;
+}
+
+static void read_rack_version(VALUE version) {
+    server.rack_major = 2;
+    server.rack_minor = 2;
+    if (NIL_P(version))
+        return;
+    version = rb_Array(version);
+    server.rack_major = NUM2INT(rb_ary_entry(version, 0));
+    server.rack_minor = NIL_P(rb_ary_entry(version, 1)) ? 0 : NUM2INT(rb_ary_entry(version, 1));
+}
+
+static void read_out_of_band(VALUE options) {
+    server.collect_every = server.collect_from = 0;
+    server.gctools = false;
+    if (NIL_P(options))
+        return;
+    Check_Type(options, T_HASH);
+    server.gctools = RTEST(option(options, "gctools", Qfalse));
+    server.collect_every = server.gctools ? 1 : NUM2UINT(option(options, "every", INT2FIX(1)));
+    if (!server.gctools && !NIL_P(option(options, "at_random_from", Qnil)))
+        server.collect_from = NUM2UINT(option(options, "at_random_from", Qnil));
+}
+
+/* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:, multithread:) */
+static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
+    const oribi_host host = {
+        .abi = ORIBI_ABI,
+        .name = "ruby",
+        .data = &server,
+        .raw_path = 1,
+        .open = context_open,
+        .close = context_close,
+        .answer = call_answer,
+        .run_deferred = deferred_run,
+        .before_fork = process_before_fork,
+        .worker_started = process_worker_started,
+        .worker_stopping = process_worker_stopping,
+        .server_ready = process_server_ready,
+    };
+    static bool serving;
+    VALUE app, settings, options, environment;
+    int status;
+    rb_scan_args(argc, argv, "2:", &app, &settings, &options);
+    if (NIL_P(options))
+        options = rb_hash_new();
+    if (serving)
+        rb_raise(rb_eRuntimeError, "a process can serve once at a time");
+    if (!rb_respond_to(app, names.call))
+        rb_raise(rb_eArgError, "an app must respond to call");
+    settings_of(settings);
+    server.app = app;
+    server.hooks = option(options, "hooks", rb_hash_new());
+    Check_Type(server.hooks, T_HASH);
+    server.error_handler = option(options, "error_handler", Qnil);
+    environment = option(options, "environment", Qnil);
+    server.development = RB_TYPE_P(environment, T_STRING) && strcmp(StringValueCStr(environment), "development") == 0;
+    server.early_hints = RTEST(option(options, "early_hints", Qtrue));
+    server.multithread = RTEST(option(options, "multithread", Qfalse));
+    read_rack_version(option(options, "rack_version", Qnil));
+    read_out_of_band(option(options, "out_of_band", Qnil));
+    serving = true;
+    status = oribi_run(settings_of(settings), &host);
+    serving = false;
+    RB_GC_GUARD(settings);
+    return INT2NUM(status);
+}
+
+static void name_methods(void) {
+    names.call = rb_intern("call");
+    names.each = rb_intern("each");
+    names.close = rb_intern("close");
+    names.to_path = rb_intern("to_path");
+    names.to_ary = rb_intern("to_ary");
+    names.to_i = rb_intern("to_i");
+    names.full_message = rb_intern("full_message");
+    names.backtrace = rb_intern("backtrace");
+    names.message = rb_intern("message");
+    names.run = rb_intern("run");
+    names.flush = rb_intern("flush");
+    names.read = rb_intern("read");
+}
+
+__attribute__((visibility("default"))) void Init_oribi(void) {
+    name_methods();
+    server.app = server.hooks = server.error_handler = Qnil;
+    rb_gc_register_address(&server.app);
+    rb_gc_register_address(&server.hooks);
+    rb_gc_register_address(&server.error_handler);
+    process_watch_forks();
+    oribi_module = rb_define_module("Oribi");
+    rb_gc_register_mark_object(oribi_module);
+    response_error = rb_define_class_under(oribi_module, "ResponseError", rb_eStandardError);
+    rb_gc_register_mark_object(response_error);
+    rb_define_singleton_method(oribi_module, "version", oribi_version_text, 0);
+    rb_define_singleton_method(oribi_module, "log", oribi_log_text, 2);
+    rb_define_singleton_method(oribi_module, "serve", oribi_serve, -1);
+    settings_define();
+    input_define();
+    hijack_define();
+    stream_define();
+    environment_define();
+}

@@ -1,0 +1,90 @@
+/* process.c - the moments in the life of the processes, and the hooks that programs hang into them. */
+#include "ruby_host.h"
+#include <pthread.h>
+#include <unistd.h>
+
+static unsigned forks;
+static uint32_t worker_number;
+
+static void count_fork(void) {
+    forks++;
+}
+
+unsigned process_forks(void) {
+    return forks;
+}
+
+void process_watch_forks(void) {
+    static bool watching;
+    if (!watching)
+        pthread_atfork(NULL, NULL, count_fork);
+    watching = true;
+}
+
+uint32_t process_worker(void) {
+    return worker_number;
+}
+
+typedef struct {
+    VALUE callable;
+    uint32_t worker;
+} Hook;
+
+static VALUE call_hook(VALUE argument) {
+    const Hook *hook = (const Hook *)argument;
+    VALUE worker = UINT2NUM(hook->worker);
+    return rb_funcallv(hook->callable, names.call, hook->worker > 0, &worker);
+}
+
+/* Calls the hooks of a moment one after the other; what fails is logged. */
+static void run_hooks(const char *moment, uint32_t worker) {
+    VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern(moment)));
+    char what[64];
+    snprintf(what, sizeof what, "a hook of %s failed", moment);
+    if (!RB_TYPE_P(hooks, T_ARRAY))
+        return;
+    for (long i = 0; i < RARRAY_LEN(hooks); i++) {
+        const Hook hook = {RARRAY_AREF(hooks, i), worker};
+        int state, status = 0;
+        rb_protect(call_hook, (VALUE)&hook, &state);
+        if (state && failure_log(what, Qnil, &status) == GUARD_EXITED)
+            process_end_stray(status);
+    }
+}
+
+static VALUE flush(VALUE unused) {
+    rb_funcallv(rb_stdout, names.flush, 0, NULL);
+    rb_funcallv(rb_stderr, names.flush, 0, NULL);
+    return Qnil;
+}
+
+static void flush_output(void) {
+    failure_guard("standard output cannot be flushed", Qnil, flush, Qnil);
+}
+
+void process_before_fork(void *data, uint32_t worker) {
+    run_hooks("before_fork", worker);
+    /* What waits in a buffer would be written by the child too. */
+    flush_output();
+}
+
+void process_worker_started(void *data, uint32_t worker) {
+    worker_number = worker;
+    /* Ruby's threads are gone, and workers must not draw the same random numbers. */
+    rb_thread_atfork();
+    run_hooks("after_fork", worker);
+}
+
+void process_worker_stopping(void *data, uint32_t worker) {
+    run_hooks("worker_stopping", worker);
+    flush_output();
+}
+
+void process_server_ready(void *data) {
+    run_hooks("server_ready", 0);
+}
+
+void process_end_stray(int status) {
+    flush_output();
+    _exit(status);
+}

@@ -1,0 +1,272 @@
+/* ruby_host.h - what the C files of the Ruby host share.
+ *
+ * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and hijack.c)
+ * lays it out as a Rack environment; call.c calls the app; response.c (with body.c and stream.c) reads what it returned and
+ * hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the response
+ * has left. context.c makes what a lane needs, process.c follows the life of the processes.
+ *
+ * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
+ * that the server calls runs Ruby code below rb_protect only. Functions of this header may raise unless they say otherwise.
+ *
+ * Several Ruby threads of one process may be in here at once, interleaved wherever Ruby code runs. So what belongs to a request
+ * is on the stack of the thread that answers it, where the garbage collector sees it.
+ */
+#ifndef ORIBI_RUBY_HOST_H
+#define ORIBI_RUBY_HOST_H
+
+#include <ruby.h>
+#include <ruby/encoding.h>
+#include <ruby/io.h>
+#include <ruby/thread.h>
+#include <stdbool.h>
+
+#include "oribi.h"
+
+/* Makes a string constant and its length two arguments. */
+#define LITERAL(text) (text), (long)(sizeof(text) - 1)
+
+/* ---- oribi.c --------------------------------------------------------------------------------------------------------- */
+
+/* Names of methods, made once. */
+typedef struct {
+    ID call, each, close, to_path, to_ary, to_i, full_message, backtrace, message, run, flush, read;
+} Names;
+extern Names names;
+
+extern VALUE oribi_module;
+/* What an app's response is complained about with: only its message is logged. */
+extern VALUE response_error;
+
+/* What Oribi.serve was given. There is one server in a process. */
+typedef struct {
+    VALUE app;
+    VALUE hooks;         /* a Hash of Arrays of callables */
+    VALUE error_handler; /* a callable, or nil */
+    int rack_major, rack_minor;
+    bool development;
+    bool early_hints;
+    bool multithread;
+    /* Garbage collection between requests; `collect_every` 0: none. */
+    unsigned collect_every, collect_from;
+    bool gctools;
+} Server;
+extern Server server;
+
+/* Whether the app speaks Rack MAJOR.MINOR or a later one. */
+static inline bool rack_is(int major, int minor) {
+    return server.rack_major > major || (server.rack_major == major && server.rack_minor >= minor);
+}
+
+/* ---- context.c ------------------------------------------------------------------------------------------------------- */
+
+/* What belongs to a lane: the environments that its requests' are copied from, and what waits to be done. */
+typedef struct Context {
+    VALUE self;     /* the Ruby object that marks what is in here */
+    VALUE template; /* the environment of every request, but for what differs */
+    VALUE remote_address; /* the value of the last request: with a proxy in front, that of all */
+    VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
+    unsigned forks; /* the value of process_forks() in the process that serves */
+    unsigned until_collection; /* requests until garbage is collected; 0: never */
+    unsigned collect_every;
+    bool has_hooks;   /* there are out_of_band hooks */
+    bool collect_now; /* garbage is to be collected between requests */
+    bool between;     /* there is work to do between requests */
+    bool retiring; /* the app called exit: the server is to be told once */
+    bool closed;   /* the server is done with this context and its lane */
+} Context;
+
+void *context_open(void *data, int own);
+void context_close(void *context);
+
+/* ---- call.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Fields of a head that need no memory of their own. */
+#define FEW_FIELDS 32
+
+/* The head of a response: fields that point into Ruby strings, which the headers and `kept` keep alive. */
+typedef struct {
+    uint16_t status;
+    bool has_length;
+    bool chunked;       /* the app says Transfer-Encoding: chunked, and its body consists of chunks */
+    uint64_t length;    /* the app's Content-Length, if has_length */
+    size_t length_at;   /* its place among the fields */
+    size_t field_count;
+    size_t field_room;
+    oribi_field *fields; /* `few`, or what `memory` holds */
+    VALUE memory;        /* a String for more fields, or Qfalse */
+    VALUE kept;          /* an Array of strings that were made for the fields, or Qfalse */
+    VALUE hijack;        /* the value of rack.hijack, or Qfalse */
+    VALUE protocol;      /* the value of rack.protocol, or Qfalse */
+    oribi_field few[FEW_FIELDS];
+} Head;
+
+/* What the server knows about an exchange that is being answered. */
+typedef enum {
+    CALL_OPEN,    /* nothing has been sent */
+    CALL_STARTED, /* the head has been handed over, content follows */
+    CALL_OVER,    /* the response is complete, was refused, or the client has gone */
+    CALL_TAKEN,   /* the socket is the app's */
+    CALL_KEPT     /* a stream that outlives the call answers it */
+} CallState;
+
+/* One request on its way through the app. It is on the stack of the thread that answers it. */
+typedef struct {
+    Context *context;
+    oribi_lane *lane;
+    oribi_exchange exchange;
+    const oribi_request *request;
+    CallState state;
+    bool close_due;    /* the body wants to be closed */
+    bool bodiless;     /* the request's method is HEAD */
+    VALUE environment;
+    VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
+    VALUE ticket;      /* the Oribi::Exchange of this request */
+    VALUE finished;    /* the Array in rack.response_finished, or Qfalse */
+    VALUE after_reply; /* the Array in rack.after_reply */
+    VALUE response, status, headers, body;
+    VALUE error;       /* what went wrong, or nil */
+    Head head;
+} Call;
+
+uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
+
+/* ---- environment.c --------------------------------------------------------------------------------------------------- */
+
+/* Makes the key strings of all environments; once in a process. */
+void environment_define(void);
+VALUE environment_template(void);
+/* Lays the request of a call out; fills in the call's VALUEs that belong to the environment. */
+void environment_fill(Call *call);
+
+/* Keys that other files look up. */
+extern VALUE key_hijack_io;
+
+/* ---- input.c --------------------------------------------------------------------------------------------------------- */
+
+void input_define(void);
+/* rack.input over the content of a request. */
+VALUE input_new(const oribi_request *request);
+/* The one that requests without content share. */
+VALUE input_empty(void);
+/* The server is about to free the content of a request: what has not been read is copied. Never raises. */
+void input_detach(VALUE input);
+
+/* ---- hijack.c -------------------------------------------------------------------------------------------------------- */
+
+/* What rack.hijack and rack.early_hints hold: the right to speak for an exchange, wherever the app calls it. */
+typedef struct {
+    VALUE context; /* Context.self */
+    VALUE environment;
+    VALUE io; /* the socket, or Qfalse */
+    oribi_lane *lane;
+    oribi_exchange exchange;
+    unsigned forks;
+} Ticket;
+
+void hijack_define(void);
+VALUE ticket_new(const Call *call);
+/* Whether the app has taken the socket. */
+bool ticket_is_taken(VALUE ticket);
+/* Sends the head on the client's socket and hands the socket to `callable`. */
+void hijack_respond(Call *call, VALUE callable);
+
+/* ---- response.c ------------------------------------------------------------------------------------------------------ */
+
+/* Reads the app's response and hands it to the server. */
+void response_send(Call *call);
+/* Reads headers alone, for an informational response. */
+void response_fields(VALUE headers, Head *head);
+void head_prepare(Head *head);
+/* Takes a field out. */
+void head_remove(Head *head, size_t index);
+/* Sees what the server said to a call that sends. False: stop producing. Raises what breaks a rule. */
+bool response_accepted(Call *call, oribi_result result);
+/* What a value is, for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
+VALUE response_describe(VALUE value);
+
+/* ---- body.c ---------------------------------------------------------------------------------------------------------- */
+
+/* Sends a body that is no Array. */
+void body_send(Call *call);
+void body_send_array(Call *call, VALUE array);
+/* Calls close. */
+void body_close(Call *call);
+
+/* ---- chunks.c -------------------------------------------------------------------------------------------------------- */
+
+/* A reader of the chunked coding, fed piece by piece. */
+typedef struct {
+    enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER, CHUNK_DONE } state;
+    uint64_t left;
+    unsigned digits;
+    bool in_extension, line_is_empty;
+} Chunks;
+
+/* Takes the next run of content out of `*data`, `*size`, which are moved behind it. Nothing: size 0 in the result. Raises
+ * when it is no chunked coding. */
+oribi_bytes chunks_next(Chunks *chunks, const char **data, size_t *size);
+
+/* ---- stream.c -------------------------------------------------------------------------------------------------------- */
+
+void stream_define(void);
+/* Sends a body that is called with a stream. */
+void stream_send(Call *call);
+
+/* ---- failure.c ------------------------------------------------------------------------------------------------------- */
+
+/* None of these raises. */
+
+typedef enum {
+    GUARD_FINE,
+    GUARD_FAILED, /* it was left by an exception or the like, which has been logged */
+    GUARD_EXITED  /* it called exit */
+} GuardResult;
+
+/* Something left the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the response otherwise. */
+void failure_answer(Call *call, int state);
+/* Calls `function` protected; what it is left by is logged behind `what`. `environment` is that of the request, or nil. */
+GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument);
+/* Logs what left protected code without a request; `*status` is what exit was called with. */
+GuardResult failure_log(const char *what, VALUE environment, int *status);
+/* Writes a formatted line to the error log, behind the request's method and path. */
+void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- page.c ---------------------------------------------------------------------------------------------------------- */
+
+/* What a developer sees of an exception: HTML. May raise. */
+VALUE page_text(VALUE error, VALUE environment);
+
+/* ---- deferred.c ------------------------------------------------------------------------------------------------------ */
+
+/* What is to be done once a response has left: an Array of environment, status, headers, error and both lists. */
+VALUE deferred_record(const Call *call);
+/* Does it now. Never raises. */
+void deferred_run_record(Context *context, VALUE record);
+/* The response has been sent or given up: notes what is to be done now. Never raises. */
+void deferred_note(Call *call);
+/* What the server is to do next. */
+uint32_t deferred_next(Context *context);
+uint32_t deferred_run(void *context);
+/* Draws how many requests lie between two collections of garbage. */
+void deferred_draw(Context *context);
+
+/* ---- process.c ------------------------------------------------------------------------------------------------------- */
+
+void process_before_fork(void *data, uint32_t worker);
+void process_worker_started(void *data, uint32_t worker);
+void process_worker_stopping(void *data, uint32_t worker);
+void process_server_ready(void *data);
+/* Counts the forks that made this process: a copy of a serving process that the app forked knows itself by it. */
+unsigned process_forks(void);
+void process_watch_forks(void);
+/* Ends a process that the app forked and that came back into the server: it must not touch the connections of its parent. */
+void process_end_stray(int status) __attribute__((noreturn));
+/* The number of this worker, from 1. */
+uint32_t process_worker(void);
+
+/* ---- settings.c ------------------------------------------------------------------------------------------------------ */
+
+void settings_define(void);
+const oribi_config *settings_of(VALUE object);
+
+#endif

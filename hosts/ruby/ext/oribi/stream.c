@@ -1,0 +1,228 @@
+/* stream.c - Oribi::Stream, what a body that responds to call writes to.
+ *
+ * It may be kept and written to when the call is over; it is then what answers the exchange. One that is dropped without being
+ * closed cuts the response, so that no client waits for ever and no cut response looks whole.
+ */
+#include "ruby_host.h"
+
+typedef struct {
+    VALUE context; /* Context.self */
+    VALUE input;   /* what read reads, or nil */
+    VALUE body;    /* to be closed with the stream once the call is over; Qfalse before */
+    VALUE record;  /* to be done then, see deferred.c */
+    oribi_lane *lane;
+    oribi_exchange exchange;
+    unsigned forks;
+    enum { STREAM_OPEN, STREAM_GONE, STREAM_CLOSED } state;
+    bool kept; /* the call is over */
+} Stream;
+
+static VALUE stream_class;
+
+static void stream_mark(void *pointer) {
+    const Stream *stream = (const Stream *)pointer;
+    rb_gc_mark(stream->context);
+    rb_gc_mark(stream->input);
+    rb_gc_mark(stream->body);
+    rb_gc_mark(stream->record);
+}
+
+static void stream_free(void *pointer) {
+    Stream *stream = (Stream *)pointer;
+    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == process_forks()) {
+        static const char dropped[] = "the app dropped a stream without closing it";
+        if (stream->state == STREAM_OPEN)
+            oribi_log(ORIBI_LOG_ERROR, dropped, sizeof dropped - 1);
+        oribi_abandon(stream->lane, stream->exchange);
+    }
+    xfree(stream);
+}
+
+static size_t stream_size(const void *pointer) {
+    return sizeof(Stream);
+}
+
+static const rb_data_type_t stream_type = {
+    .wrap_struct_name = "Oribi::Stream",
+    .function = {.dmark = stream_mark, .dfree = stream_free, .dsize = stream_size},
+    .flags = RUBY_TYPED_FREE_IMMEDIATELY | RUBY_TYPED_WB_PROTECTED,
+};
+
+static Stream *stream_of(VALUE self) {
+    Stream *stream = (Stream *)rb_check_typeddata(self, &stream_type);
+    if (stream->forks != process_forks())
+        rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
+    return stream;
+}
+
+static Context *context_of(const Stream *stream) {
+    return (Context *)RTYPEDDATA_DATA(stream->context);
+}
+
+static Stream *open_stream(VALUE self) {
+    Stream *stream = stream_of(self);
+    if (stream->state == STREAM_CLOSED || context_of(stream)->closed)
+        rb_raise(rb_eIOError, "closed stream");
+    return stream;
+}
+
+/* Sees what the server said. */
+static void accept(Stream *stream, oribi_result result) {
+    if (RB_LIKELY(result == ORIBI_OK))
+        return;
+    stream->state = STREAM_GONE;
+    if (result == ORIBI_GONE)
+        rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
+    rb_raise(response_error, "%s", oribi_last_error());
+}
+
+static size_t write_one(Stream *stream, VALUE piece) {
+    size_t size;
+    if (!RB_TYPE_P(piece, T_STRING))
+        piece = rb_obj_as_string(piece);
+    size = (size_t)RSTRING_LEN(piece);
+    if (stream->state == STREAM_GONE)
+        rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
+    if (size > 0)
+        accept(stream, oribi_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
+    RB_GC_GUARD(piece);
+    return size;
+}
+
+static VALUE stream_write(int argc, VALUE *argv, VALUE self) {
+    size_t total = 0;
+    for (int i = 0; i < argc; i++)
+        total += write_one(open_stream(self), argv[i]);
+    return SIZET2NUM(total);
+}
+
+static VALUE stream_append(VALUE self, VALUE piece) {
+    write_one(open_stream(self), piece);
+    return self;
+}
+
+/* Sends what has been held back: a head without content yet. */
+static VALUE stream_flush(VALUE self) {
+    Stream *stream = open_stream(self);
+    if (stream->state == STREAM_OPEN)
+        accept(stream, oribi_write(stream->lane, stream->exchange, "", 0));
+    return self;
+}
+
+static VALUE close_body(VALUE body) {
+    rb_check_funcall(body, names.close, 0, NULL);
+    return Qnil;
+}
+
+/* The response is over, and the call that began it too: does what that would have done. */
+static void settle(Stream *stream) {
+    VALUE body = stream->body, record = stream->record;
+    Context *context = context_of(stream);
+    if (!stream->kept)
+        return;
+    stream->body = stream->record = Qfalse;
+    if (body && failure_guard("close of the body failed", Qnil, close_body, body) == GUARD_EXITED)
+        context->retiring = true;
+    if (record)
+        deferred_run_record(context, record);
+}
+
+static VALUE stream_close(VALUE self) {
+    Stream *stream = stream_of(self);
+    oribi_result result = ORIBI_OK;
+    if (stream->state == STREAM_CLOSED)
+        return Qnil;
+    if (stream->state == STREAM_OPEN && !context_of(stream)->closed)
+        result = oribi_finish(stream->lane, stream->exchange);
+    stream->state = STREAM_CLOSED;
+    settle(stream);
+    if (result == ORIBI_INVALID || result == ORIBI_FAILED)
+        rb_raise(response_error, "%s", oribi_last_error());
+    RB_GC_GUARD(self);
+    return Qnil;
+}
+
+static VALUE stream_close_read(VALUE self) {
+    Stream *stream = stream_of(self);
+    stream->input = Qnil;
+    return Qnil;
+}
+
+static VALUE stream_is_closed(VALUE self) {
+    return stream_of(self)->state == STREAM_CLOSED ? Qtrue : Qfalse;
+}
+
+static VALUE stream_read(int argc, VALUE *argv, VALUE self) {
+    Stream *stream = open_stream(self);
+    if (!NIL_P(stream->input))
+        return rb_funcallv(stream->input, names.read, argc, argv);
+    return argc > 0 && !NIL_P(argv[0]) ? Qnil : rb_str_new(NULL, 0);
+}
+
+void stream_define(void) {
+    stream_class = rb_define_class_under(oribi_module, "Stream", rb_cObject);
+    rb_gc_register_mark_object(stream_class);
+    rb_undef_alloc_func(stream_class);
+    rb_undef_method(CLASS_OF(stream_class), "new");
+    rb_define_method(stream_class, "read", stream_read, -1);
+    rb_define_method(stream_class, "write", stream_write, -1);
+    rb_define_method(stream_class, "<<", stream_append, 1);
+    rb_define_method(stream_class, "flush", stream_flush, 0);
+    rb_define_method(stream_class, "close", stream_close, 0);
+    rb_define_method(stream_class, "close_read", stream_close_read, 0);
+    rb_define_method(stream_class, "close_write", stream_close, 0);
+    rb_define_method(stream_class, "closed?", stream_is_closed, 0);
+}
+
+/* ---- Bodies that are called --------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    VALUE body, stream;
+} Invocation;
+
+static VALUE invoke(VALUE argument) {
+    const Invocation *invocation = (const Invocation *)argument;
+    return rb_funcallv(invocation->body, names.call, 1, &invocation->stream);
+}
+
+static VALUE stream_new(const Call *call) {
+    Stream *stream;
+    VALUE self = TypedData_Make_Struct(stream_class, Stream, &stream_type, stream);
+    stream->input = Qnil;
+    stream->lane = call->lane;
+    stream->exchange = call->exchange;
+    stream->forks = call->context->forks;
+    RB_OBJ_WRITE(self, &stream->context, call->context->self);
+    if (call->input)
+        RB_OBJ_WRITE(self, &stream->input, call->input);
+    return self;
+}
+
+void stream_send(Call *call) {
+    const Head *head = &call->head;
+    Invocation invocation = {call->body, stream_new(call)};
+    Stream *stream = (Stream *)RTYPEDDATA_DATA(invocation.stream);
+    int state;
+    if (!response_accepted(call, oribi_start(call->lane, call->exchange, head->status, head->fields, head->field_count)))
+        return;
+    call->state = CALL_STARTED;
+    rb_protect(invoke, (VALUE)&invocation, &state);
+    if (state) {
+        if (stream->state == STREAM_CLOSED)
+            call->state = CALL_OVER;
+        stream->state = STREAM_CLOSED;
+        rb_jump_tag(state);
+    }
+    if (stream->state != STREAM_OPEN) {
+        stream->state = STREAM_CLOSED;
+        call->state = CALL_OVER;
+        return;
+    }
+    /* Another thread or fiber goes on. */
+    RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
+    RB_OBJ_WRITE(invocation.stream, &stream->body, call->body);
+    stream->kept = true;
+    call->close_due = false;
+    call->state = CALL_KEPT;
+    RB_GC_GUARD(invocation.stream);
+}
