@@ -19,10 +19,10 @@ module OribiExtension
     install(File.join(directory, "oribi.so"))
   end
 
-  # The Makefile names the library, but a Rust library that was built anew must be linked anew.
+  # The Makefile does not know of the Rust library and the headers.
   def self.stale?(directory)
     makefile = File.join(directory, "Makefile")
-    return true unless File.exist?(makefile)
+    return true unless File.exist?(makefile) && File.read(makefile).include?(library)
 
     written = File.mtime(makefile)
     [library, File.join(HERE, "extconf.rb"), *Dir[File.join(HERE, "*.{c,h}")]].any? { |file| File.mtime(file) > written }

@@ -4,8 +4,9 @@
 static VALUE run(VALUE argument) {
     Call *call = (Call *)argument;
     environment_fill(call);
+    crew_app_begins();
     call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
-    if (RB_UNLIKELY(call->context->forks != process_forks()))
+    if (RB_UNLIKELY(call->context->forks != fork_count))
         process_end_stray(0);
     if (RB_UNLIKELY(ticket_is_taken(call->ticket)))
         call->state = CALL_TAKEN;
@@ -35,6 +36,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         .body = Qnil,
         .error = Qnil,
     };
+    context->lane = lane;
     head_prepare(&call.head);
     rb_protect(run, (VALUE)&call, &state);
     if (RB_UNLIKELY(state != 0))

@@ -23,7 +23,7 @@ static VALUE make(VALUE unused) {
     /* No class: it is no object of Ruby code. */
     VALUE self = TypedData_Make_Struct(0, Context, &context_type, context);
     context->self = self;
-    context->forks = process_forks();
+    context->forks = fork_count;
     RB_OBJ_WRITE(self, &context->remote_address, rb_str_freeze(rb_str_new(NULL, 0)));
     RB_OBJ_WRITE(self, &context->deferred, rb_ary_new());
     RB_OBJ_WRITE(self, &context->template, environment_template());
@@ -41,13 +41,11 @@ void *context_open(void *data, int own) {
     context = (Context *)RTYPEDDATA_DATA(self);
     /* From now on the object lives until context_close. */
     rb_gc_register_address(&context->self);
-    deferred_draw(context);
     return context;
 }
 
 void context_close(void *pointer) {
     Context *context = (Context *)pointer;
-    context->closed = true;
     /* Tickets that the app has kept refer to the object still; the last of them frees it. */
     rb_gc_unregister_address(&context->self);
 }

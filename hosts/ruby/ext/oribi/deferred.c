@@ -4,6 +4,15 @@
 /* The elements of a record. */
 enum { RECORD_ENVIRONMENT, RECORD_STATUS, RECORD_HEADERS, RECORD_ERROR, RECORD_FINISHED, RECORD_AFTER_REPLY, RECORD_SIZE };
 
+/* What is done between requests: it is the process's, whichever thread has answered them. */
+static struct {
+    unsigned every;            /* requests between two collections of garbage; 0: none */
+    unsigned until_collection; /* requests until the next one */
+    bool has_hooks;            /* there are out_of_band hooks */
+    bool collect;              /* garbage is to be collected */
+    bool due;                  /* there is something to do */
+} between;
+
 VALUE deferred_record(const Call *call) {
     /* Without a response there is neither status nor headers. */
     const bool failed = !NIL_P(call->error);
@@ -22,25 +31,23 @@ static VALUE note(VALUE argument) {
     return Qnil;
 }
 
-/* Whether it is time for what is done between requests. */
-static bool count_request(Context *context) {
-    if (context->until_collection > 0 && --context->until_collection == 0) {
-        context->until_collection = context->collect_every;
-        context->collect_now = true;
+/* Sees whether it is time for what is done between requests. */
+static void count_request(void) {
+    if (between.until_collection > 0 && --between.until_collection == 0) {
+        between.until_collection = between.every;
+        between.collect = true;
     }
-    return context->collect_now || context->has_hooks;
+    between.due = between.collect || between.has_hooks;
 }
 
 void deferred_note(Call *call) {
-    Context *context = call->context;
     if (RB_UNLIKELY(has_elements(call->finished) || has_elements(call->after_reply)))
         failure_guard("what was to be done after the response is lost", call->environment, note, (VALUE)call);
-    if (RB_UNLIKELY(count_request(context)))
-        context->between = true;
+    count_request();
 }
 
 uint32_t deferred_next(Context *context) {
-    if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || context->between))
+    if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || between.due))
         return ORIBI_AFTER_DEFERRED;
     if (RB_LIKELY(!context->retiring))
         return 0;
@@ -65,7 +72,7 @@ static void guard(Context *context, const char *what, VALUE environment, VALUE c
     const Callback callback = {callable, count, arguments};
     if (failure_guard(what, environment, call_back, (VALUE)&callback) == GUARD_EXITED)
         context->retiring = true;
-    if (context->forks != process_forks())
+    if (context->forks != fork_count)
         process_end_stray(0);
 }
 
@@ -85,32 +92,31 @@ void deferred_run_record(Context *context, VALUE record) {
 
 /* Whether no request waits for this worker, so that work between requests keeps nobody waiting. */
 static bool nobody_waits(const Context *context) {
-    return !context->closed;
+    return oribi_waiting(context->lane) == 0;
 }
 
 static VALUE draw(VALUE unused) {
-    const unsigned span = server.collect_every - server.collect_from + 1;
-    return rb_funcall(rb_mKernel, rb_intern("rand"), 1, UINT2NUM(span));
+    return rb_funcall(rb_mKernel, rb_intern("rand"), 1, UINT2NUM(server.collect_every - server.collect_from + 1));
 }
 
-void deferred_draw(Context *context) {
-    VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern("out_of_band")));
-    context->has_hooks = has_elements(hooks);
-    context->collect_every = server.collect_every;
-    if (server.collect_every > 0 && server.collect_from > 0 && server.collect_from < server.collect_every) {
+void deferred_begin(void) {
+    between.has_hooks = has_elements(rb_hash_lookup(server.hooks, ID2SYM(rb_intern("out_of_band"))));
+    between.every = server.collect_every;
+    if (server.collect_from > 0 && server.collect_from < server.collect_every) {
         int state;
         VALUE number = rb_protect(draw, Qnil, &state);
         if (state)
             failure_log("the garbage collection's interval cannot be drawn", Qnil, NULL);
         else
-            context->collect_every = server.collect_from + NUM2UINT(number);
+            between.every = server.collect_from + NUM2UINT(number);
     }
-    context->until_collection = context->collect_every;
+    between.until_collection = between.every;
 }
 
 static VALUE collect(VALUE unused) {
-    if (server.gctools && rb_const_defined(rb_mGC, rb_intern("OOB"))) {
-        rb_funcall(rb_const_get(rb_mGC, rb_intern("OOB")), names.run, 0);
+    const ID oob = rb_intern("OOB");
+    if (server.gctools && rb_const_defined(rb_mGC, oob)) {
+        rb_funcall(rb_const_get(rb_mGC, oob), names.run, 0);
     } else {
         const bool was_disabled = RTEST(rb_gc_enable());
         rb_gc_start();
@@ -122,26 +128,24 @@ static VALUE collect(VALUE unused) {
 
 static void work_between(Context *context) {
     VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern("out_of_band")));
-    if (!nobody_waits(context))
-        return;
-    context->between = false;
-    if (context->has_hooks && RB_TYPE_P(hooks, T_ARRAY)) {
+    const bool collects = between.collect;
+    between.due = between.collect = false;
+    if (between.has_hooks && RB_TYPE_P(hooks, T_ARRAY)) {
         VALUE worker = UINT2NUM(process_worker());
         for (long i = 0; i < RARRAY_LEN(hooks); i++)
             guard(context, "an out_of_band hook failed", Qnil, RARRAY_AREF(hooks, i), 1, &worker);
     }
-    if (context->collect_now) {
-        context->collect_now = false;
-        if (failure_guard("the garbage collection failed", Qnil, collect, Qnil) == GUARD_EXITED)
-            context->retiring = true;
-    }
+    if (collects && failure_guard("the garbage collection failed", Qnil, collect, Qnil) == GUARD_EXITED)
+        context->retiring = true;
 }
 
 uint32_t deferred_run(void *pointer) {
     Context *context = (Context *)pointer;
     while (RARRAY_LEN(context->deferred) > 0)
         deferred_run_record(context, rb_ary_shift(context->deferred));
-    if (context->between)
+    /* While others wait it is put off until a request is answered behind which nobody does. */
+    if (between.due && nobody_waits(context))
         work_between(context);
+    between.due = false;
     return deferred_next(context);
 }

@@ -60,6 +60,9 @@ void failure_say(oribi_log_level level, VALUE environment, const char *format, .
 static VALUE take_error(void) {
     VALUE error = rb_errinfo();
     rb_set_errinfo(Qnil);
+    /* Thread#kill leaves a number. */
+    if (RB_FIXNUM_P(error))
+        crew_thread_was_killed();
     if (RB_SPECIAL_CONST_P(error) || RB_BUILTIN_TYPE(error) == T_IMEMO || RB_BUILTIN_TYPE(error) == T_NONE)
         return Qnil;
     return RTEST(rb_obj_is_kind_of(error, rb_eException)) ? error : Qnil;
@@ -166,7 +169,7 @@ static VALUE answer_by_page(VALUE argument) {
 void failure_answer(Call *call, int state) {
     VALUE error = take_error();
     const bool answerable = call->state == CALL_OPEN;
-    if (call->context->forks != process_forks())
+    if (call->context->forks != fork_count)
         process_end_stray(1);
     if (log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;

@@ -88,11 +88,10 @@ static VALUE inform(Ticket *ticket, VALUE headers) {
 /* call() is rack.hijack, call(headers) is rack.early_hints. */
 static VALUE exchange_call(int argc, VALUE *argv, VALUE self) {
     Ticket *ticket = (Ticket *)rb_check_typeddata(self, &ticket_type);
-    const Context *context = (const Context *)RTYPEDDATA_DATA(ticket->context);
     rb_check_arity(argc, 0, 1);
-    if (ticket->forks != process_forks())
+    if (ticket->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
-    if (context->closed)
+    if (!process_has_lanes())
         rb_raise(rb_eIOError, "the server has stopped");
     return argc == 0 ? hijack(self, ticket) : inform(ticket, argv[0]);
 }

@@ -71,6 +71,9 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .worker_started = process_worker_started,
         .worker_stopping = process_worker_stopping,
         .server_ready = process_server_ready,
+        .fork = fork_by_ruby,
+        .work = process_work,
+        .pause = crew_pause,
     };
     static bool serving;
     VALUE app, settings, options, environment;
@@ -94,7 +97,9 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;
+    signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);
+    signals_restore();
     serving = false;
     RB_GC_GUARD(settings);
     return INT2NUM(status);
@@ -121,7 +126,7 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     rb_gc_register_address(&server.app);
     rb_gc_register_address(&server.hooks);
     rb_gc_register_address(&server.error_handler);
-    process_watch_forks();
+    fork_watch();
     oribi_module = rb_define_module("Oribi");
     rb_gc_register_mark_object(oribi_module);
     response_error = rb_define_class_under(oribi_module, "ResponseError", rb_eStandardError);

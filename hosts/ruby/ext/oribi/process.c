@@ -1,25 +1,9 @@
 /* process.c - the moments in the life of the processes, and the hooks that programs hang into them. */
 #include "ruby_host.h"
-#include <pthread.h>
 #include <unistd.h>
 
-static unsigned forks;
 static uint32_t worker_number;
-
-static void count_fork(void) {
-    forks++;
-}
-
-unsigned process_forks(void) {
-    return forks;
-}
-
-void process_watch_forks(void) {
-    static bool watching;
-    if (!watching)
-        pthread_atfork(NULL, NULL, count_fork);
-    watching = true;
-}
+static bool has_lanes;
 
 uint32_t process_worker(void) {
     return worker_number;
@@ -70,14 +54,23 @@ void process_before_fork(void *data, uint32_t worker) {
 
 void process_worker_started(void *data, uint32_t worker) {
     worker_number = worker;
-    /* Ruby's threads are gone, and workers must not draw the same random numbers. */
-    rb_thread_atfork();
+    deferred_begin();
     run_hooks("after_fork", worker);
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
     flush_output();
+}
+
+void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most) {
+    has_lanes = true;
+    crew_work(data, crew, least, most);
+    has_lanes = false;
+}
+
+bool process_has_lanes(void) {
+    return has_lanes;
 }
 
 void process_server_ready(void *data) {

@@ -3,7 +3,8 @@
  * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and hijack.c)
  * lays it out as a Rack environment; call.c calls the app; response.c (with body.c and stream.c) reads what it returned and
  * hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the response
- * has left. context.c makes what a lane needs, process.c follows the life of the processes.
+ * has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with fork.c and
+ * signals.c) follows the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
  * that the server calls runs Ruby code below rb_protect only. Functions of this header may raise unless they say otherwise.
@@ -20,6 +21,7 @@
 #include <ruby/thread.h>
 #include <stdbool.h>
 
+#include "crew.h"
 #include "oribi.h"
 
 /* Makes a string constant and its length two arguments. */
@@ -59,20 +61,15 @@ static inline bool rack_is(int major, int minor) {
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
-/* What belongs to a lane: the environments that its requests' are copied from, and what waits to be done. */
+/* What belongs to a thread that answers: the environment that its requests' are copied from, and what waits to be done. */
 typedef struct Context {
     VALUE self;     /* the Ruby object that marks what is in here */
     VALUE template; /* the environment of every request, but for what differs */
     VALUE remote_address; /* the value of the last request: with a proxy in front, that of all */
     VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
-    unsigned forks; /* the value of process_forks() in the process that serves */
-    unsigned until_collection; /* requests until garbage is collected; 0: never */
-    unsigned collect_every;
-    bool has_hooks;   /* there are out_of_band hooks */
-    bool collect_now; /* garbage is to be collected between requests */
-    bool between;     /* there is work to do between requests */
-    bool retiring; /* the app called exit: the server is to be told once */
-    bool closed;   /* the server is done with this context and its lane */
+    oribi_lane *lane; /* of the last request */
+    unsigned forks; /* the value of fork_count in the process that serves */
+    bool retiring;  /* the app called exit: the server is to be told once */
 } Context;
 
 void *context_open(void *data, int own);
@@ -247,8 +244,8 @@ void deferred_note(Call *call);
 /* What the server is to do next. */
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
-/* Draws how many requests lie between two collections of garbage. */
-void deferred_draw(Context *context);
+/* In a new worker: draws how many requests lie between two collections of garbage. */
+void deferred_begin(void);
 
 /* ---- process.c ------------------------------------------------------------------------------------------------------- */
 
@@ -256,9 +253,9 @@ void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_server_ready(void *data);
-/* Counts the forks that made this process: a copy of a serving process that the app forked knows itself by it. */
-unsigned process_forks(void);
-void process_watch_forks(void);
+void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
+/* Whether the lanes of this process can still be used: what refers to an exchange may outlive them. */
+bool process_has_lanes(void);
 /* Ends a process that the app forked and that came back into the server: it must not touch the connections of its parent. */
 void process_end_stray(int status) __attribute__((noreturn));
 /* The number of this worker, from 1. */

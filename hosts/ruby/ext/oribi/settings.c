@@ -5,7 +5,7 @@ static VALUE setting_error;
 
 static void settings_free(void *pointer) {
     /* A worker inherits the object, but its server still reads the settings when Ruby is done with it. */
-    if (process_forks() == 0)
+    if (fork_count == 0)
         oribi_config_free((oribi_config *)pointer);
 }
 

@@ -29,7 +29,7 @@ static void stream_mark(void *pointer) {
 
 static void stream_free(void *pointer) {
     Stream *stream = (Stream *)pointer;
-    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == process_forks()) {
+    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && process_has_lanes()) {
         static const char dropped[] = "the app dropped a stream without closing it";
         if (stream->state == STREAM_OPEN)
             oribi_log(ORIBI_LOG_ERROR, dropped, sizeof dropped - 1);
@@ -50,7 +50,7 @@ static const rb_data_type_t stream_type = {
 
 static Stream *stream_of(VALUE self) {
     Stream *stream = (Stream *)rb_check_typeddata(self, &stream_type);
-    if (stream->forks != process_forks())
+    if (stream->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
     return stream;
 }
@@ -61,7 +61,7 @@ static Context *context_of(const Stream *stream) {
 
 static Stream *open_stream(VALUE self) {
     Stream *stream = stream_of(self);
-    if (stream->state == STREAM_CLOSED || context_of(stream)->closed)
+    if (stream->state == STREAM_CLOSED || !process_has_lanes())
         rb_raise(rb_eIOError, "closed stream");
     return stream;
 }
@@ -132,7 +132,7 @@ static VALUE stream_close(VALUE self) {
     oribi_result result = ORIBI_OK;
     if (stream->state == STREAM_CLOSED)
         return Qnil;
-    if (stream->state == STREAM_OPEN && !context_of(stream)->closed)
+    if (stream->state == STREAM_OPEN && process_has_lanes())
         result = oribi_finish(stream->lane, stream->exchange);
     stream->state = STREAM_CLOSED;
     settle(stream);
