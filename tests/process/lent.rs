@@ -85,6 +85,23 @@ fn all_sockets_of_start_server_are_taken_over_and_a_new_generation_loses_nothing
 }
 
 #[test]
+fn the_slow_restart_of_start_server_loses_nothing() {
+    let options = ["--signal-on-hup=USR1", "--signal-on-term=TERM"];
+    let mut starter = Starter::start(&options, &["--workers", "3", "--spawn-interval", "200ms"]);
+    let [tcp, unix] = starter.targets();
+    let load = [Load::start(&tcp, 4, Manner::ConnectionPerRequest), Load::start(&unix, 4, Manner::KeepAlive)];
+    load.iter().for_each(|load| load.wait_for_more(200));
+    starter.renew();
+    assert!(starter.server.log().contains("stopping slowly: 3 workers, one every 0.2 s"), "{}", starter.server.log());
+    load.iter().for_each(|load| load.wait_for_more(200));
+    for load in load {
+        assert_eq!(load.stop(), Vec::<String>::new());
+    }
+    starter.server.signal(Signal::TERM);
+    assert_eq!(starter.server.wait(), 0, "{}", starter.server.log());
+}
+
+#[test]
 fn a_request_that_has_begun_is_finished_and_others_are_left_to_the_next_server() {
     let mut starter = Starter::start(&[], &["--workers", "1"]);
     let mut begun = TcpStream::connect(starter.address).expect("it listens");

@@ -9,6 +9,7 @@ mod replacing;
 #[allow(dead_code)]
 mod server;
 mod stopping;
+mod usr1;
 
 use client::Target;
 use server::Server;

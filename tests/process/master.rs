@@ -10,7 +10,7 @@ mod server;
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
-use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::config::{ListenAddress, LogTarget, Settings};
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Server, children, runs, send, wait_for, wait_until};
@@ -27,8 +27,20 @@ fn main() {
             ("what_a_terminal_sends_to_all_stops_once", what_a_terminal_sends_to_all_stops_once),
             ("a_unix_socket_is_removed_by_the_master_only", a_unix_socket_is_removed_by_the_master_only),
             ("signals_reach_the_mold", signals_reach_the_mold),
+            ("hup_loads_the_app_anew_and_loses_nothing", hup_loads_the_app_anew_and_loses_nothing),
+            (
+                "a_generation_that_does_not_load_leaves_the_old_one_serving",
+                a_generation_that_does_not_load_leaves_the_old_one_serving,
+            ),
+            ("what_is_being_loaded_gives_way_to_what_is_loaded_later", what_is_being_loaded_gives_way_to_what_is_loaded_later),
+            ("usr1_opens_the_logs_of_all_processes_again", usr1_opens_the_logs_of_all_processes_again),
         ]),
-        Some("mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
+        Some("mold") => serve(),
+        Some("mold that loads once") if !is_first_generation() => std::process::exit(7),
+        Some("mold that is slow once") if std::env::var("ORIBI_GENERATION").as_deref() == Ok("2") => {
+            std::thread::sleep(Duration::from_secs(600));
+        }
+        Some("mold that loads once" | "mold that is slow once") => serve(),
         Some("failing mold") => std::process::exit(7),
         Some("slow mold") => std::thread::sleep(Duration::from_secs(600)),
         Some(role) => {
@@ -38,13 +50,22 @@ fn main() {
     }
 }
 
+fn serve() {
+    std::process::exit(process::supervise(&settings(), &Native::new("hello")));
+}
+
+fn is_first_generation() -> bool {
+    std::env::var("ORIBI_GENERATION").as_deref() == Ok("1")
+}
+
 fn settings() -> Settings {
     let listen = std::env::var("ORIBI_TEST_SOCKET").map_or_else(
         |_| ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 },
         |path| ListenAddress::Unix { path: path.into(), mode: None },
     );
     let respawn_interval = Duration::from_millis(10);
-    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, ..Settings::default() };
+    let error_log = std::env::var("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into()));
+    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, ..Settings::default() };
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }
@@ -157,8 +178,8 @@ fn signals_reach_the_mold() {
     wait_until("a third worker", || children(mold).len() == 3);
     master.signal(Signal::TTOU);
     wait_until("its end", || children(mold).len() == 2);
-    master.signal(Signal::HUP);
-    master.wait_for_log("signal HUP has no meaning here yet");
+    master.signal(Signal::USR2);
+    master.wait_for_log("signal USR2 does nothing here");
     // A worker that is stopped cannot finish; a second signal to the master ends it nevertheless.
     let worker = children(mold)[0];
     send(worker, Signal::STOP);
@@ -169,4 +190,75 @@ fn signals_reach_the_mold() {
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 1, "{}", master.log());
     assert!(!runs(worker) && !runs(mold));
+}
+
+fn hup_loads_the_app_anew_and_loses_nothing() {
+    for manner in [Manner::ConnectionPerRequest, Manner::KeepAlive] {
+        let mut master = master_of("mold");
+        let load = Load::start(&Target::Tcp(master.address()), 8, manner);
+        for number in 2..4 {
+            let (mold, workers) = generation(&master);
+            load.wait_for_more(500);
+            master.signal(Signal::HUP);
+            master.wait_for_log(&format!("generation {number} has taken over"));
+            wait_until("the end of the generation before", || !runs(mold) && !workers.iter().any(|worker| runs(*worker)));
+        }
+        load.wait_for_more(500);
+        assert_eq!(load.stop(), Vec::<String>::new(), "{manner:?}");
+        assert!(!master.log().contains("rror"), "{}", master.log());
+        master.signal(Signal::TERM);
+        assert_eq!(master.wait(), 0, "{}", master.log());
+    }
+}
+
+fn a_generation_that_does_not_load_leaves_the_old_one_serving() {
+    let mut master = master_of("mold that loads once");
+    let target = Target::Tcp(master.address());
+    let before = generation(&master);
+    let load = Load::start(&target, 4, Manner::KeepAlive);
+    for number in [2, 3] {
+        master.signal(Signal::HUP);
+        master.wait_for_log(&format!("the app could not be loaded anew: generation {number} "));
+    }
+    load.wait_for_more(500);
+    assert_eq!(load.stop(), Vec::<String>::new());
+    assert_eq!(generation(&master), before);
+    assert!(!master.log().contains("generation 4"), "it is not tried again by itself: {}", master.log());
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn what_is_being_loaded_gives_way_to_what_is_loaded_later() {
+    let mut master = master_of("mold that is slow once");
+    let target = Target::Tcp(master.address());
+    let (first, _) = generation(&master);
+    master.signal(Signal::HUP);
+    let slow = wait_for("a second mold", || children(master.pid()).into_iter().find(|mold| *mold != first));
+    wait_until("its program", || {
+        let environment = std::fs::read(format!("/proc/{slow}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|variable| variable == b"ORIBI_GENERATION=2")
+    });
+    get(&target).expect("the first one serves meanwhile");
+    master.signal(Signal::HUP);
+    master.wait_for_log("generation 3 has taken over");
+    wait_until("the end of the others", || !runs(first) && !runs(slow));
+    get(&target).expect("the third one serves");
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn usr1_opens_the_logs_of_all_processes_again() {
+    let folder = server::Folder::new();
+    let (log, old) = (folder.file("log"), folder.file("log.1"));
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_LOG", log.to_str().expect("it is plain"))]);
+    let (mold, workers) = generation(&master);
+    std::fs::rename(&log, &old).expect("it is there");
+    master.signal(Signal::USR1);
+    let is_open = |process: &u32| {
+        let target = std::fs::read_link(format!("/proc/{process}/fd/2")).expect("it runs");
+        target == log
+    };
+    wait_until("the new log everywhere", || workers.iter().chain([&mold, &master.pid()]).all(is_open));
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0);
 }

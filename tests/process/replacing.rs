@@ -1,9 +1,11 @@
 //! Starting workers, and replacing those that end.
 
-use crate::client::{Load, Manner, get};
+use crate::client::{Load, Manner, Target, get};
 use crate::server::{runs, send, wait_for, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
+use std::io::Write;
+use std::net::TcpStream;
 
 #[test]
 fn as_many_workers_as_asked_for_share_the_work() {
@@ -67,6 +69,50 @@ fn with_threads_the_contexts_are_replaced_and_not_the_process() {
 }
 
 #[test]
+fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
+    for (workers, manner) in [(1, Manner::ConnectionPerRequest), (3, Manner::KeepAlive)] {
+        let mut server = native(&["--workers", &workers.to_string()]);
+        let target = tcp(&mut server);
+        let before = server.wait_for_workers(workers);
+        let load = Load::start(&target, 8, manner);
+        load.wait_for_more(500);
+        server.signal(Signal::HUP);
+        server.wait_for_log("replacing the workers, one after the other");
+        server.wait_for_log("all workers have been replaced");
+        wait_until("the end of the old workers", || !before.iter().any(|worker| runs(*worker)));
+        load.wait_for_more(500);
+        assert_eq!(load.stop(), Vec::<String>::new(), "{manner:?}");
+        let after = server.wait_for_workers(workers);
+        // While a worker is replaced there is one more, and never more than that.
+        server.signal(Signal::HUP);
+        let mut most = 0;
+        wait_until("workers that are newer still", || {
+            let now = server.workers();
+            most = most.max(now.len());
+            now.len() == workers && !now.iter().any(|worker| after.contains(worker))
+        });
+        // One that has been told to go may take a moment to do so.
+        assert!(most <= workers + 2, "{most}");
+    }
+}
+
+#[test]
+fn a_worker_that_is_replaced_may_finish_but_not_for_ever() {
+    let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms"]);
+    let address = server.address();
+    let mut stuck = TcpStream::connect(address).expect("it listens");
+    stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");
+    get(&Target::Tcp(address)).expect("behind this answer, the other request has been read");
+    let before = server.wait_for_workers(1);
+    server.signal(Signal::HUP);
+    server.wait_for_log("did not finish in time: ended with 1 open connections");
+    wait_until("its end", || !runs(before[0]));
+    get(&Target::Tcp(address)).expect("the other one serves");
+    assert_ne!(server.wait_for_workers(1), before);
+    assert!(!server.log().contains("rror"), "{}", server.log());
+}
+
+#[test]
 fn signals_change_the_number_of_workers() {
     let mut server = native(&["--workers", "1"]);
     let target = tcp(&mut server);
@@ -83,8 +129,6 @@ fn signals_change_the_number_of_workers() {
     load.wait_for_more(100);
     assert_eq!(load.stop(), Vec::<String>::new());
     server.signal(Signal::TTOU);
-    server.signal(Signal::HUP);
-    server.wait_for_log("signal HUP");
     get(&target).expect("the last one stays");
     assert_eq!(server.workers(), [first]);
 }

@@ -162,6 +162,14 @@ pub fn runs(process: u32) -> bool {
     state_and_parent(process).is_some_and(|(state, _)| state != 'Z')
 }
 
+/// How much time the processors have spent on a process, in hundredths of a second; 0 for one that has ended.
+pub fn cpu_ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // Fields 14 and 15, the first two being the number and the name in parentheses: stat(5).
+    let fields = stat.rsplit_once(") ").map(|(_, fields)| fields).unwrap_or_default();
+    fields.split(' ').skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
+}
+
 fn state_and_parent(process: u32) -> Option<(char, u32)> {
     let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat")).ok()?;
     // The name, in parentheses, may hold anything.

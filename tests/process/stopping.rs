@@ -140,13 +140,11 @@ fn without_its_supervisor_no_process_stays() {
 }
 
 #[test]
-fn signals_without_a_meaning_are_reported_and_harmless() {
+fn a_signal_without_a_meaning_is_reported_and_harmless() {
     let mut server = native(&["--workers", "1"]);
     let target = tcp(&mut server);
-    for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
-        server.signal(signal);
-        server.wait_for_log(&format!("signal {name} has no meaning here yet"));
-    }
+    server.signal(Signal::USR2);
+    server.wait_for_log("signal USR2 does nothing here");
     get(&target).expect("it serves on");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0);

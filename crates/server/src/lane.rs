@@ -7,7 +7,7 @@ use crate::process::{Listener, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
 use oribi_io::{Backend, Epoll, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -112,6 +112,8 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
     slot: &'a WorkerSlot,
+    /// What [`WorkerSlot::log_opening`] was when the log files were opened.
+    logs_opened: Cell<u32>,
     /// Where several threads share the lane: how they wait.
     aside: Option<Aside<'a, B>>,
 }
@@ -126,13 +128,18 @@ struct Aside<'a, B: Backend> {
 impl<'a, B: Backend> Lane<'a, B> {
     /// A lane that answers through `engine`, in the worker of `slot`.
     pub fn new(engine: Engine<'a, B>, slot: &'a WorkerSlot) -> Self {
-        Self { engine: RefCell::new(engine), slot, aside: None }
+        Self {
+            engine: RefCell::new(engine),
+            slot,
+            logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
+            aside: None,
+        }
     }
 
     /// A lane that threads of `runtime` share.
     pub(crate) fn shared(engine: Engine<'a, B>, slot: &'a WorkerSlot, runtime: &'a dyn Runtime) -> io::Result<Self> {
         let waiter = Mutex::new(engine.waiter()?);
-        Ok(Self { engine: RefCell::new(engine), slot, aside: Some(Aside { waiter, runtime }) })
+        Ok(Self { aside: Some(Aside { waiter, runtime }), ..Self::new(engine, slot) })
     }
 
     /// Waits for something to do, in a thread that must not use the lane now.
@@ -174,6 +181,10 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub(crate) fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
         engine.take_wake();
+        let told = self.slot.log_opening.load(Ordering::Relaxed);
+        if self.logs_opened.replace(told) != told {
+            engine.reopen_logs();
+        }
         self.pass_on_command(&mut engine) && !engine.finished()
     }
 

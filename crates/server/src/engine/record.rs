@@ -2,7 +2,7 @@
 
 use super::connection::Remote;
 use super::{Engine, Exchange};
-use crate::log::AccessEntry;
+use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
 use oribi_message::{HeadLayout, KnownField, RequestHead};
 use std::time::{Duration, SystemTime};
@@ -18,6 +18,16 @@ pub(super) struct Draft {
 }
 
 impl<B: Backend> Engine<'_, B> {
+    /// Opens the log files again, by their names: whoever rotates logs has moved the old ones away.
+    pub fn reopen_logs(&mut self) {
+        let access = self.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
+        for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
+            if let Err(error) = outcome {
+                log::error!("cannot open the {name} log again: {error}");
+            }
+        }
+    }
+
     /// A host has returned: writes the line if the response is finished, else keeps what the line will need.
     pub(super) fn record(&mut self, index: Option<u32>, exchange: &Exchange) {
         if self.access_log.is_none() {

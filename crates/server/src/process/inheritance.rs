@@ -29,6 +29,10 @@ pub(super) enum Word {
     Stop = b's',
     /// Master to mold: end now.
     Quit = b'q',
+    /// Master to mold: another generation has taken over; finish what is running.
+    Retire = b'x',
+    /// Master to mold: open the log files again.
+    Reopen = b'l',
     /// Master to mold: one worker more.
     Grow = b'+',
     /// Master to mold: one worker less.
@@ -61,7 +65,7 @@ impl Link {
                 Err(rustix::io::Errno::AGAIN) => return News::None,
                 Err(_) => return News::End,
             };
-            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Grow, Word::Shrink];
+            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Retire, Word::Reopen, Word::Grow, Word::Shrink];
             if let Some(word) = known.into_iter().find(|known| *known as u8 == word) {
                 return News::Word(word);
             }
@@ -79,6 +83,8 @@ impl Link {
 pub(super) struct Inheritance {
     pub(super) master: Link,
     pub(super) listeners: Vec<Listener>,
+    /// How many times the app has been loaded, this time included.
+    pub(super) generation: u64,
 }
 
 /// Takes over what the master left for this process; `None` when it has no master.
@@ -96,7 +102,8 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listeners.push(listener);
     }
-    Ok(Some(Inheritance { master, listeners }))
+    let generation = std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+    Ok(Some(Inheritance { master, listeners, generation }))
 }
 
 /// The socket to the master, if `value` speaks of a real one.

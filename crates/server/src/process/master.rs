@@ -1,20 +1,22 @@
 //! The master: a small process without a language in it. It opens the listeners, starts a mold that loads the app and forks
-//! the workers, and starts another should that one die.
+//! the workers, and starts another should that one die, or when it is told to load the app anew.
+
+mod generation;
 
 use super::adoption::adopt_or_open;
-use super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
+use super::inheritance::Word;
 use super::listener::Listener;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
+use generation::Generation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, FdFlags, fcntl_setfd};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -25,7 +27,8 @@ const MOLD_GRACE: Duration = Duration::from_secs(5);
 /// [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 when the app could not be
 /// loaded at the start, the listeners could not be opened, or requests had to be cut off.
 ///
-/// Signals mean what they mean to [`supervise`](super::supervise). It may run as process 1. The process must have one thread
+/// Signals mean what they mean to [`supervise`](super::supervise), but HUP has the app loaded anew, by another mold: when that
+/// one's workers accept connections, the old ones retire. It may run as process 1. The process must have one thread
 /// only.
 pub fn run(settings: &Settings, mold: Command) -> i32 {
     let mut master = match Master::start(settings, mold) {
@@ -46,10 +49,10 @@ struct Master<'a> {
     listeners: Vec<Listener>,
     signals: Signals,
     wishes: Wishes,
-    /// The mold and its workers; `None` between the death of one and the start of the next.
-    generation: Option<Generation>,
+    /// The one that serves, the one that is being loaded, those that finish what they have.
+    generations: Vec<Generation>,
     /// How many have been started.
-    generations: u64,
+    started: u64,
     /// Whether one has ever been ready.
     served: bool,
     pace: Pace,
@@ -57,21 +60,13 @@ struct Master<'a> {
     _pid_file: Option<PidFile>,
 }
 
-/// All workers started from one load of the app, and the mold that forks them.
-struct Generation {
-    number: u64,
-    pid: Pid,
-    link: Link,
-    born: Instant,
-    /// Whether its first worker has accepted connections.
-    ready: bool,
-}
-
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Serving,
     Stopping {
         deadline: Instant,
+        /// Something had to be cut off.
+        cut: bool,
     },
     /// All is over.
     Ended {
@@ -97,8 +92,8 @@ impl<'a> Master<'a> {
             listeners,
             signals,
             wishes: Wishes::default(),
-            generation: None,
-            generations: 0,
+            generations: Vec::new(),
+            started: 0,
             served: false,
             pace: Pace::new(Duration::ZERO, settings.respawn_interval),
             stage: Stage::Serving,
@@ -110,11 +105,12 @@ impl<'a> Master<'a> {
         loop {
             self.signals.rearm();
             self.obey_signals();
-            self.listen_to_mold();
+            self.listen_to_molds();
             self.reap();
+            self.end_overdue();
             match self.stage {
                 Stage::Serving => self.keep_running(),
-                Stage::Stopping { deadline } => self.finish_up(deadline),
+                Stage::Stopping { deadline, cut } => self.finish_up(deadline, cut),
                 Stage::Ended { status } => return status,
             }
             if !matches!(self.stage, Stage::Ended { .. }) {
@@ -129,113 +125,134 @@ impl<'a> Master<'a> {
         match self.wishes.heard(stops, stopping, Instant::now()) {
             Wish::EndNow => {
                 self.say(Word::Quit);
-                self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE };
+                self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
             }
             Wish::Stop => self.stop(),
             Wish::Nothing if signals::take(Signal::QUIT) > 0 => self.stop(),
             Wish::Nothing => {}
         }
-        for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
-            if signals::take(signal) > 0 {
-                log::warn!("signal {name} has no meaning here yet and is ignored");
-            }
+        if signals::take(Signal::HUP) > 0 && self.stage == Stage::Serving {
+            self.reload();
+        }
+        if signals::take(Signal::USR1) > 0 {
+            super::reopen_error_log(self.settings);
+            self.say(Word::Reopen);
+        }
+        if signals::take(Signal::USR2) > 0 {
+            log::warn!("{}", signals::NO_USR2);
         }
         (0..signals::take(Signal::TTIN)).for_each(|_| self.say(Word::Grow));
         (0..signals::take(Signal::TTOU)).for_each(|_| self.say(Word::Shrink));
     }
 
     fn say(&self, word: Word) {
-        if let Some(generation) = &self.generation {
-            generation.link.say(word);
-        }
+        self.generations.iter().for_each(|generation| generation.link.say(word));
     }
 
-    /// Begins to stop. The mold turns new connections away; only the files of Unix sockets are this process's to remove.
+    /// Begins to stop. The molds turn new connections away; only the files of Unix sockets are this process's to remove.
     fn stop(&mut self) {
         if self.stage != Stage::Serving {
             return;
         }
         self.listeners.iter_mut().for_each(Listener::remove_file);
-        self.say(Word::Stop);
-        if let Some(generation) = &self.generation
-            && !generation.ready
-        {
-            // It may be loading the app still, and hears no word meanwhile.
-            let _ = kill_process(generation.pid, Signal::TERM);
-        }
-        self.stage = Stage::Stopping { deadline: Instant::now() + self.settings.timeouts.graceful + MOLD_GRACE };
+        self.generations.iter().for_each(Generation::stop);
+        self.stage = Stage::Stopping { deadline: Instant::now() + self.patience(), cut: false };
     }
 
-    fn listen_to_mold(&mut self) {
-        let Some(generation) = &mut self.generation else { return };
-        // The end is told by the system, too, with the reason.
-        while let News::Word(word) = generation.link.hear() {
-            if word != Word::Ready || generation.ready {
+    /// How long a mold may take to stop.
+    fn patience(&self) -> Duration {
+        self.settings.timeouts.graceful + MOLD_GRACE
+    }
+
+    /// Has the app loaded anew. Until that has been done, the present generation serves.
+    fn reload(&mut self) {
+        let patience = self.patience();
+        // What is being loaded was read before it was asked for now.
+        for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
+            generation.leave(patience);
+        }
+        match self.start_generation() {
+            Ok(number) => log::info!("loading the app anew, as generation {number}"),
+            Err(error) => log::error!("cannot load the app anew: {}: {error}", self.mold.get_program().display()),
+        }
+    }
+
+    fn listen_to_molds(&mut self) {
+        let patience = self.patience();
+        let mut newest = None;
+        for generation in &mut self.generations {
+            if !generation.has_become_ready() {
                 continue;
             }
-            generation.ready = true;
-            if self.served {
+            if generation.end_by.is_some() {
+                // It was told to stop before it could hear.
+                generation.stop();
+            } else if self.served {
                 log::info!("generation {} has taken over (pid {})", generation.number, generation.pid);
+                newest = Some(generation.number);
             } else {
                 self.served = true;
                 super::announce(&self.listeners, self.settings);
             }
         }
+        let Some(newest) = newest else { return };
+        for generation in self.generations.iter_mut().filter(|generation| generation.number < newest && generation.stays()) {
+            generation.leave(patience);
+        }
     }
 
-    /// Waits for children that have ended: the mold, and orphans left by it or by an app.
+    /// Waits for children that have ended: molds, and orphans left by them or by an app.
     fn reap(&mut self) {
         loop {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) => {
-                    if self.generation.as_ref().is_some_and(|generation| generation.pid == pid) {
-                        self.mold_ended(status);
-                    }
-                }
+                Ok(Some((pid, status))) => self.ended(pid, status),
                 Err(Errno::INTR) => {}
                 Ok(None) | Err(_) => return,
             }
         }
     }
 
-    fn mold_ended(&mut self, status: WaitStatus) {
+    fn ended(&mut self, pid: Pid, status: WaitStatus) {
         // Its last word may have been that it is ready.
-        self.listen_to_mold();
-        let Some(generation) = self.generation.take() else { return };
+        self.listen_to_molds();
+        let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
+        let Generation { number, born, ready, end_by, .. } = self.generations.remove(index);
         let end = describe_end(status);
-        match self.stage {
-            Stage::Stopping { .. } => {
-                self.stage = Stage::Ended { status: i32::from(generation.ready && status.exit_status() != Some(0)) };
-            }
-            Stage::Serving if !self.served => {
-                log::error!("the process that loads the app (pid {}) {end} before the app could serve", generation.pid);
+        let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
+        match (&mut self.stage, serving) {
+            (Stage::Stopping { cut, .. }, _) => *cut |= ready && status.exit_status() != Some(0),
+            (Stage::Serving, _) if end_by.is_some() => log::info!("generation {number} {end}"),
+            (Stage::Serving, _) if !self.served => {
+                log::error!("the process that loads the app (pid {pid}) {end} before the app could serve");
                 self.stage = Stage::Ended { status: 1 };
             }
-            Stage::Serving => {
-                let now = Instant::now();
-                let pause = self.pace.failed(now, now - generation.born);
-                let pause = pause.unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
+            (Stage::Serving, Some(serving)) => {
+                let present = serving.number;
                 log::error!(
-                    "the mold of generation {} (pid {}) {end}; the app is loaded again in {pause:.1} s",
-                    generation.number,
-                    generation.pid
+                    "the app could not be loaded anew: generation {number} (pid {pid}) {end}; generation {present} serves on"
                 );
             }
-            Stage::Ended { .. } => {}
+            (Stage::Serving, None) => {
+                let now = Instant::now();
+                let pause = self.pace.failed(now, now - born);
+                let pause = pause.unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
+                let what_now = match self.generations.iter().find(|generation| generation.stays()) {
+                    Some(next) => format!("generation {} is being loaded", next.number),
+                    None => format!("the app is loaded again in {pause:.1} s"),
+                };
+                log::error!("the mold of generation {number} (pid {pid}) {end}; {what_now}");
+            }
+            (Stage::Ended { .. }, _) => {}
         }
     }
 
     /// While serving: loads the app if nobody does.
     fn keep_running(&mut self) {
-        if self.generation.is_some() || !self.pace.wait(Instant::now()).is_zero() {
+        if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
             return;
         }
         match self.start_generation() {
-            Ok(generation) => {
-                log::debug!("generation {} started (pid {})", generation.number, generation.pid);
-                self.pace.started(generation.born);
-                self.generation = Some(generation);
-            }
+            Ok(number) => log::debug!("generation {number} started"),
             Err(error) => {
                 log::error!("cannot start {}: {error}", self.mold.get_program().display());
                 self.pace.failed(Instant::now(), Duration::ZERO);
@@ -246,51 +263,51 @@ impl<'a> Master<'a> {
         }
     }
 
-    fn start_generation(&mut self) -> io::Result<Generation> {
-        let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-        self.generations += 1;
-        let own_pid = rustix::process::getpid();
-        self.mold.env(MASTER, format!("{}:{own_pid}", given.as_raw_fd()));
-        self.mold.env(LISTENERS, inheritance::describe(&self.listeners));
-        self.mold.env(GENERATION, self.generations.to_string());
-        let spawned = {
-            let _inherited = Inheritable::new(self.listeners.iter().map(|listener| &listener.socket).chain([&given]))?;
-            self.mold.spawn()?
-        };
-        let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
-        Ok(Generation { number: self.generations, pid, link: Link(own), born: Instant::now(), ready: false })
+    /// Starts a generation; gives its number.
+    fn start_generation(&mut self) -> io::Result<u64> {
+        self.started += 1;
+        let generation = Generation::start(self.started, &mut self.mold, &self.listeners)?;
+        self.pace.started(generation.born);
+        self.generations.push(generation);
+        Ok(self.started)
     }
 
-    /// While stopping: ends a mold that takes too long. Its workers hear of its death from the system.
-    fn finish_up(&mut self, deadline: Instant) {
-        let Some(generation) = &self.generation else {
-            self.stage = Stage::Ended { status: 0 };
+    /// Ends molds that were told to stop and take too long. Their workers hear of their death from the system.
+    fn end_overdue(&mut self) {
+        let now = Instant::now();
+        for generation in &mut self.generations {
+            if generation.end_by.is_some_and(|end_by| now >= end_by) {
+                generation.end(now + MOLD_GRACE);
+            }
+        }
+    }
+
+    /// While stopping: ends molds that take too long.
+    fn finish_up(&mut self, deadline: Instant, cut: bool) {
+        if self.generations.is_empty() {
+            self.stage = Stage::Ended { status: i32::from(cut) };
             return;
-        };
-        if Instant::now() >= deadline {
-            log::error!("the mold (pid {}) does not stop and is ended", generation.pid);
-            // It has not been waited for, so its number cannot belong to another process.
-            let _ = kill_process(generation.pid, Signal::KILL);
-            self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE };
+        }
+        let now = Instant::now();
+        if now >= deadline {
+            self.generations.iter_mut().for_each(|generation| generation.end(now + MOLD_GRACE));
+            self.stage = Stage::Stopping { deadline: now + MOLD_GRACE, cut: true };
         }
     }
 
     /// Sleeps until something happens.
     fn sleep(&self) {
         let now = Instant::now();
-        let timeout = match self.stage {
-            Stage::Serving if self.generation.is_none() => Some(self.pace.wait(now)),
-            Stage::Stopping { deadline } => Some(deadline.saturating_duration_since(now)),
+        let stage_ends = match self.stage {
+            Stage::Serving if !self.generations.iter().any(Generation::stays) => Some(now + self.pace.wait(now)),
+            Stage::Stopping { deadline, .. } => Some(deadline),
             _ => None,
         };
+        let next = self.generations.iter().filter_map(|generation| generation.end_by).chain(stage_ends).min();
+        let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let mut polled = vec![PollFd::from_borrowed_fd(self.signals.arrival(), PollFlags::IN)];
-        if let Some(generation) = &self.generation
-            && !generation.ready
-        {
-            polled.push(PollFd::from_borrowed_fd(generation.link.0.as_fd(), PollFlags::IN));
-        }
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        let loading = self.generations.iter().filter(|generation| !generation.ready);
+        polled.extend(loading.map(|generation| PollFd::from_borrowed_fd(generation.link.0.as_fd(), PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
@@ -298,28 +315,6 @@ impl<'a> Master<'a> {
                 // Not to run in circles while the system is short of memory.
                 std::thread::sleep(Duration::from_millis(250));
             }
-        }
-    }
-}
-
-/// Descriptors that a program executed meanwhile keeps open.
-struct Inheritable<'a>(Vec<&'a OwnedFd>);
-
-impl<'a> Inheritable<'a> {
-    fn new(descriptors: impl Iterator<Item = &'a OwnedFd>) -> io::Result<Self> {
-        let inheritable = Self(descriptors.collect());
-        for descriptor in &inheritable.0 {
-            fcntl_setfd(descriptor, FdFlags::empty())?;
-        }
-        Ok(inheritable)
-    }
-}
-
-impl Drop for Inheritable<'_> {
-    fn drop(&mut self) {
-        for descriptor in &self.0 {
-            // It cannot fail for a descriptor that is open.
-            let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
         }
     }
 }

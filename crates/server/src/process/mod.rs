@@ -11,6 +11,7 @@ mod crew;
 mod inheritance;
 mod listener;
 pub mod master;
+mod member;
 mod pace;
 mod pid_file;
 mod scoreboard;
@@ -30,6 +31,14 @@ fn announce(listeners: &[Listener], settings: &Settings) {
     let (workers, threads, pid) = (settings.workers, settings.threads, std::process::id());
     for listener in listeners {
         log::info!("Oribi listening on {} (workers: {workers}, threads: {threads}, pid {pid})", listener.display);
+    }
+}
+
+/// Opens the error log of this process again.
+fn reopen_error_log(settings: &Settings) {
+    match crate::log::reopen_error_log(settings) {
+        Ok(()) => log::info!("the log files are opened again"),
+        Err(error) => log::error!("cannot open the error log again: {error}"),
     }
 }
 

@@ -48,14 +48,16 @@ pub struct WorkerSlot {
     pub requests: &'static AtomicU64,
     /// Connections open now at all workers.
     pub all_connections: &'static AtomicU32,
+    /// How often all workers were told to open their log files again.
+    pub log_opening: &'static AtomicU32,
 }
 
 impl WorkerSlot {
     const fn of(line: &'static SharedLine, common: &'static SharedLine) -> Self {
         let [pid, state, command, connections, ..] = &line.halves;
         let [requests, ..] = &line.words;
-        let [all_connections, ..] = &common.halves;
-        Self { pid, state, command, connections, requests, all_connections }
+        let [all_connections, log_opening, ..] = &common.halves;
+        Self { pid, state, command, connections, requests, all_connections, log_opening }
     }
 
     /// A slot that no other process sees, for a lane without a supervisor.

@@ -9,6 +9,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+/// What is said of USR2, which replaces the running program in other servers.
+pub(super) const NO_USR2: &str =
+    "signal USR2 does nothing here: to upgrade the server itself, start a new one under start_server";
+
 /// How often each signal has arrived and was not looked at yet. A process has its signals only once, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::TERM, AtomicU32::new(0)),

@@ -1,8 +1,12 @@
 //! The supervisor: forks workers, replaces them, stops them.
 
+mod staffing;
+mod stopping;
+
 use super::adoption::adopt_or_open;
 use super::inheritance::{self, Inheritance, Link, News, Word};
 use super::listener::Listener;
+use super::member::Member;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
@@ -15,11 +19,12 @@ use oribi_io::process::{Fork, Watch, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use stopping::Stage;
 
 /// How often ended workers are looked for where the system has no descriptors for processes (Linux before 5.3).
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
@@ -27,18 +32,15 @@ const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 /// How often orphans are looked for by process 1, which inherits them all. Nobody waits for them.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
-/// How many workers may be forked one after the other to empty the queues of the listeners when all others have ended.
-const LAST_WORKERS: usize = 3;
-
-/// How long handshakes that have begun may take once new connections are turned away: the first retransmission included (RFC
-/// 6298, section 2.1).
-const HANDSHAKES: Duration = Duration::from_secs(1);
+/// How long a generation that replaces another may wait for the last of its workers before it counts as ready.
+const STAFFING: Duration = Duration::from_secs(30);
 
 /// Serves until told to stop and returns the exit status for the process: 0, or 1 when it could not start or when requests had
 /// to be cut off. In a worker it does not return. The process must have one thread only.
 ///
-/// TERM and INT (and QUIT) finish what is running, a second TERM or INT ends at once; TTIN and TTOU change the number of
-/// workers. Started by a master, it leaves INT to that and lets only the master hurry it.
+/// TERM and INT (and QUIT) finish what is running, a second TERM or INT ends at once; HUP replaces the workers, USR1 opens the
+/// logs again (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Started by a master, it leaves
+/// INT and HUP to that and lets only the master hurry it.
 pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     let mut supervisor = match Supervisor::start(settings, runtime) {
         Ok(supervisor) => supervisor,
@@ -58,6 +60,8 @@ struct Supervisor<'a> {
     listeners: Vec<Listener>,
     /// The process that opened the listeners and decides; `None`: this one does.
     master: Option<Link>,
+    /// How many times the master has had the app loaded, this time included.
+    generation: u64,
     signals: Signals,
     wishes: Wishes,
     /// Workers write to it when their state changes.
@@ -68,38 +72,14 @@ struct Supervisor<'a> {
     wanted: usize,
     pace: Pace,
     stage: Stage,
-    /// Whether a worker has ever been ready.
-    served: bool,
+    /// Workers are being replaced by fresh ones.
+    replacing: bool,
+    /// When the first worker became ready.
+    served_since: Option<Instant>,
+    /// Whether the master has been told so, or people.
+    announced: bool,
     _broken_pipes: Watch,
     _pid_file: Option<PidFile>,
-}
-
-/// A worker as its supervisor knows it.
-struct Member {
-    slot: WorkerSlot,
-    /// Counted from 1.
-    number: usize,
-    pid: Pid,
-    waker: OwnedFd,
-    /// Readable when it has ended.
-    process: Option<OwnedFd>,
-    born: Instant,
-}
-
-enum Stage {
-    Serving,
-    Stopping {
-        /// `Drain` when nobody will accept connections behind this process, else `Retire`.
-        command: WorkerCommand,
-        /// When those that have not finished are ended.
-        deadline: Instant,
-        /// Workers that may still be forked to empty the queues.
-        last_workers: usize,
-        /// When listeners whose queue is empty may be closed; `None`: not, or done.
-        close_listeners: Option<Instant>,
-        /// Something had to be cut off.
-        cut: bool,
-    },
 }
 
 impl<'a> Supervisor<'a> {
@@ -108,9 +88,9 @@ impl<'a> Supervisor<'a> {
         let broken_pipes = signals::survive_broken_pipes().map_err(|error| failed("watch signals", error))?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
         raise_descriptor_limit();
-        let (master, listeners) = match inheritance::inherit()? {
-            Some(Inheritance { master, listeners }) => (Some(master), listeners),
-            None => (None, adopt_or_open(settings)?),
+        let (master, listeners, generation) = match inheritance::inherit()? {
+            Some(Inheritance { master, listeners, generation }) => (Some(master), listeners, generation),
+            None => (None, adopt_or_open(settings)?, 1),
         };
         let notices =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
@@ -131,10 +111,13 @@ impl<'a> Supervisor<'a> {
             wanted,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
             stage: Stage::Serving,
-            served: false,
+            replacing: false,
+            served_since: None,
+            announced: false,
             _broken_pipes: broken_pipes,
             _pid_file: None,
             master,
+            generation,
         };
         if supervisor.master.is_none() {
             match settings.pid_file.as_deref().map(PidFile::write).transpose() {
@@ -161,11 +144,14 @@ impl<'a> Supervisor<'a> {
             self.obey_master();
             self.reap();
             self.announce();
+            self.end_overdue();
+            self.let_next_leave();
             let finished = match self.stage {
                 Stage::Serving => {
                     self.keep_staffed();
                     false
                 }
+                Stage::Leaving { .. } => false,
                 Stage::Stopping { .. } => self.finish_up(),
             };
             if finished {
@@ -196,10 +182,19 @@ impl<'a> Supervisor<'a> {
                 Wish::Nothing => {}
             }
         }
-        for (signal, name) in [(Signal::HUP, "HUP"), (Signal::USR1, "USR1"), (Signal::USR2, "USR2")] {
-            if signals::take(signal) > 0 {
-                log::warn!("signal {name} has no meaning here yet and is ignored");
+        // The master, which a terminal tells the same, loads the app anew.
+        if signals::take(Signal::HUP) > 0 && self.master.is_none() {
+            self.replace_all();
+        }
+        if signals::take(Signal::USR1) > 0 {
+            if self.master.is_none() && !self.settings.spawn_interval.is_zero() {
+                self.leave_slowly();
+            } else {
+                self.reopen_logs();
             }
+        }
+        if signals::take(Signal::USR2) > 0 {
+            log::warn!("{}", signals::NO_USR2);
         }
         for _ in 0..signals::take(Signal::TTIN) {
             self.change_workers(Word::Grow);
@@ -213,7 +208,9 @@ impl<'a> Supervisor<'a> {
         while let Some(master) = &self.master {
             match master.hear() {
                 News::Word(Word::Stop) => self.stop(WorkerCommand::Drain),
+                News::Word(Word::Retire) => self.stop(WorkerCommand::Retire),
                 News::Word(Word::Quit) => self.end_now("told to end at once"),
+                News::Word(Word::Reopen) => self.reopen_logs(),
                 News::Word(word) => self.change_workers(word),
                 News::None => return,
                 News::End => {
@@ -223,146 +220,6 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
-    }
-
-    fn change_workers(&mut self, word: Word) {
-        let most = self.scoreboard.slots().len() / 4;
-        match word {
-            Word::Grow if self.wanted < most => self.wanted += 1,
-            Word::Shrink if self.wanted > 1 => self.wanted -= 1,
-            _ => return,
-        }
-        log::info!("workers: {}", self.wanted);
-    }
-
-    /// Begins to stop. A stop that leaves the queue to others may become one that does not.
-    fn stop(&mut self, command: WorkerCommand) {
-        // Who waits at a listener that is lent waits for the next server.
-        let lent = self.listeners.iter().any(|listener| listener.lent);
-        let command = if lent { WorkerCommand::Retire } else { command };
-        match &mut self.stage {
-            Stage::Serving => {
-                self.stage = Stage::Stopping {
-                    command,
-                    deadline: Instant::now() + self.settings.timeouts.graceful,
-                    last_workers: LAST_WORKERS,
-                    close_listeners: None,
-                    cut: false,
-                };
-                log::info!("stopping: {} workers finish what they have begun", self.members.len());
-            }
-            Stage::Stopping { command: WorkerCommand::Retire, .. } if command == WorkerCommand::Drain => {
-                if let Stage::Stopping { command: present, .. } = &mut self.stage {
-                    *present = command;
-                }
-            }
-            Stage::Stopping { .. } => return,
-        }
-        if command == WorkerCommand::Drain {
-            let mut all = true;
-            for listener in &mut self.listeners {
-                listener.remove_file();
-                all &= listener.turn_away();
-            }
-            if let Stage::Stopping { close_listeners, .. } = &mut self.stage
-                && all
-            {
-                *close_listeners = Some(Instant::now() + HANDSHAKES);
-            }
-        }
-        for member in &self.members {
-            member.tell(command);
-        }
-    }
-
-    /// Ends all workers without waiting for their requests.
-    fn end_now(&mut self, reason: &str) {
-        self.stop(WorkerCommand::Drain);
-        let mut connections = 0;
-        for member in &self.members {
-            connections += member.slot.connections.load(Relaxed);
-            member.slot.set_command(WorkerCommand::Quit);
-            // It has not been waited for, so its number cannot belong to another process.
-            let _ = kill_process(member.pid, Signal::KILL);
-        }
-        if !self.members.is_empty() {
-            log::warn!("{reason}: ended {} workers with {connections} open connections", self.members.len());
-        }
-        if let Stage::Stopping { cut, last_workers, deadline, close_listeners, .. } = &mut self.stage {
-            *cut = true;
-            *close_listeners = None;
-            *last_workers = 0;
-            *deadline = Instant::now() + Duration::from_secs(60);
-        }
-    }
-
-    /// While stopping: ends what takes too long. Returns whether everything has ended.
-    fn finish_up(&mut self) -> bool {
-        let Stage::Stopping { command, deadline, last_workers, close_listeners, .. } = &mut self.stage else { return false };
-        let now = Instant::now();
-        if close_listeners.is_some_and(|moment| now >= moment) {
-            // Whoever knocks during a long farewell should hear at once that nobody is in.
-            let waiting = self.listeners.iter().any(Listener::has_waiting);
-            *close_listeners = waiting.then(|| now + HANDSHAKES);
-            if !waiting {
-                self.listeners.iter().for_each(Listener::close);
-            }
-        }
-        if !self.members.is_empty() {
-            if now >= *deadline {
-                self.end_now("time to finish is over");
-            }
-            return false;
-        }
-        // Connections may have arrived behind the back of workers that had already looked.
-        let waiting = *command == WorkerCommand::Drain && self.listeners.iter().any(Listener::has_waiting);
-        if !waiting || *last_workers == 0 || now >= *deadline {
-            return true;
-        }
-        *last_workers -= 1;
-        match self.start_worker(WorkerCommand::Drain) {
-            Ok(()) => false,
-            Err(error) => {
-                log::error!("cannot start a worker for the last connections: {error}");
-                true
-            }
-        }
-    }
-
-    /// While serving: starts the workers that are missing, and lets those go that have been replaced.
-    fn keep_staffed(&mut self) {
-        let (mut staying, mut accepting) = (0, 0);
-        for member in &self.members {
-            match (member.slot.command(), member.slot.state()) {
-                (WorkerCommand::Serve, WorkerState::Starting) => staying += 1,
-                (WorkerCommand::Serve, WorkerState::Ready) => (staying, accepting) = (staying + 1, accepting + 1),
-                (WorkerCommand::Serve, WorkerState::Retiring) => accepting += 1,
-                _ => {}
-            }
-        }
-        while staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
-            match self.start_worker(WorkerCommand::Serve) {
-                Ok(()) => staying += 1,
-                Err(error) => {
-                    log::error!("cannot start a worker: {error}");
-                    self.pace.failed(Instant::now(), Duration::ZERO);
-                }
-            }
-        }
-        while accepting > self.wanted
-            && let Some(member) = self.dispensable()
-        {
-            member.tell(WorkerCommand::Retire);
-            accepting -= 1;
-        }
-    }
-
-    /// The worker to let go when more accept than are wanted: one that asked for it, else the one that came last.
-    fn dispensable(&self) -> Option<&Member> {
-        let serving =
-            |state| move |member: &&Member| (member.slot.command(), member.slot.state()) == (WorkerCommand::Serve, state);
-        let asking = self.members.iter().find(serving(WorkerState::Retiring));
-        asking.or_else(|| self.members.iter().rfind(serving(WorkerState::Ready)))
     }
 
     fn start_worker(&mut self, command: WorkerCommand) -> io::Result<()> {
@@ -385,7 +242,7 @@ impl<'a> Supervisor<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
-                self.members.push(Member { slot, number, pid, waker, process, born });
+                self.members.push(Member::new(slot, number, pid, waker, process, born));
                 self.pace.started(born);
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
@@ -448,7 +305,6 @@ impl<'a> Supervisor<'a> {
         let (state, command) = (member.slot.state(), member.slot.command());
         let (requests, connections) = (member.slot.requests.load(Relaxed), member.slot.connections.load(Relaxed));
         member.slot.vacate();
-        self.served |= state != WorkerState::Starting;
         let (number, pid) = (member.number, member.pid);
         let well = status.is_none_or(|status| status.exit_status() == Some(0));
         if well && (state != WorkerState::Starting || command != WorkerCommand::Serve) {
@@ -460,38 +316,60 @@ impl<'a> Supervisor<'a> {
         }
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
         log::error!("worker {number} (pid {pid}) {end} after {requests} requests; {connections} connections were open");
-        if let Stage::Stopping { cut, .. } = &mut self.stage {
-            *cut |= connections > 0;
-            return;
+        match &mut self.stage {
+            Stage::Serving => {}
+            Stage::Leaving { .. } => return,
+            Stage::Stopping { cut, .. } => {
+                *cut |= connections > 0;
+                return;
+            }
         }
         let now = Instant::now();
         if let Some(pause) = self.pace.failed(now, now - member.born) {
-            let so_far = if self.served { "" } else { "no worker has become ready so far; " };
+            let so_far = if self.served_since.is_some() { "" } else { "no worker has become ready so far; " };
             log::warn!("{so_far}the next one starts in {:.1} s", pause.as_secs_f64());
         }
     }
 
+    /// Opens the log files again, in all processes.
+    fn reopen_logs(&mut self) {
+        super::reopen_error_log(self.settings);
+        let Some(member) = self.members.first() else { return };
+        member.slot.log_opening.fetch_add(1, Relaxed);
+        self.members.iter().for_each(Member::wake);
+    }
+
     /// Tells once that connections are accepted: the app, the master, or, without one, people.
     fn announce(&mut self) {
-        if self.served || !self.members.iter().any(|member| member.slot.state() == WorkerState::Ready) {
+        if self.announced {
             return;
         }
-        self.served = true;
-        self.runtime.server_ready();
-        match &self.master {
-            Some(master) => master.say(Word::Ready),
-            None => super::announce(&self.listeners, self.settings),
+        let accepts = |member: &&Member| matches!(member.slot.state(), WorkerState::Ready | WorkerState::Retiring);
+        let ready = self.members.iter().filter(accepts).count();
+        if ready > 0 && self.served_since.is_none() {
+            self.served_since = Some(Instant::now());
+            self.runtime.server_ready();
         }
+        let Some(since) = self.served_since else { return };
+        match &self.master {
+            None => super::announce(&self.listeners, self.settings),
+            // The generation before retires when it hears of this one, which should have all its workers by then.
+            Some(_) if self.generation > 1 && ready < self.wanted && since.elapsed() < STAFFING => return,
+            Some(master) => master.say(Word::Ready),
+        }
+        self.announced = true;
     }
 
     /// Sleeps until something happens.
     fn sleep(&self) {
+        let now = Instant::now();
         let mut timeout = match self.stage {
-            Stage::Serving => Some(self.pace.wait(Instant::now())).filter(|wait| !wait.is_zero()),
+            Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
             Stage::Stopping { deadline, close_listeners, .. } => {
                 let next = close_listeners.map_or(deadline, |moment| moment.min(deadline));
-                Some(next.saturating_duration_since(Instant::now()))
+                Some(next.saturating_duration_since(now))
             }
+            Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
         };
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
         let mut polled = vec![
@@ -499,7 +377,13 @@ impl<'a> Supervisor<'a> {
             PollFd::from_borrowed_fd(self.notices.0.as_fd(), PollFlags::IN),
         ];
         polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
+        if let (false, Some(since)) = (self.announced, self.served_since) {
+            at_most(STAFFING.saturating_sub(now - since));
+        }
         for member in &self.members {
+            if let Some(end_by) = member.end_by {
+                at_most(end_by.saturating_duration_since(now));
+            }
             match &member.process {
                 Some(process) => polled.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)),
                 None => at_most(LOOK_FOR_ENDED),
@@ -517,14 +401,5 @@ impl<'a> Supervisor<'a> {
                 std::thread::sleep(LOOK_FOR_ENDED);
             }
         }
-    }
-}
-
-impl Member {
-    /// Gives the worker a command and wakes it.
-    fn tell(&self, command: WorkerCommand) {
-        self.slot.set_command(command);
-        // A full pipe wakes it just as well.
-        let _ = rustix::io::write(&self.waker, &[0]);
     }
 }

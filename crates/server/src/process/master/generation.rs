@@ -1,0 +1,106 @@
+//! A generation: all workers started from one load of the app, and the mold that forks them.
+
+use super::super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
+use super::super::listener::Listener;
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// A mold that has not been waited for.
+pub(super) struct Generation {
+    /// Counted from 1.
+    pub(super) number: u64,
+    pub(super) pid: Pid,
+    pub(super) link: Link,
+    pub(super) born: Instant,
+    /// Whether its workers accept connections.
+    pub(super) ready: bool,
+    /// Told to finish what it has: when it is ended if it has not done so. `None`: it stays.
+    pub(super) end_by: Option<Instant>,
+}
+
+impl Generation {
+    /// Runs `mold`, which inherits `listeners` and a socket to this process.
+    pub(super) fn start(number: u64, mold: &mut Command, listeners: &[Listener]) -> io::Result<Self> {
+        let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+        let own_pid = rustix::process::getpid();
+        mold.env(MASTER, format!("{}:{own_pid}", given.as_raw_fd()));
+        mold.env(LISTENERS, inheritance::describe(listeners));
+        mold.env(GENERATION, number.to_string());
+        let spawned = {
+            let _inherited = Inheritable::new(listeners.iter().map(|listener| &listener.socket).chain([&given]))?;
+            mold.spawn()?
+        };
+        let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
+        Ok(Self { number, pid, link: Link(own), born: Instant::now(), ready: false, end_by: None })
+    }
+
+    /// Whether it has not been told to leave.
+    pub(super) fn stays(&self) -> bool {
+        self.end_by.is_none()
+    }
+
+    /// Whether it has said since the last call that its workers accept connections.
+    pub(super) fn has_become_ready(&mut self) -> bool {
+        let before = self.ready;
+        // The end is told by the system, too, with the reason.
+        while let News::Word(word) = self.link.hear() {
+            self.ready |= word == Word::Ready;
+        }
+        self.ready && !before
+    }
+
+    /// Tells it that the whole server stops.
+    pub(super) fn stop(&self) {
+        self.tell(if self.stays() { Word::Stop } else { Word::Retire });
+    }
+
+    /// Tells it to finish what it has, within `patience`: another generation serves.
+    pub(super) fn leave(&mut self, patience: Duration) {
+        self.end_by = Some(Instant::now() + patience);
+        self.tell(Word::Retire);
+    }
+
+    fn tell(&self, word: Word) {
+        self.link.say(word);
+        if !self.ready {
+            // It may be loading the app still, and hears no word meanwhile.
+            let _ = kill_process(self.pid, Signal::TERM);
+        }
+    }
+
+    /// Ends it at once; it is tried again at `next`.
+    pub(super) fn end(&mut self, next: Instant) {
+        log::error!("the mold of generation {} (pid {}) does not stop and is ended", self.number, self.pid);
+        // It has not been waited for, so its number cannot belong to another process.
+        let _ = kill_process(self.pid, Signal::KILL);
+        self.end_by = Some(next);
+    }
+}
+
+/// Descriptors that a program executed meanwhile keeps open.
+struct Inheritable<'a>(Vec<&'a OwnedFd>);
+
+impl<'a> Inheritable<'a> {
+    fn new(descriptors: impl Iterator<Item = &'a OwnedFd>) -> io::Result<Self> {
+        let inheritable = Self(descriptors.collect());
+        for descriptor in &inheritable.0 {
+            fcntl_setfd(descriptor, FdFlags::empty())?;
+        }
+        Ok(inheritable)
+    }
+}
+
+impl Drop for Inheritable<'_> {
+    fn drop(&mut self) {
+        for descriptor in &self.0 {
+            // It cannot fail for a descriptor that is open.
+            let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
+        }
+    }
+}

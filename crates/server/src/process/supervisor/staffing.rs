@@ -1,0 +1,92 @@
+//! While serving: as many workers as wanted, fresh ones where that is asked for.
+
+use super::super::inheritance::Word;
+use super::super::scoreboard::{WorkerCommand, WorkerState};
+use super::{Stage, Supervisor};
+use std::time::{Duration, Instant};
+
+impl Supervisor<'_> {
+    /// Changes how many workers are wanted.
+    pub(super) fn change_workers(&mut self, word: Word) {
+        let most = self.scoreboard.slots().len() / 4;
+        match word {
+            Word::Grow if self.wanted < most => self.wanted += 1,
+            Word::Shrink if self.wanted > 1 => self.wanted -= 1,
+            _ => return,
+        }
+        log::info!("workers: {}", self.wanted);
+    }
+
+    /// From now on replaces all present workers, one after the other.
+    pub(super) fn replace_all(&mut self) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        for member in &mut self.members {
+            member.outdated = member.serving().is_some();
+        }
+        self.replacing = true;
+        log::info!(
+            "{} workers are replaced, one after the other",
+            self.members.iter().filter(|member| member.outdated).count()
+        );
+    }
+
+    /// Starts the workers that are missing, and lets those go that have been replaced.
+    pub(super) fn keep_staffed(&mut self) {
+        // One that is outdated stands aside; the next one does so when its replacement accepts and it was told to retire.
+        let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
+        if aside.is_none() && std::mem::take(&mut self.replacing) {
+            log::info!("all workers have been replaced");
+        }
+        let (mut staying, mut accepting) = (0, 0);
+        for (index, member) in self.members.iter().enumerate() {
+            let stays = aside != Some(index);
+            match member.serving() {
+                Some(WorkerState::Starting) => staying += usize::from(stays),
+                Some(WorkerState::Ready) => (staying, accepting) = (staying + usize::from(stays), accepting + 1),
+                Some(WorkerState::Retiring) => accepting += 1,
+                Some(WorkerState::Vacant) | None => {}
+            }
+        }
+        while staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
+            match self.start_worker(WorkerCommand::Serve) {
+                Ok(()) => staying += 1,
+                Err(error) => {
+                    log::error!("cannot start a worker: {error}");
+                    self.pace.failed(Instant::now(), Duration::ZERO);
+                }
+            }
+        }
+        while accepting > self.wanted
+            && let Some(index) = self.dispensable()
+        {
+            self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
+            accepting -= 1;
+        }
+    }
+
+    /// The worker to let go when more accept than are wanted: one that asked for it, else one that is outdated, else the one
+    /// that came last.
+    fn dispensable(&self) -> Option<usize> {
+        let members = self.members.iter();
+        let asking = members.clone().position(|member| member.serving() == Some(WorkerState::Retiring));
+        let ready = |member: &super::Member| member.serving() == Some(WorkerState::Ready);
+        asking
+            .or_else(|| members.clone().position(|member| member.outdated && ready(member)))
+            .or_else(|| members.clone().rposition(ready))
+    }
+
+    /// Ends workers that were told to finish and take too long.
+    pub(super) fn end_overdue(&mut self) {
+        let now = Instant::now();
+        for member in &mut self.members {
+            if member.end_by.is_some_and(|end_by| now >= end_by) {
+                member.end_by = None;
+                let connections = member.end();
+                let (number, pid) = (member.number, member.pid);
+                log::warn!("worker {number} (pid {pid}) did not finish in time: ended with {connections} open connections");
+            }
+        }
+    }
+}
