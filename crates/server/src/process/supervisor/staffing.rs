@@ -26,10 +26,7 @@ impl Supervisor<'_> {
             member.outdated = member.serving().is_some();
         }
         self.replacing = true;
-        log::info!(
-            "{} workers are replaced, one after the other",
-            self.members.iter().filter(|member| member.outdated).count()
-        );
+        log::info!("replacing the workers, one after the other");
     }
 
     /// Starts the workers that are missing, and lets those go that have been replaced.
