@@ -52,6 +52,27 @@ fn a_unix_socket_has_the_mode_asked_for_and_goes_with_its_server() {
 }
 
 #[test]
+fn the_mode_for_all_unix_sockets_gives_way_to_that_of_an_address() {
+    let folder = Folder::new();
+    let (one, other) = (folder.file("one"), folder.file("other"));
+    let other_address = format!("{}?mode=620", other.display());
+    let mut server = native_on(&one.display().to_string(), &["--listen", &other_address, "--socket-mode", "0666"]);
+    server.wait_for_log(&format!("listening on unix:{}", other.display()));
+    assert_eq!((mode(&one), mode(&other)), (0o666, 0o620));
+}
+
+#[test]
+fn two_servers_share_a_port_if_both_say_so() {
+    let mut first = native(&["--workers", "1", "--reuse-port"]);
+    let address = first.address();
+    let mut second = native_on(&address.to_string(), &["--workers", "1", "--reuse-port"]);
+    assert_eq!(second.address(), address);
+    first.signal(Signal::TERM);
+    assert_eq!(first.wait(), 0);
+    get(&Target::Tcp(address)).expect("the other one serves");
+}
+
+#[test]
 fn a_stale_unix_socket_is_replaced() {
     let folder = Folder::new();
     let path = folder.file("socket");

@@ -98,14 +98,20 @@ pub enum AccessFormat {
 pub struct Settings {
     /// Where to listen.
     pub listen: Vec<ListenAddress>,
+    /// Whether other processes may listen on the same TCP addresses beside this one (SO_REUSEPORT).
+    pub reuse_port: bool,
+    /// Permission bits for the files of Unix sockets whose address names none; `None` leaves them to the umask.
+    pub socket_mode: Option<u32>,
     /// Length of the queue of connections that wait to be accepted.
     pub backlog: u32,
     /// SERVER_NAME for the app; `None`: the host of the listener.
     pub server_name: Option<String>,
     /// Worker processes.
     pub workers: usize,
-    /// Lanes of each worker.
+    /// Threads of each worker that may run the app: a lane each, or, of a language with one lock, the crew of one lane.
     pub threads: usize,
+    /// Of a crew, how many threads stay when there is little to do; at most `threads`.
+    pub min_threads: usize,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// With this, each worker draws its own number between this one and `max_requests`.
@@ -138,10 +144,13 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            reuse_port: false,
+            socket_mode: None,
             backlog: 4096,
             server_name: None,
             workers: 1,
             threads: 1,
+            min_threads: 1,
             max_requests: None,
             min_requests: None,
             spawn_interval: Duration::ZERO,

@@ -7,9 +7,9 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, Settings};
 use super::value::{
-    access_format, boolean, count, deadline, duration_or_off, field_value, host_name, limit, log_level, log_target,
-    optional_log_target, path, patience, show_access_format, show_duration, show_limit, show_log_target, show_size, size,
-    size_limit, small_count,
+    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, limit, log_level, log_target,
+    optional_log_target, path, patience, show_access_format, show_duration, show_file_mode, show_limit, show_log_target,
+    show_size, show_span, show_switch, size, size_limit, small_count, span,
 };
 use std::time::Duration;
 
@@ -63,6 +63,19 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| count(text, 1..=BACKLOG).map(|number| draft.settings.backlog = number as u32))
     .show(|settings| settings.backlog.to_string()),
+    Setting::new("reuse-port", Section::Listening, "", "Let other servers listen on the same TCP port beside this one")
+        .aliases(&["reuseport"])
+        .apply(|draft, text| boolean(text).map(|on| draft.settings.reuse_port = on))
+        .show(|settings| show_switch(settings.reuse_port)),
+    Setting::new(
+        "socket-mode",
+        Section::Listening,
+        "MODE",
+        "Permission bits of the files of Unix sockets, as in 660 or 0666, where --listen gives none; off leaves them to the umask",
+    )
+    .aliases(&["chmod-socket"])
+    .apply(|draft, text| file_mode(text).map(|mode| draft.settings.socket_mode = mode))
+    .show(|settings| show_file_mode(settings.socket_mode)),
     Setting::new("server-name", Section::Listening, "NAME", "What the app is told as SERVER_NAME")
         .default_words("the host listened on")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
@@ -78,9 +91,19 @@ pub(super) static TABLE: &[Setting] = &[
             Ok(())
         })
         .show(|settings| settings.workers.to_string()),
-    Setting::new("threads", Section::Workers, "NUMBER", "Threads of each worker, each with an interpreter of its own")
-        .apply(|draft, text| small_count(text, 1..=PROCESSES).map(|number| draft.settings.threads = number))
-        .show(|settings| settings.threads.to_string()),
+    Setting::new(
+        "threads",
+        Section::Workers,
+        "NUMBER",
+        "Threads of each worker that run the app. Perl: each has an interpreter of its own. Ruby: MIN:MAX starts those beyond MIN \
+         when they are needed",
+    )
+    .apply(|draft, text| {
+        let (least, most) = span(text, PROCESSES)?;
+        (draft.settings.min_threads, draft.settings.threads) = (least, most);
+        Ok(())
+    })
+    .show(|settings| show_span(settings.min_threads, settings.threads)),
     Setting::new(
         "max-requests",
         Section::Workers,

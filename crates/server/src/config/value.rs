@@ -27,6 +27,38 @@ pub fn small_count(text: &str, range: RangeInclusive<u32>) -> Result<usize, Stri
     count(text, u64::from(*range.start())..=u64::from(*range.end())).map(|number| number as usize)
 }
 
+/// `MIN:MAX`, or one number for both. The smaller one may be 0, the greater one may not.
+pub fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
+    let (low, high) = text.split_once(':').unwrap_or((text, text));
+    let low_from = if text.contains(':') { 0 } else { 1 };
+    match (small_count(low, low_from..=most), small_count(high, 1..=most)) {
+        (Ok(low), Ok(high)) if low <= high => Ok((low, high)),
+        _ => Err(format!("expected a whole number from 1 to {most}, or two as MIN:MAX")),
+    }
+}
+
+/// What [`span`] reads.
+pub fn show_span(low: usize, high: usize) -> String {
+    if low == high { high.to_string() } else { format!("{low}:{high}") }
+}
+
+/// Permission bits of a file, as an octal number; `off` leaves them to the umask.
+pub fn file_mode(text: &str) -> Result<Option<u32>, String> {
+    let text = text.trim();
+    if is_off(text) {
+        return Ok(None);
+    }
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 && digits_only(text) => Ok(Some(mode)),
+        _ => Err("expected permission bits as an octal number such as 660, or `off` for the umask".to_owned()),
+    }
+}
+
+/// What [`file_mode`] reads.
+pub fn show_file_mode(mode: Option<u32>) -> String {
+    mode.map_or_else(|| "off".to_owned(), |mode| format!("{mode:03o}"))
+}
+
 /// A whole number of which 0 and `off` mean "no limit".
 pub fn limit(text: &str) -> Result<Option<u64>, String> {
     if is_off(text.trim()) {
@@ -131,6 +163,11 @@ pub fn boolean(text: &str) -> Result<bool, String> {
         "0" | "off" | "no" | "false" => Ok(false),
         _ => Err("expected on or off".to_owned()),
     }
+}
+
+/// What [`boolean`] reads.
+pub fn show_switch(on: bool) -> String {
+    (if on { "on" } else { "off" }).to_owned()
 }
 
 /// A path.
@@ -255,6 +292,30 @@ fn split_unit(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans() {
+        for (text, expected) in [("3", (3, 3)), ("0:5", (0, 5)), ("5:5", (5, 5)), (" 1 : 8 ", (1, 8))] {
+            assert_eq!(span(text, 8), Ok(expected), "{text}");
+            let shown = show_span(expected.0, expected.1);
+            assert_eq!(span(&shown, 8), Ok(expected), "{shown}");
+        }
+        for text in ["0", "9", "0:0", "5:4", "1:9", "1:", ":5", "1:2:3", "-1:2", ""] {
+            let why = span(text, 8).expect_err(text);
+            assert_eq!(why, "expected a whole number from 1 to 8, or two as MIN:MAX");
+        }
+    }
+
+    #[test]
+    fn file_modes() {
+        for (text, expected) in [("660", Some(0o660)), ("0666", Some(0o666)), ("0", Some(0)), ("off", None)] {
+            assert_eq!(file_mode(text), Ok(expected), "{text}");
+            assert_eq!(file_mode(&show_file_mode(expected)), Ok(expected), "{text}");
+        }
+        for text in ["", "888", "1777", "+66", "rw"] {
+            assert!(file_mode(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -117,7 +117,9 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     for address in &settings.listen {
         let opened = match address {
             ListenAddress::Tcp { host, port } => open_tcp(settings, host, *port, &mut listeners),
-            ListenAddress::Unix { path, mode } => open_unix(settings, path, *mode).map(|listener| listeners.push(listener)),
+            ListenAddress::Unix { path, mode } => {
+                open_unix(settings, path, mode.or(settings.socket_mode)).map(|listener| listeners.push(listener))
+            }
         };
         if let Err(message) = opened {
             listeners.iter_mut().for_each(Listener::remove_file);
@@ -184,7 +186,7 @@ fn open_together(
             covered = true;
             continue;
         }
-        match bind_tcp(address, settings.backlog) {
+        match bind_tcp(address, settings) {
             Ok((socket, bound)) => {
                 chosen_port = Some(bound.port());
                 opened.push(Listener {
@@ -207,17 +209,20 @@ fn open_together(
     }
 }
 
-fn bind_tcp(address: SocketAddr, backlog: u32) -> Result<(OwnedFd, SocketAddr), Errno> {
+fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(OwnedFd, SocketAddr), Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
+    if settings.reuse_port {
+        sockopt::set_socket_reuseport(&socket, true)?;
+    }
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     // TCP_DEFER_ACCEPT stays off: it would keep connections that have sent nothing yet where no deadline of ours sees them,
     // and where closing the listener drops them without a word.
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, queue_length(backlog))?;
+    rustix::net::listen(&socket, queue_length(settings.backlog))?;
     let bound = rustix::net::getsockname(&socket).and_then(SocketAddr::try_from)?;
     Ok((socket, bound))
 }

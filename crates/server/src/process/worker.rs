@@ -106,7 +106,8 @@ fn run_crew(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let crew = SharedLane::new(&setup(post), post.settings, post.runtime, reporter).map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
-    post.runtime.work(&crew, post.settings.threads, post.settings.threads);
+    // Somebody has to wait for work.
+    post.runtime.work(&crew, post.settings.min_threads.max(1), post.settings.threads);
     if crew.finish() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }
 
