@@ -113,7 +113,7 @@ static bool write_chunks(Pieces *pieces, const char *data, size_t size) {
         const oribi_bytes run = chunks_next(&pieces->chunks, &data, &size);
         if (run.size == 0)
             return true;
-        if (!write_bytes(pieces->call, run.data, run.size))
+        if (!start(pieces->call) || !write_bytes(pieces->call, run.data, run.size))
             return false;
     }
 }
@@ -139,11 +139,11 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         return Qnil;
     }
     if (call->state == CALL_OVER) {
-        if (size == 0)
-            return Qnil;
-        rb_iter_break();
+        if (size > 0)
+            rb_raise(response_error, "the body yields more than its Content-Length says");
+        return Qnil;
     }
-    go_on = start(call) && (call->head.chunked ? write_chunks(pieces, data, size) : write_bytes(call, data, size));
+    go_on = call->head.chunked ? write_chunks(pieces, data, size) : start(call) && write_bytes(call, data, size);
     RB_GC_GUARD(piece);
     if (!go_on)
         rb_iter_break();
