@@ -105,7 +105,13 @@ static bool start(Call *call) {
 }
 
 static bool write_bytes(Call *call, const char *data, size_t size) {
-    return size == 0 || response_accepted(call, oribi_write(call->lane, call->exchange, data, size));
+    if (size == 0)
+        return true;
+    if (!response_accepted(call, oribi_write(call->lane, call->exchange, data, size)))
+        return false;
+    /* An interrupt ends a wait for the client, and is seen to here. */
+    rb_thread_check_ints();
+    return true;
 }
 
 static bool write_chunks(Pieces *pieces, const char *data, size_t size) {

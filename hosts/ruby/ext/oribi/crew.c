@@ -53,12 +53,13 @@ typedef struct Sleep {
     bool (*over)(struct Sleep *);
     uint64_t seen;
     int milliseconds; /* -1: no limit */
-    bool interrupted, in_time;
+    bool slept, interrupted, in_time;
 } Sleep;
 
 static void *sleep_in_bed(void *argument) {
     Sleep *sleep = argument;
     struct timespec until;
+    sleep->slept = true;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += sleep->milliseconds / 1000;
     until.tv_nsec += sleep->milliseconds % 1000 * 1000000L;
@@ -85,11 +86,12 @@ static void interrupt_sleep(void *argument) {
     pthread_mutex_unlock(&bed.lock);
 }
 
-/* Sleeps until `over` says so (true), or until the time is over or the thread is interrupted (false). */
-static bool go_to_bed(bool (*over)(Sleep *), uint64_t seen, int milliseconds) {
+/* Sleeps until `over` says so, the time is over, or the thread is interrupted. A thread that is already due to be interrupted, if
+ * only because its time slice is over, does not sleep at all. */
+static Sleep go_to_bed(bool (*over)(Sleep *), uint64_t seen, int milliseconds) {
     Sleep sleep = {.over = over, .seen = seen, .milliseconds = milliseconds};
     rb_thread_call_without_gvl2(sleep_in_bed, &sleep, interrupt_sleep, &sleep);
-    return sleep.in_time;
+    return sleep;
 }
 
 static bool heard_a_call(Sleep *sleep) {
@@ -128,26 +130,29 @@ static uint64_t read_number(const uint64_t *number) {
 
 static void *wait_for_news_without_lock(void *milliseconds) {
     oribi_crew_wait(crew.shared, *(int *)milliseconds);
-    return NULL;
+    return &crew;
 }
 
-static void wait_for_news(int milliseconds) {
+/* False: the thread was due to be interrupted and has not waited. */
+static bool wait_for_news(int milliseconds) {
+    bool waited;
     crew.waiting = rb_thread_current();
-    rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL);
+    waited = rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL) != NULL;
     crew.waiting = Qnil;
     if (crew.pausing)
         announce(&bed.rounds);
+    return waited;
 }
 
 /* Rests until called. False: it was long, and the crew is large enough without the calling thread. */
 static bool rest(void) {
-    bool heard;
+    Sleep sleep;
     crew.resting++;
-    heard = go_to_bed(heard_a_call, 0, REST_SECONDS * 1000);
+    sleep = go_to_bed(heard_a_call, 0, REST_SECONDS * 1000);
     crew.resting--;
     /* Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted is not waited for. */
     crew.called = false;
-    return heard || crew.threads <= crew.least || rb_thread_interrupted(rb_thread_current());
+    return sleep.in_time || sleep.interrupted || !sleep.slept || crew.threads <= crew.least;
 }
 
 static VALUE run_thread(void *unused);
@@ -190,16 +195,17 @@ void crew_app_begins(void) {
 
 int crew_pause(void *data, int milliseconds) {
     const uint64_t seen = read_number(&bed.rounds);
+    bool slept;
     (void)data;
     crew_app_begins();
     if (NIL_P(crew.waiting) && !crew.called) {
-        wait_for_news(milliseconds);
+        slept = wait_for_news(milliseconds);
     } else {
         crew.pausing++;
-        go_to_bed(round_is_over, seen, milliseconds);
+        slept = go_to_bed(round_is_over, seen, milliseconds).slept;
         crew.pausing--;
     }
-    return !rb_thread_interrupted(rb_thread_current());
+    return slept && !rb_thread_interrupted(rb_thread_current());
 }
 
 /* ---- The life of a thread ------------------------------------------------------------------------------------------ */
@@ -210,14 +216,13 @@ static VALUE check_interrupts(VALUE unused) {
     return Qnil;
 }
 
-/* Sees to what came from outside between two requests. False: the thread is to end. */
+/* Sees to what came from outside between two requests, and lets others run if the thread's time slice is over. False: the
+ * thread is to end. */
 static bool obey_interrupts(void) {
     int state = 0;
     VALUE error, text;
     if (killed)
         return false;
-    if (!rb_thread_interrupted(rb_thread_current()))
-        return true;
     rb_protect(check_interrupts, Qnil, &state);
     if (!state)
         return true;

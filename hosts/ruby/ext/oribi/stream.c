@@ -85,6 +85,7 @@ static size_t write_one(Stream *stream, VALUE piece) {
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
     if (size > 0)
         accept(stream, oribi_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
+        rb_thread_check_ints();
     RB_GC_GUARD(piece);
     return size;
 }
