@@ -56,7 +56,7 @@ static void read_out_of_band(VALUE options) {
         server.collect_from = NUM2UINT(option(options, "at_random_from", Qnil));
 }
 
-/* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:, multithread:) */
+/* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:) */
 static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     const oribi_host host = {
         .abi = ORIBI_ABI,
@@ -93,7 +93,6 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     environment = option(options, "environment", Qnil);
     server.development = RB_TYPE_P(environment, T_STRING) && strcmp(StringValueCStr(environment), "development") == 0;
     server.early_hints = RTEST(option(options, "early_hints", Qtrue));
-    server.multithread = RTEST(option(options, "multithread", Qfalse));
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;

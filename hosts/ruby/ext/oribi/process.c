@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 static uint32_t worker_number;
+static pid_t worker_process;
 static bool has_lanes;
 
 uint32_t process_worker(void) {
@@ -52,19 +53,31 @@ void process_before_fork(void *data, uint32_t worker) {
     flush_output();
 }
 
+/* The last of a worker's at_exit handlers: behind it stand those of the process that forked it, which are not for a worker to run.
+ */
+static void end_worker(VALUE unused) {
+    if (getpid() != worker_process)
+        return;
+    flush_output();
+    _exit(0);
+}
+
 void process_worker_started(void *data, uint32_t worker) {
     worker_number = worker;
+    worker_process = getpid();
+    rb_set_end_proc(end_worker, Qnil);
     deferred_begin();
     run_hooks("after_fork", worker);
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
-    flush_output();
+    ruby_cleanup(0);
 }
 
 void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most) {
     has_lanes = true;
+    server.multithread = most > 1;
     crew_work(data, crew, least, most);
     has_lanes = false;
 }

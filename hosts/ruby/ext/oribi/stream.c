@@ -83,9 +83,10 @@ static size_t write_one(Stream *stream, VALUE piece) {
     size = (size_t)RSTRING_LEN(piece);
     if (stream->state == STREAM_GONE)
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
-    if (size > 0)
+    if (size > 0) {
         accept(stream, oribi_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
         rb_thread_check_ints();
+    }
     RB_GC_GUARD(piece);
     return size;
 }
