@@ -4,6 +4,8 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 # The perl whose modules the Debian packages of the set-up are.
 PERL    ?= /usr/bin/perl
+# The ruby for which the Ruby host is built; the tests run in a second one, see setup/debian13.sh.
+RUBY    ?= /usr/bin/ruby
 # Where `make serve` listens.
 PORT    ?= 5000
 # Seconds for each fuzz target.
@@ -14,7 +16,7 @@ CARGO_DENY = 0.20.2
 CARGO_FUZZ = 0.13.2
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
-export PERL
+export PERL RUBY
 # The perl that `oribi` runs is the one that the Perl host was built for.
 export ORIBI_PERL := $(PERL)
 # Where rustup puts cargo, for shells that were opened before it did.
@@ -24,10 +26,11 @@ installed = $(DESTDIR)$(PREFIX)
 
 .PHONY: build help serve test load leak bench fuzz docs install install-perl uninstall clean setup-build setup-test setup-bench
 
-build: setup-build ## build target/release/oribi and the Perl host beside it
+build: setup-build ## build target/release/oribi and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
 	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
+	@$(RUBY) hosts/ruby/ext/oribi/build.rb
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +40,7 @@ serve: build ## build, then serve examples/hello.psgi on http://127.0.0.1:5000 u
 	@exec $(PERL) setup/serve.pl target/release/oribi examples/hello.psgi --host 127.0.0.1 --port $(PORT)
 
 test: setup-test build ## build, then run every test and every linter
+	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 
 load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds
