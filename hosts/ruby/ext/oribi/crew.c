@@ -20,6 +20,10 @@
 /* How long a thread beyond the least number rests before it ends. */
 enum { REST_SECONDS = 30 };
 
+/* How long the one that waits for news waits at most, where there are others. They find deadlines while it waits, and must wake it
+ * for those that are nearer than the one it knows of: with this bound that is rarely so, for most are farther than that. */
+enum { MOST_PATIENCE = 10000 };
+
 static struct {
     oribi_crew *shared; /* NULL: this process has no crew */
     uint32_t least, most;
@@ -29,6 +33,7 @@ static struct {
     bool called;      /* a thread was called or started and has not come yet */
     bool ended;       /* a turn said so */
     VALUE waiting;    /* the thread that waits for news, or nil */
+    uint64_t wakes;   /* when it will look by itself, in milliseconds of the monotonic clock */
 } crew = {.waiting = Qnil};
 
 /* Where threads sleep. It has a lock of its own, for it is used outside the VM's. */
@@ -133,15 +138,32 @@ static void *wait_for_news_without_lock(void *milliseconds) {
     return &crew;
 }
 
+static uint64_t now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000 + (uint64_t)time.tv_nsec / 1000000;
+}
+
 /* False: the thread was due to be interrupted and has not waited. */
 static bool wait_for_news(int milliseconds) {
     bool waited;
+    if (crew.most > 1) {
+        if (milliseconds < 0 || milliseconds > MOST_PATIENCE)
+            milliseconds = MOST_PATIENCE;
+        crew.wakes = now() + (uint64_t)milliseconds;
+    }
     crew.waiting = rb_thread_current();
     waited = rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL) != NULL;
     crew.waiting = Qnil;
     if (crew.pausing)
         announce(&bed.rounds);
     return waited;
+}
+
+/* Sees to it that the thread which waits looks after `milliseconds` at the latest. */
+static void hurry_waiting(int milliseconds) {
+    if (milliseconds >= 0 && !NIL_P(crew.waiting) && now() + (uint64_t)milliseconds < crew.wakes)
+        rb_thread_wakeup_alive(crew.waiting);
 }
 
 /* Rests until called. False: it was long, and the crew is large enough without the calling thread. */
@@ -201,6 +223,7 @@ int crew_pause(void *data, int milliseconds) {
     if (NIL_P(crew.waiting) && !crew.called) {
         slept = wait_for_news(milliseconds);
     } else {
+        hurry_waiting(milliseconds);
         crew.pausing++;
         slept = go_to_bed(round_is_over, seen, milliseconds).slept;
         crew.pausing--;
@@ -255,9 +278,12 @@ static void take_turns(oribi_member *member) {
         case ORIBI_TURN_ANSWERED:
             break;
         case ORIBI_TURN_IDLE:
-            if (NIL_P(crew.waiting))
+            if (NIL_P(crew.waiting)) {
                 wait_for_news(milliseconds);
-            else if (!rest())
+                break;
+            }
+            hurry_waiting(milliseconds);
+            if (!rest())
                 return;
             break;
         case ORIBI_TURN_END:
