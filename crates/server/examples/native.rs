@@ -27,6 +27,12 @@ fn main() -> std::io::Result<()> {
     let settings = Settings { listen, ..Settings::default() };
     let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;
-    let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &WorkerSlot::unshared(), wake: wake.as_fd() };
+    let setup = LaneSetup {
+        settings: &settings,
+        listeners: &listeners,
+        slot: &WorkerSlot::unshared(),
+        running: &[],
+        wake: wake.as_fd(),
+    };
     run(&setup, &mut Only)
 }

@@ -3,8 +3,9 @@
 use crate::config::Settings;
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
-use crate::process::{Listener, WorkerCommand, WorkerSlot};
+use crate::process::{Listener, RunningApps, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
+use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
 use std::cell::{Cell, RefCell, RefMut};
@@ -24,6 +25,8 @@ pub struct LaneSetup<'a> {
     pub listeners: &'a [Listener],
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,
+    /// Where the supervisor sees what the threads of the lane are running; empty: nowhere.
+    pub running: &'static [SharedLine],
     /// The reading end of a pipe: whatever is written to it makes the lane look at its command in `slot`.
     pub wake: BorrowedFd<'a>,
 }
@@ -68,7 +71,7 @@ pub enum Renewal {
 /// # Errors
 /// The system's refusal of what a loop cannot do without, or that there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let lane = Lane::new(setup.engine(setup.settings.workers * setup.settings.threads)?, setup.slot);
+    let lane = Lane::new(setup.engine(setup.settings.workers * setup.settings.threads)?, setup.slot).watched(setup.running);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey();
@@ -114,6 +117,8 @@ pub struct Lane<'a, B: Backend> {
     slot: &'a WorkerSlot,
     /// What [`WorkerSlot::log_opening`] was when the log files were opened.
     logs_opened: Cell<u32>,
+    /// What the supervisor watches; `None`: it does not.
+    running: Option<RunningApps>,
     /// Where several threads share the lane: how they wait.
     aside: Option<Aside<'a, B>>,
 }
@@ -132,6 +137,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             engine: RefCell::new(engine),
             slot,
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
+            running: None,
             aside: None,
         }
     }
@@ -140,6 +146,11 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub(crate) fn shared(engine: Engine<'a, B>, slot: &'a WorkerSlot, runtime: &'a dyn Runtime) -> io::Result<Self> {
         let waiter = Mutex::new(engine.waiter()?);
         Ok(Self { aside: Some(Aside { waiter, runtime }), ..Self::new(engine, slot) })
+    }
+
+    /// The same lane, which tells on `lines` what its threads are running.
+    pub(crate) fn watched(self, lines: &'static [SharedLine]) -> Self {
+        Self { running: RunningApps::on(lines), ..self }
     }
 
     /// Waits for something to do, in a thread that must not use the lane now.
@@ -162,7 +173,14 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// Has `host` answer; tells whether it wants to be retired.
     pub(crate) fn answer(&self, exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
-        let after = host.answer(&exchange.request(listeners), Reply::new(self, id));
+        let request = exchange.request(listeners);
+        if let Some(running) = &self.running {
+            running.begin(id, &request.head);
+        }
+        let after = host.answer(&request, Reply::new(self, id));
+        if let Some(running) = &self.running {
+            running.end(id);
+        }
         self.engine().give_back(exchange);
         self.slot.requests.fetch_add(1, Ordering::Relaxed);
         if !after.deferred {
@@ -216,8 +234,17 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(Some(self.engine_with_news()))
     }
 
+    /// The app has done something for its client.
+    #[inline]
+    fn get_on(&self, exchange: ExchangeId) {
+        if let Some(running) = &self.running {
+            running.get_on(exchange);
+        }
+    }
+
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
-    fn engine_after_app(&self) -> RefMut<'_, Engine<'a, B>> {
+    fn engine_after_app(&self, exchange: ExchangeId) -> RefMut<'_, Engine<'a, B>> {
+        self.get_on(exchange);
         let mut engine = self.engine.borrow_mut();
         engine.catch_up(self.slot.command() != WorkerCommand::Serve);
         engine
@@ -226,7 +253,7 @@ impl<'a, B: Backend> Lane<'a, B> {
 
 impl<B: Backend> Outlet for Lane<'_, B> {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        self.engine_after_app().respond(exchange, head, parts)
+        self.engine_after_app(exchange).respond(exchange, head, parts)
     }
 
     fn respond_file(
@@ -237,20 +264,26 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         offset: u64,
         size: u64,
     ) -> Result<(), ReplyError> {
-        self.engine_after_app().respond_file(exchange, head, file, offset, size)
+        self.engine_after_app(exchange).respond_file(exchange, head, file, offset, size)
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
-        self.engine_after_app().start(exchange, head)
+        self.engine_after_app(exchange).start(exchange, head)
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        self.get_on(exchange);
         let mut engine = self.engine.borrow_mut();
         let most = engine.output_limit();
         let mut waiting = engine.write(exchange, piece)?;
         while waiting > most {
             // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
-            let Some(next) = self.wait_for_client(engine).map_err(|_| ReplyError::Gone)? else { return Ok(()) };
+            if let Some(running) = &self.running {
+                running.hold(exchange);
+            }
+            let waited = self.wait_for_client(engine);
+            self.get_on(exchange);
+            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
             engine = next;
             // The client may take long. The wake-up is left for the loop that this app returns to.
             if !self.pass_on_command(&mut engine) {
@@ -266,7 +299,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        self.engine_after_app().abandon(exchange);
+        self.engine_after_app(exchange).abandon(exchange);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {

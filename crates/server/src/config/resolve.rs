@@ -347,6 +347,7 @@ mod tests {
             "max_keepalive_reqs=100",
             "keepalive_timeout=2",
             "linger-timeout=0",
+            "request-timeout=45",
             "max-header-size=16k",
             "max-headers=50",
             "max-uri-len=4000",

@@ -63,6 +63,8 @@ pub struct Timeouts {
     pub write: Duration,
     /// How long a closed connection lingers for what the client is still sending. Zero: not at all.
     pub linger: Duration,
+    /// How long an app may keep a client waiting: for its answer, or for the next piece of it.
+    pub request: Duration,
     /// How long workers may take to finish when told to stop. Zero: not at all.
     pub graceful: Duration,
 }
@@ -140,6 +142,14 @@ pub struct Settings {
     pub pid_file: Option<PathBuf>,
 }
 
+impl Settings {
+    /// How many threads of each worker are watched for an app that is stuck.
+    #[must_use]
+    pub fn watched_threads(&self) -> usize {
+        if self.timeouts.request == Timeouts::NEVER { 0 } else { self.threads }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -172,6 +182,7 @@ impl Default for Settings {
                 keepalive: Duration::from_secs(65),
                 write: Duration::from_secs(60),
                 linger: Duration::from_secs(5),
+                request: Timeouts::NEVER,
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),

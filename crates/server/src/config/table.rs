@@ -177,6 +177,16 @@ pub(super) static TABLE: &[Setting] = &[
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.write = time))
         .show(|settings| show_duration(settings.timeouts.write)),
     Setting::new(
+        "request-timeout",
+        Section::Timeouts,
+        "TIME",
+        "How long an app may keep a client waiting for its answer, or for the next piece of it, before its worker is ended and \
+         replaced; or off",
+    )
+    .aliases(&["harakiri", "worker-timeout", "max-request-time"])
+    .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.request = time))
+    .show(|settings| show_duration(settings.timeouts.request)),
+    Setting::new(
         "keepalive-timeout",
         Section::Timeouts,
         "TIME",

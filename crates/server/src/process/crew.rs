@@ -32,7 +32,7 @@ impl<'a> SharedLane<'a> {
         runtime: &'a dyn Runtime,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let lane = Lane::shared(setup.engine(settings.workers)?, setup.slot, runtime)?;
+        let lane = Lane::shared(setup.engine(settings.workers)?, setup.slot, runtime)?.watched(setup.running);
         lane.obey();
         Ok(Self {
             lane,

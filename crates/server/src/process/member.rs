@@ -1,5 +1,6 @@
 //! A worker as its supervisor knows it.
 
+use super::running::Sighting;
 use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
@@ -21,6 +22,10 @@ pub(super) struct Member {
     pub(super) outdated: bool,
     /// When it is ended if it has not finished by itself.
     pub(super) end_by: Option<Instant>,
+    /// What its threads were last seen at.
+    pub(super) sightings: Vec<Sighting>,
+    /// One of them is stuck, which has been said.
+    pub(super) stuck: bool,
 }
 
 impl Member {
@@ -32,7 +37,8 @@ impl Member {
         process: Option<OwnedFd>,
         born: Instant,
     ) -> Self {
-        Self { slot, number, pid, waker, process, born, outdated: false, end_by: None }
+        let sightings = vec![Sighting::default(); slot.running.len()];
+        Self { slot, number, pid, waker, process, born, outdated: false, end_by: None, sightings, stuck: false }
     }
 
     /// Whether it has not been told to stop, and what it is doing then.

@@ -14,12 +14,14 @@ pub mod master;
 mod member;
 mod pace;
 mod pid_file;
+mod running;
 mod scoreboard;
 mod signals;
 mod supervisor;
 mod worker;
 
 pub use listener::{Listener, open};
+pub(crate) use running::RunningApps;
 pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 pub use supervisor::supervise;
 

@@ -1,5 +1,6 @@
 //! The control block that the supervisor shares with its workers: one slot of atomics for each.
 
+use super::running;
 use oribi_io::process::{SharedLine, shared_lines};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -50,20 +51,22 @@ pub struct WorkerSlot {
     pub all_connections: &'static AtomicU32,
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
+    /// What its threads are running, a line for each; none where nobody watches.
+    pub running: &'static [SharedLine],
 }
 
 impl WorkerSlot {
-    const fn of(line: &'static SharedLine, common: &'static SharedLine) -> Self {
+    const fn of(line: &'static SharedLine, running: &'static [SharedLine], common: &'static SharedLine) -> Self {
         let [pid, state, command, connections, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, ..] = &common.halves;
-        Self { pid, state, command, connections, requests, all_connections, log_opening }
+        Self { pid, state, command, connections, requests, all_connections, log_opening, running }
     }
 
     /// A slot that no other process sees, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
-        Self::of(Box::leak(Box::default()), Box::leak(Box::default()))
+        Self::of(Box::leak(Box::default()), &[], Box::leak(Box::default()))
     }
 
     /// What the worker is doing.
@@ -108,6 +111,7 @@ impl WorkerSlot {
     pub(crate) fn occupy(&self, command: WorkerCommand) {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
+        self.running.iter().for_each(running::clear);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
     }
@@ -128,13 +132,13 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Slots for `count` workers.
-    pub(crate) fn new(count: usize) -> io::Result<Self> {
-        let slots = match shared_lines(count + 1)? {
-            [common, lines @ ..] => lines.iter().map(|line| WorkerSlot::of(line, common)).collect(),
-            [] => Vec::new(),
-        };
-        Ok(Self { slots })
+    /// Slots for `count` workers, with `threads` of each that are watched.
+    pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
+        let each = threads.saturating_add(1);
+        let lines = shared_lines(count.saturating_mul(each).saturating_add(1))?;
+        let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
+        let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, &lines[1..], common));
+        Ok(Self { slots: lines.chunks(each).filter_map(slot).collect() })
     }
 
     /// The slots; the number of a slot is its worker's for life, counted from 0 here and from 1 for people.
@@ -149,8 +153,9 @@ mod tests {
 
     #[test]
     fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {
-        let scoreboard = Scoreboard::new(2).expect("memory is to be had");
+        let scoreboard = Scoreboard::new(2, 3).expect("memory is to be had");
         let slot = scoreboard.slots()[1];
+        assert_eq!((scoreboard.slots().len(), slot.running.len()), (2, 3));
         assert_eq!(slot.state(), WorkerState::Vacant);
         slot.requests.store(7, Relaxed);
         slot.occupy(WorkerCommand::Drain);

@@ -2,6 +2,7 @@
 
 mod staffing;
 mod stopping;
+mod stuck;
 
 use super::adoption::adopt_or_open;
 use super::inheritance::{self, Inheritance, Link, News, Word};
@@ -97,7 +98,7 @@ impl<'a> Supervisor<'a> {
         let wanted = settings.workers.max(1);
         // Twice as many for replacements that start beside those they replace, and as many again for those that still have
         // slow requests to finish; a few more so that TTIN has room.
-        let scoreboard = Scoreboard::new(wanted.saturating_mul(4).saturating_add(64))
+        let scoreboard = Scoreboard::new(wanted.saturating_mul(4).saturating_add(64), settings.watched_threads())
             .map_err(|error| failed("share memory with workers", error))?;
         let mut supervisor = Self {
             settings,
@@ -145,6 +146,7 @@ impl<'a> Supervisor<'a> {
             self.reap();
             self.announce();
             self.end_overdue();
+            self.end_stuck();
             self.let_next_leave();
             let finished = match self.stage {
                 Stage::Serving => {
@@ -379,6 +381,9 @@ impl<'a> Supervisor<'a> {
         polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
         if let (false, Some(since)) = (self.announced, self.served_since) {
             at_most(STAFFING.saturating_sub(now - since));
+        }
+        if self.settings.watched_threads() > 0 && !self.members.is_empty() {
+            at_most(self.look_for_stuck());
         }
         for member in &self.members {
             if let Some(end_by) = member.end_by {

@@ -8,7 +8,7 @@ use super::signals;
 use crate::config::Settings;
 use crate::lane::{self, LaneSetup};
 use oribi_host::Runtime;
-use oribi_io::process::{Effect, Watch, exit_now, watch};
+use oribi_io::process::{Effect, SharedLine, Watch, exit_now, watch};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
@@ -91,20 +91,22 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals)
     Ok(watches)
 }
 
-fn setup<'a>(post: &'a Post<'_>) -> LaneSetup<'a> {
-    LaneSetup { settings: post.settings, listeners: post.listeners, slot: &post.slot, wake: post.wake.as_fd() }
+/// For a lane whose threads are watched at `running`.
+fn setup<'a>(post: &'a Post<'_>, running: &'static [SharedLine]) -> LaneSetup<'a> {
+    LaneSetup { settings: post.settings, listeners: post.listeners, slot: &post.slot, running, wake: post.wake.as_fd() }
 }
 
 fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
-    lane::run(&setup(post), &mut supply).map_err(|error| error.to_string())
+    lane::run(&setup(post, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
 /// Has the runtime's own threads share one lane.
 fn run_crew(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
-    let crew = SharedLane::new(&setup(post), post.settings, post.runtime, reporter).map_err(|error| error.to_string())?;
+    let crew = SharedLane::new(&setup(post, post.slot.running), post.settings, post.runtime, reporter)
+        .map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
     // Somebody has to wait for work.
     post.runtime.work(&crew, post.settings.min_threads.max(1), post.settings.threads);
@@ -122,7 +124,7 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
             let (pool, failed) = (&pool, &failed);
             let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
             let spawned = thread.spawn_scoped(scope, move || {
-                if let Err(message) = run_one_of_many(post, pool) {
+                if let Err(message) = run_one_of_many(post, index, pool) {
                     log::error!("worker {}, lane {}: {message}", post.number, index + 1);
                     give_up(post, failed);
                 }
@@ -139,10 +141,11 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
 }
 
-fn run_one_of_many(post: &Post<'_>, pool: &Pool) -> Result<(), String> {
+fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
-    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post), &mut supply))) {
+    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, running), &mut supply))) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }

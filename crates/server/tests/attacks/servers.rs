@@ -162,7 +162,8 @@ impl Real {
         let slot = WorkerSlot::unshared();
         let (woken, wake) = std::io::pipe().expect("a pipe");
         let thread = std::thread::spawn(move || {
-            let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd() };
+            let setup =
+                LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, running: &[], wake: woken.as_fd() };
             lane::run(&setup, &mut Answering(app)).expect("epoll works");
         });
         Self { address: ([127, 0, 0, 1], port).into(), slot, wake, thread: Some(thread) }

@@ -1,0 +1,187 @@
+//! Which apps are running, and whether they get on: a number for each thread that runs one, which the supervisor watches.
+//!
+//! The number is odd while the app runs, and grows with everything that it does for its client. Nobody reads a clock for that:
+//! the supervisor looks from time to time, and takes note of when it saw a number for the first time.
+
+use oribi_host::ExchangeId;
+use oribi_io::process::SharedLine;
+use oribi_message::RequestHead;
+use std::cell::RefCell;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// Bytes of the method and the target that a line has room for beside the number.
+const TEXT_BYTES: usize = 56;
+/// Of those, how many stand in the words of 64 bits behind the first.
+const TEXT_IN_WORDS: usize = 24;
+
+/// The apps that a lane is running: as many as threads share it.
+#[derive(Debug)]
+pub(crate) struct RunningApps {
+    lines: &'static [SharedLine],
+    exchanges: RefCell<Vec<Option<ExchangeId>>>,
+}
+
+impl RunningApps {
+    /// `None` where nobody watches.
+    pub(crate) fn on(lines: &'static [SharedLine]) -> Option<Self> {
+        (!lines.is_empty()).then(|| Self { lines, exchanges: RefCell::new(vec![None; lines.len()]) })
+    }
+
+    /// An app is about to be called for an exchange.
+    pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
+        let mut exchanges = self.exchanges.borrow_mut();
+        let Some(index) = exchanges.iter().position(Option::is_none) else { return };
+        exchanges[index] = Some(exchange);
+        let line = &self.lines[index];
+        write_text(line, head.method(), head.target());
+        get_on(line);
+    }
+
+    /// The app has done something for its client, or goes on behind [`RunningApps::hold`].
+    pub(crate) fn get_on(&self, exchange: ExchangeId) {
+        self.line(exchange).inspect(|line| get_on(line));
+    }
+
+    /// The app has to wait for its client.
+    pub(crate) fn hold(&self, exchange: ExchangeId) {
+        self.line(exchange).inspect(|line| rest(line));
+    }
+
+    /// The app has returned.
+    pub(crate) fn end(&self, exchange: ExchangeId) {
+        let mut exchanges = self.exchanges.borrow_mut();
+        if let Some(index) = exchanges.iter().position(|present| *present == Some(exchange)) {
+            exchanges[index] = None;
+            rest(&self.lines[index]);
+        }
+    }
+
+    fn line(&self, exchange: ExchangeId) -> Option<&'static SharedLine> {
+        let index = self.exchanges.borrow().iter().position(|present| *present == Some(exchange))?;
+        self.lines.get(index)
+    }
+}
+
+/// The next odd number.
+fn get_on(line: &SharedLine) {
+    line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Relaxed);
+}
+
+/// The next even number, unless it is even.
+fn rest(line: &SharedLine) {
+    line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
+}
+
+/// Makes a line that a worker has left ready for the next one.
+pub(super) fn clear(line: &SharedLine) {
+    line.words[0].store(0, Relaxed);
+}
+
+fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
+    let mut text = [0; TEXT_BYTES];
+    let bytes = method.iter().chain(b" ").chain(target);
+    text.iter_mut().zip(bytes).for_each(|(place, byte)| *place = *byte);
+    let (in_words, in_halves) = text.split_at(TEXT_IN_WORDS);
+    for (word, bytes) in line.words[1..].iter().zip(in_words.as_chunks().0) {
+        word.store(u64::from_ne_bytes(*bytes), Relaxed);
+    }
+    for (half, bytes) in line.halves.iter().zip(in_halves.as_chunks().0) {
+        half.store(u32::from_ne_bytes(*bytes), Relaxed);
+    }
+}
+
+/// Method and target of the exchange whose app runs, as far as there was room for them.
+pub(super) fn text_of(line: &SharedLine) -> String {
+    let words = line.words[1..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
+    let halves = line.halves.iter().flat_map(|half| half.load(Relaxed).to_ne_bytes());
+    let bytes: Vec<u8> = words.chain(halves).take_while(|byte| *byte != 0).collect();
+    let more = if bytes.len() == TEXT_BYTES { "..." } else { "" };
+    format!("{}{more}", String::from_utf8_lossy(&bytes))
+}
+
+/// What the supervisor has seen of a running app.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sighting(Option<(u64, Instant)>);
+
+impl Sighting {
+    /// Looks again; tells for how long the app has certainly run without getting on.
+    pub(super) fn look(&mut self, line: &SharedLine, now: Instant) -> Duration {
+        let number = line.words[0].load(Relaxed);
+        match self.0 {
+            Some((seen, since)) if seen == number => now - since,
+            _ => {
+                self.0 = (number % 2 == 1).then_some((number, now));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_message::HeadLayout;
+    use oribi_proto::h1;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn lines(count: usize) -> &'static [SharedLine] {
+        Vec::leak((0..count).map(|_| SharedLine::default()).collect())
+    }
+
+    fn begin(apps: &RunningApps, exchange: ExchangeId, target: &str) {
+        let bytes = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut layout = HeadLayout::default();
+        h1::Machine::new().handle_input(bytes.as_bytes(), &mut layout, &h1::Limits::default());
+        apps.begin(exchange, &RequestHead::new(bytes.as_bytes(), &layout));
+    }
+
+    #[test]
+    fn an_app_that_does_nothing_is_told_from_one_that_gets_on_or_rests() {
+        let (lines, exchange) = (lines(1), ExchangeId(7));
+        let apps = RunningApps::on(lines).expect("there is a line");
+        let mut sighting = Sighting::default();
+        let mut now = Instant::now();
+        let mut look = |passed: Duration| {
+            now += passed;
+            sighting.look(&lines[0], now)
+        };
+        assert_eq!(look(SECOND), Duration::ZERO, "nothing runs");
+        assert_eq!(look(SECOND), Duration::ZERO, "nothing runs still");
+        begin(&apps, exchange, "/slow");
+        assert_eq!(look(SECOND), Duration::ZERO, "seen for the first time");
+        assert_eq!(look(SECOND), SECOND);
+        assert_eq!(look(SECOND), SECOND * 2);
+        apps.get_on(exchange);
+        assert_eq!(look(SECOND), Duration::ZERO);
+        assert_eq!(look(SECOND), SECOND);
+        apps.hold(exchange);
+        assert_eq!(look(SECOND), Duration::ZERO);
+        assert_eq!(look(SECOND), Duration::ZERO, "its client is waited for");
+        apps.get_on(exchange);
+        assert_eq!(look(SECOND), Duration::ZERO);
+        assert_eq!(look(SECOND), SECOND);
+        apps.end(exchange);
+        begin(&apps, ExchangeId(8), "/slow");
+        assert_eq!(look(SECOND), Duration::ZERO, "another one");
+        apps.end(ExchangeId(8));
+        assert_eq!(look(SECOND), Duration::ZERO);
+        assert_eq!(look(SECOND), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_threads_of_a_lane_have_a_line_each() {
+        let lines = lines(2);
+        let apps = RunningApps::on(lines).expect("there are lines");
+        begin(&apps, ExchangeId(1), "/one");
+        begin(&apps, ExchangeId(2), "/two");
+        begin(&apps, ExchangeId(3), "/one-too-many");
+        apps.end(ExchangeId(1));
+        apps.end(ExchangeId(3));
+        begin(&apps, ExchangeId(4), &format!("/{}", "x".repeat(100)));
+        assert_eq!(text_of(&lines[1]), "GET /two");
+        assert_eq!(text_of(&lines[0]), format!("GET /{}...", "x".repeat(51)));
+        assert!(RunningApps::on(&[]).is_none());
+    }
+}

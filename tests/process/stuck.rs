@@ -1,0 +1,178 @@
+//! Black-box tests of the request timeout: an app that keeps its client waiting too long loses its worker. See `roles` for why
+//! it has no harness.
+
+// Each test program uses its own part of them.
+#[allow(dead_code)]
+mod client;
+mod roles;
+#[allow(dead_code)]
+mod server;
+
+use client::{Load, Manner, Target, get_from};
+use oribi_host::{After, Host, Reply, Request, Runtime};
+use oribi_message::ResponseHead;
+use oribi_server::config::{ListenAddress, Settings, Timeouts};
+use rustix::process::Signal;
+use server::{Server, runs, wait_until};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Long enough for an app to do something on a busy machine, short enough to wait for.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+fn main() {
+    if roles::role().is_some() {
+        std::process::exit(oribi_server::process::supervise(&settings(), &Sleepy));
+    }
+    roles::run(&[
+        ("a_worker_whose_app_is_stuck_is_ended_and_replaced", a_worker_whose_app_is_stuck_is_ended_and_replaced),
+        ("the_other_threads_of_its_worker_may_finish", the_other_threads_of_its_worker_may_finish),
+        ("an_app_that_gets_on_may_take_longer", an_app_that_gets_on_may_take_longer),
+        ("a_slow_client_is_not_the_fault_of_the_app", a_slow_client_is_not_the_fault_of_the_app),
+        ("a_stuck_app_does_not_hold_up_the_end", a_stuck_app_does_not_hold_up_the_end),
+    ]);
+}
+
+fn settings() -> Settings {
+    let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+    let settings = Settings {
+        listen: vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }],
+        workers: number("ORIBI_TEST_WORKERS"),
+        threads: number("ORIBI_TEST_THREADS"),
+        // A replacement that waited for this would come too late for a test.
+        respawn_interval: Duration::from_secs(600),
+        timeouts: Timeouts { request: TIMEOUT, ..Settings::default().timeouts },
+        ..Settings::default()
+    };
+    oribi_server::log::prepare(&settings).expect("standard error is there");
+    settings
+}
+
+struct Sleepy;
+
+impl Runtime for Sleepy {
+    fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
+        Ok(Box::new(Self))
+    }
+}
+
+/// Half of the pieces that `/pieces` sends in all are sent in the time that an app may take for one.
+const PIECES: u32 = 8;
+const LARGE: usize = 32 << 20;
+
+impl Host for Sleepy {
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+        let head = ResponseHead { status: 200, fields: &[] };
+        let target = str::from_utf8(request.head.target()).expect("tests are plain");
+        match target {
+            "/stuck" => {
+                eprintln!("sleeps");
+                std::thread::sleep(TIMEOUT * 100);
+            }
+            "/pieces" => {
+                let mut body = reply.start(head).expect("the client waits");
+                for _ in 0..PIECES {
+                    std::thread::sleep(TIMEOUT * 2 / PIECES);
+                    body.write(b"piece ").expect("the client waits");
+                }
+                body.finish().expect("the client waits");
+                return After::default();
+            }
+            "/large" => {
+                let mut body = reply.start(head).expect("the client waits");
+                body.write(&vec![b'x'; LARGE]).expect("the client waits");
+                body.finish().expect("the client waits");
+                return After::default();
+            }
+            _ if target.starts_with("/until/") => {
+                eprintln!("waits for a file");
+                let file = Path::new(target.strip_prefix("/until").expect("it does"));
+                wait_until("the file", || file.exists());
+            }
+            _ => {}
+        }
+        reply.send(head, &[b"hello"]).expect("the client waits");
+        After::default()
+    }
+}
+
+fn start(workers: &str, threads: &str) -> Server {
+    roles::start("server", &[("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads)])
+}
+
+/// A connection with a request for `path`.
+fn ask(server: &mut Server, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(server.address()).expect("it listens");
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").as_bytes()).expect("connected");
+    stream
+}
+
+fn a_worker_whose_app_is_stuck_is_ended_and_replaced() {
+    let mut server = start("1", "1");
+    let target = Target::Tcp(server.address());
+    for round in 1..=2 {
+        let worker = server.wait_for_workers(1)[0];
+        let error = get_from(&target, "/stuck").err().expect("it is never answered");
+        server.wait_for_log(&format!("(pid {worker}) is ended: its app has done nothing for 2 s: GET /stuck"));
+        wait_until("its end", || !runs(worker));
+        get_from(&target, "/").unwrap_or_else(|_| panic!("round {round}: a new worker serves ({error})"));
+    }
+    let load = Load::start(&target, 4, Manner::KeepAlive);
+    load.wait_for_more(500);
+    assert_eq!(load.stop(), Vec::<String>::new());
+    assert!(!server.log().contains("the next one starts in"), "{}", server.log());
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+fn the_other_threads_of_its_worker_may_finish() {
+    let folder = server::Folder::new();
+    let file = folder.file("go");
+    let mut server = start("1", "2");
+    server.address();
+    let worker = server.wait_for_workers(1)[0];
+    let mut stuck = ask(&mut server, "/stuck");
+    // If both were called at the same time, both would be stuck.
+    std::thread::sleep(TIMEOUT / 2);
+    let mut other = ask(&mut server, &format!("/until{}", file.display()));
+    server.wait_for_log("waits for a file");
+    server.wait_for_log("is ended: its app has done nothing for 2 s: GET /stuck");
+    assert!(runs(worker), "the other thread has not finished");
+    std::fs::write(&file, "").expect("the folder is writable");
+    let mut answer = String::new();
+    other.read_to_string(&mut answer).expect("it is answered");
+    assert!(answer.ends_with("hello"), "{answer}");
+    wait_until("its end", || !runs(worker));
+    assert!(stuck.read_to_string(&mut answer).is_err() || answer.ends_with("hello"), "nothing came of the stuck one");
+    get_from(&Target::Tcp(server.address()), "/").expect("a new worker serves");
+}
+
+fn an_app_that_gets_on_may_take_longer() {
+    let mut server = start("1", "1");
+    let mut answer = String::new();
+    ask(&mut server, "/pieces").read_to_string(&mut answer).expect("it is answered");
+    assert_eq!(answer.matches("piece ").count(), PIECES as usize, "{answer}");
+    assert!(!server.log().contains("is ended"), "{}", server.log());
+}
+
+fn a_slow_client_is_not_the_fault_of_the_app() {
+    let mut server = start("1", "1");
+    let mut slow = ask(&mut server, "/large");
+    // Nothing is to happen meanwhile, which cannot be waited for.
+    std::thread::sleep(TIMEOUT * 2);
+    let mut answer = Vec::new();
+    slow.read_to_end(&mut answer).expect("it is answered");
+    assert!(answer.len() > LARGE, "{} bytes", answer.len());
+    assert!(!server.log().contains("is ended"), "{}", server.log());
+}
+
+fn a_stuck_app_does_not_hold_up_the_end() {
+    let mut server = start("1", "1");
+    let _stuck = ask(&mut server, "/stuck");
+    server.wait_for_log("sleeps");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 1, "{}", server.log());
+    assert!(server.log().contains("GET /stuck"), "{}", server.log());
+}
