@@ -97,3 +97,108 @@ impl Crew for SharedLane<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::ListenAddress;
+    use crate::process::{WorkerCommand, WorkerSlot, open};
+    use oribi_host::Native;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::os::fd::AsFd;
+
+    const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// Takes turns, waiting between them, until one of them is no idle one.
+    fn busy_turn(crew: &SharedLane<'_>, host: &mut dyn Host) -> Turn {
+        loop {
+            match crew.turn(host) {
+                Turn::Idle(timeout) => crew.wait(timeout),
+                turn => return turn,
+            }
+        }
+    }
+
+    fn answer(client: &mut TcpStream) -> String {
+        let mut buffer = [0; 4096];
+        let size = client.read(&mut buffer).expect("the client can read");
+        String::from_utf8_lossy(&buffer[..size]).into_owned()
+    }
+
+    /// Has `act` use a crew of one, a client and the means to wake the worker.
+    fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
+        let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+        let settings = Settings { listen, workers: 1, ..settings };
+        let listeners = open(&settings).expect("loopback is there");
+        let slot = WorkerSlot::unshared();
+        let (woken, mut wake) = io::pipe().expect("a pipe is to be had");
+        let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
+        let runtime = Native::new("whole");
+        let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd() };
+        let reporter = Reporter { slot: &slot, notice: &notice };
+        let crew = SharedLane::new(&setup, &settings, &runtime, reporter).expect("epoll works");
+        let address = format!("127.0.0.1:{}", listeners[0].server_port);
+        let mut client = TcpStream::connect(address).expect("it listens");
+        act(&crew, &mut client, &slot, &mut wake);
+        assert!(crew.finish());
+    }
+
+    #[test]
+    fn a_turn_answers_one_request_and_does_not_wait_for_it() {
+        with_crew(Settings::default(), |crew, client, _, _| {
+            let mut host = Native::new("whole");
+            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+            for _ in 0..3 {
+                client.write_all(REQUEST).expect("it is connected");
+                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert!(answer(client).ends_with("whole"));
+                let Turn::Idle(Some(left)) = crew.turn(&mut host) else { panic!("an idle connection has a deadline") };
+                assert!(left <= Settings::default().timeouts.keepalive);
+            }
+        });
+    }
+
+    #[test]
+    fn what_another_thread_finds_while_waiting_reaches_the_next_turn() {
+        with_crew(Settings::default(), |crew, client, _, _| {
+            let mut host = Native::new("whole");
+            client.write_all(REQUEST).expect("it is connected");
+            // The connection, and then the request: the kernel tells of each once, and tells only who waits.
+            crew.wait(None);
+            while !matches!(crew.turn(&mut host), Turn::Answered) {
+                crew.wait(None);
+            }
+            assert!(answer(client).ends_with("whole"));
+        });
+    }
+
+    #[test]
+    fn a_worker_that_has_answered_its_share_asks_for_its_replacement_and_goes_on() {
+        with_crew(Settings { max_requests: Some(2), ..Settings::default() }, |crew, client, slot, _| {
+            let mut host = Native::new("whole");
+            for expected in [WorkerState::Ready, WorkerState::Retiring, WorkerState::Retiring] {
+                slot.set_state(if expected == WorkerState::Ready { expected } else { slot.state() });
+                client.write_all(REQUEST).expect("it is connected");
+                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                assert!(answer(client).ends_with("whole"));
+                assert_eq!(slot.state(), expected);
+            }
+        });
+    }
+
+    #[test]
+    fn a_command_ends_it_for_all_threads() {
+        with_crew(Settings::default(), |crew, client, slot, wake| {
+            let (mut host, mut other) = (Native::new("whole"), Native::new("whole"));
+            client.write_all(REQUEST).expect("it is connected");
+            slot.set_command(WorkerCommand::Drain);
+            wake.write_all(b"x").expect("the pipe has room");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert!(answer(client).contains("Connection: close"));
+            client.shutdown(std::net::Shutdown::Both).expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::End);
+            assert_eq!(crew.turn(&mut other), Turn::End);
+        });
+    }
+}
