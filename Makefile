@@ -44,7 +44,7 @@ test: setup-test build ## build, then run every test and every linter
 	@tests/run
 
 load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds
-	@tests/load/keepalive-8192
+	@tests/load/keepalive
 
 leak: setup-test build ## answer a million requests and compare the memory with that of ten thousand
 	@cd hosts/perl && $(PERL) -Mblib xt/leak.t
