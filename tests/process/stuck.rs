@@ -32,18 +32,21 @@ fn main() {
         ("an_app_that_gets_on_may_take_longer", an_app_that_gets_on_may_take_longer),
         ("a_slow_client_is_not_the_fault_of_the_app", a_slow_client_is_not_the_fault_of_the_app),
         ("a_stuck_app_does_not_hold_up_the_end", a_stuck_app_does_not_hold_up_the_end),
+        ("a_stuck_app_does_not_outlive_its_supervisor", a_stuck_app_does_not_outlive_its_supervisor),
     ]);
 }
 
 fn settings() -> Settings {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+    // Longer than the request timeout, unless a test is about it.
+    let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 30 });
     let settings = Settings {
         listen: vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would come too late for a test.
         respawn_interval: Duration::from_secs(600),
-        timeouts: Timeouts { request: TIMEOUT, ..Settings::default().timeouts },
+        timeouts: Timeouts { request: TIMEOUT, graceful, ..Settings::default().timeouts },
         ..Settings::default()
     };
     oribi_server::log::prepare(&settings).expect("standard error is there");
@@ -175,4 +178,14 @@ fn a_stuck_app_does_not_hold_up_the_end() {
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1, "{}", server.log());
     assert!(server.log().contains("GET /stuck"), "{}", server.log());
+}
+
+fn a_stuck_app_does_not_outlive_its_supervisor() {
+    let variables = [("ORIBI_TEST_WORKERS", "1"), ("ORIBI_TEST_IMPATIENT", "1")];
+    let mut server = roles::start("server", &variables);
+    let _stuck = ask(&mut server, "/stuck");
+    server.wait_for_log("sleeps");
+    let worker = server.wait_for_workers(1)[0];
+    server.signal(Signal::KILL);
+    wait_until("the end of the worker", || !runs(worker));
 }

@@ -1,6 +1,7 @@
 //! Signals turned into numbers that a loop can look at.
 #![allow(unsafe_code)]
 
+use super::LastResort;
 use rustix::process::Signal;
 use signal_hook_registry::{SigId, register, unregister};
 use std::io;
@@ -33,14 +34,20 @@ impl Drop for Watch {
 }
 
 /// From now on `signal` has its `effect` on `cell`, and then a byte is written to each of `wake`: non-blocking write ends of
-/// pipes, where a full pipe is as good as a written byte.
+/// pipes, where a full pipe is as good as a written byte; and `last_resort` is started.
 ///
 /// Interrupted system calls are restarted. A handler is in force across a fork, but not in programs that this process or its
 /// children execute: those get the default action.
 ///
 /// # Errors
 /// The system's refusal.
-pub fn watch(signal: Signal, cell: &'static AtomicU32, effect: Effect, wake: Vec<OwnedFd>) -> io::Result<Watch> {
+pub fn watch(
+    signal: Signal,
+    cell: &'static AtomicU32,
+    effect: Effect,
+    wake: Vec<OwnedFd>,
+    last_resort: Option<LastResort>,
+) -> io::Result<Watch> {
     let action = move || {
         match effect {
             Effect::Count => {
@@ -54,8 +61,11 @@ pub fn watch(signal: Signal, cell: &'static AtomicU32, effect: Effect, wake: Vec
         for pipe in &wake {
             let _ = rustix::io::write(pipe, &[0]);
         }
+        if let Some(last_resort) = &last_resort {
+            last_resort.start();
+        }
     };
-    // SAFETY: the action only touches an atomic and makes the system call write, both of which a signal handler may do. It
-    // allocates nothing, takes no lock, cannot panic, and leaves errno alone: rustix calls the kernel without libc.
+    // SAFETY: the action only touches an atomic, makes the system call write and starts a timer, all of which a signal handler
+    // may do. It allocates nothing, takes no lock, cannot panic, and leaves errno alone: rustix calls the kernel without libc.
     unsafe { register(signal.as_raw(), action) }.map(Watch)
 }

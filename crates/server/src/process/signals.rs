@@ -48,7 +48,7 @@ impl Signals {
         let mut watches = Vec::new();
         for (signal, count) in &ARRIVED {
             if children || *signal != Signal::CHILD {
-                watches.push(watch(*signal, count, Effect::Count, vec![waker.try_clone()?])?);
+                watches.push(watch(*signal, count, Effect::Count, vec![waker.try_clone()?], None)?);
             }
         }
         Ok(Self { arrival, watches })
@@ -119,7 +119,7 @@ pub(super) fn take(signal: Signal) -> u32 {
 /// # Errors
 /// The system's refusal.
 pub(super) fn survive_broken_pipes() -> io::Result<Watch> {
-    watch(Signal::PIPE, &BROKEN_PIPES, Effect::Count, Vec::new())
+    watch(Signal::PIPE, &BROKEN_PIPES, Effect::Count, Vec::new(), None)
 }
 
 /// Reads what is in a non-blocking pipe and forgets it.

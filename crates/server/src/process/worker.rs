@@ -5,10 +5,10 @@ use super::crew::SharedLane;
 use super::listener::Listener;
 use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use super::signals;
-use crate::config::Settings;
+use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
 use oribi_host::Runtime;
-use oribi_io::process::{Effect, SharedLine, Watch, exit_now, watch};
+use oribi_io::process::{Effect, LastResort, SharedLine, Watch, exit_now, watch};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
@@ -77,12 +77,16 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
 /// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it, and what a terminal sends to all
 /// processes at once (INT, HUP) does nothing here, because the supervisor decides.
 fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> io::Result<[Watch; 2]> {
-    let handle = |signal, command: WorkerCommand| {
+    let handle = |signal, command: WorkerCommand, last_resort| {
         let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
         let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
-        watch(signal, post.slot.command, effect, wake)
+        watch(signal, post.slot.command, effect, wake, last_resort)
     };
-    let watches = [handle(Signal::TERM, WorkerCommand::Retire)?, handle(Signal::QUIT, WorkerCommand::Drain)?];
+    // Nobody may be left to end a worker whose app is stuck.
+    let graceful = post.settings.timeouts.graceful;
+    let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
+    let watches =
+        [handle(Signal::TERM, WorkerCommand::Retire, None)?, handle(Signal::QUIT, WorkerCommand::Drain, last_resort)?];
     supervisor_signals.release();
     // What arrived between the fork and here was counted by the handlers of the supervisor.
     if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
