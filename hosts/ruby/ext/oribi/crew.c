@@ -39,7 +39,8 @@ static struct {
 /* Where threads sleep. It has a lock of its own, for it is used outside the VM's. */
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t news;
+    pthread_cond_t call; /* one of those that rest is called */
+    pthread_cond_t news; /* everything else */
     uint32_t calls;  /* to resting threads that none has heard yet */
     uint64_t rounds; /* grows when those that pause shall look again */
     uint64_t leaves; /* grows when a thread leaves the crew */
@@ -56,6 +57,7 @@ void crew_thread_was_killed(void) {
 
 typedef struct Sleep {
     bool (*over)(struct Sleep *);
+    pthread_cond_t *bell;
     uint64_t seen;
     int milliseconds; /* -1: no limit */
     bool slept, interrupted, in_time;
@@ -75,8 +77,8 @@ static void *sleep_in_bed(void *argument) {
     pthread_mutex_lock(&bed.lock);
     while (!(sleep->in_time = sleep->over(sleep)) && !sleep->interrupted) {
         if (sleep->milliseconds < 0)
-            pthread_cond_wait(&bed.news, &bed.lock);
-        else if (pthread_cond_timedwait(&bed.news, &bed.lock, &until) == ETIMEDOUT)
+            pthread_cond_wait(sleep->bell, &bed.lock);
+        else if (pthread_cond_timedwait(sleep->bell, &bed.lock, &until) == ETIMEDOUT)
             break;
     }
     pthread_mutex_unlock(&bed.lock);
@@ -87,14 +89,14 @@ static void *sleep_in_bed(void *argument) {
 static void interrupt_sleep(void *argument) {
     pthread_mutex_lock(&bed.lock);
     ((Sleep *)argument)->interrupted = true;
-    pthread_cond_broadcast(&bed.news);
+    pthread_cond_broadcast(((Sleep *)argument)->bell);
     pthread_mutex_unlock(&bed.lock);
 }
 
 /* Sleeps until `over` says so, the time is over, or the thread is interrupted. A thread that is already due to be interrupted, if
  * only because its time slice is over, does not sleep at all. */
-static Sleep go_to_bed(bool (*over)(Sleep *), uint64_t seen, int milliseconds) {
-    Sleep sleep = {.over = over, .seen = seen, .milliseconds = milliseconds};
+static Sleep go_to_bed(pthread_cond_t *bell, bool (*over)(Sleep *), uint64_t seen, int milliseconds) {
+    Sleep sleep = {.over = over, .bell = bell, .seen = seen, .milliseconds = milliseconds};
     rb_thread_call_without_gvl2(sleep_in_bed, &sleep, interrupt_sleep, &sleep);
     return sleep;
 }
@@ -170,7 +172,7 @@ static void hurry_waiting(int milliseconds) {
 static bool rest(void) {
     Sleep sleep;
     crew.resting++;
-    sleep = go_to_bed(heard_a_call, 0, REST_SECONDS * 1000);
+    sleep = go_to_bed(&bed.call, heard_a_call, 0, REST_SECONDS * 1000);
     crew.resting--;
     /* Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted is not waited for. */
     crew.called = false;
@@ -195,14 +197,18 @@ static bool start_thread(void) {
     return false;
 }
 
+static void call_resting(void) {
+    crew.called = true;
+    pthread_mutex_lock(&bed.lock);
+    if (bed.calls < crew.resting)
+        bed.calls++;
+    pthread_cond_signal(&bed.call);
+    pthread_mutex_unlock(&bed.lock);
+}
+
 static void call_another(void) {
     if (crew.resting) {
-        crew.called = true;
-        pthread_mutex_lock(&bed.lock);
-        if (bed.calls < crew.resting)
-            bed.calls++;
-        pthread_cond_broadcast(&bed.news);
-        pthread_mutex_unlock(&bed.lock);
+        call_resting();
     } else if (crew.threads < crew.most && start_thread()) {
         crew.called = true;
     } else if (crew.pausing) {
@@ -210,8 +216,29 @@ static void call_another(void) {
     }
 }
 
+/* From 3.2 on Ruby tells when a thread is about to let go of the VM's lock. That is early enough to call another one, so that apps
+ * which do not wait cost no call. */
+#ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
+static const bool ruby_tells = true;
+
+static void lock_is_let_go(rb_event_flag_t event, const rb_internal_thread_event_data_t *thread, void *unused) {
+    (void)event, (void)thread, (void)unused;
+    if (crew.resting && NIL_P(crew.waiting) && !crew.called)
+        call_resting();
+}
+
+static void listen_to_ruby(void) {
+    rb_internal_thread_add_event_hook(lock_is_let_go, RUBY_INTERNAL_THREAD_EVENT_SUSPENDED, NULL);
+}
+#else
+static const bool ruby_tells = false;
+
+static void listen_to_ruby(void) {
+}
+#endif
+
 void crew_app_begins(void) {
-    if (crew.most > 1 && NIL_P(crew.waiting) && !crew.called)
+    if (crew.most > 1 && NIL_P(crew.waiting) && !crew.called && !(ruby_tells && crew.resting))
         call_another();
 }
 
@@ -219,13 +246,14 @@ int crew_pause(void *data, int milliseconds) {
     const uint64_t seen = read_number(&bed.rounds);
     bool slept;
     (void)data;
-    crew_app_begins();
+    if (NIL_P(crew.waiting) && !crew.called)
+        call_another();
     if (NIL_P(crew.waiting) && !crew.called) {
         slept = wait_for_news(milliseconds);
     } else {
         hurry_waiting(milliseconds);
         crew.pausing++;
-        slept = go_to_bed(round_is_over, seen, milliseconds).slept;
+        slept = go_to_bed(&bed.news, round_is_over, seen, milliseconds).slept;
         crew.pausing--;
     }
     return slept && !rb_thread_interrupted(rb_thread_current());
@@ -264,6 +292,7 @@ static void end_crew(void) {
     crew.ended = true;
     pthread_mutex_lock(&bed.lock);
     bed.ended = true;
+    pthread_cond_broadcast(&bed.call);
     pthread_cond_broadcast(&bed.news);
     pthread_mutex_unlock(&bed.lock);
     /* The turn that ends all may have taken the news for which this one waits. */
@@ -321,7 +350,7 @@ static void oversee(void) {
             crew.called = true;
         if (!crew.threads)
             return;
-        go_to_bed(somebody_left, seen, -1);
+        go_to_bed(&bed.news, somebody_left, seen, -1);
         if (!obey_interrupts()) {
             /* The app has ended the main thread: nothing good can come after that. */
             end_crew();
@@ -339,6 +368,7 @@ void crew_work(void *data, oribi_crew *shared, uint32_t least, uint32_t most) {
     rb_gc_register_address(&crew.waiting);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&bed.call, &attributes);
     pthread_cond_init(&bed.news, &attributes);
     pthread_condattr_destroy(&attributes);
     if (crew.most == 1) {
@@ -346,6 +376,7 @@ void crew_work(void *data, oribi_crew *shared, uint32_t least, uint32_t most) {
         crew.threads = 1;
         join_and_leave();
     } else if (start_thread()) {
+        listen_to_ruby();
         oversee();
     }
     crew.shared = NULL;

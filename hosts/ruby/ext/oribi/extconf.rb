@@ -21,4 +21,7 @@ $libs << " -lpthread -ldl -lm -lrt -lutil"
 # The symbols of the Rust library are nobody's business: another extension may hold another Rust library.
 $DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
 
+# Since Ruby 3.2.
+have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
+
 create_makefile("oribi/oribi")
