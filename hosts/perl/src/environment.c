@@ -65,6 +65,8 @@ void environment_prepare(pTHX_ Environment *environment) {
     SvREADONLY_on((SV *)version);
     environment->version = (SV *)version;
     environment->errors = SvREFCNT_inc((SV *)gv_fetchpvs("STDERR", GV_ADD | GV_NOTQUAL, SVt_PVIO));
+    /* Clones have it buffered: what an app says would come late, or never if its process is ended. */
+    IoFLAGS(GvIOn((GV *)environment->errors)) |= IOf_FLUSH;
     environment->logger = SvREFCNT_inc((SV *)logger);
 }
 
