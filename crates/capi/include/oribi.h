@@ -211,7 +211,8 @@ oribi_config *oribi_config_new(void);
 void oribi_config_free(oribi_config *config);
 
 /* Sets one setting by any of its names, with '_' or '-' between words: ("workers", "4"), ("max_reqs_per_child", "1000").
- * A name that may be given several times (listen) adds. `origin` is said in messages and by `oribi check`: "command line". */
+ * A name that may be given several times (listen) adds. `origin` is said in messages and by `oribi check`, and decides who wins:
+ * "file PATH" gives way to the environment, and that to any other, such as "command line" or "rackup". */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
 /* Serves until told to stop and returns the exit status of the process. In a worker it returns never. The calling process

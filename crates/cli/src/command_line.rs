@@ -62,8 +62,11 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
             options: Options {
                 include: all(&matches, "include"),
                 modules: all(&matches, "module"),
+                requires: all(&matches, "require"),
                 environment: matches.get_one::<String>("env").cloned(),
+                config: matches.get_one::<OsString>("config").map(PathBuf::from),
                 perl: matches.get_one::<OsString>("perl").cloned(),
+                ruby: matches.get_one::<OsString>("ruby").cloned(),
             },
         },
     };
@@ -99,11 +102,9 @@ pub fn command() -> Command {
         .override_usage(help::USAGE)
         .after_help(help::after())
         .help_template("{about}\n\nUsage: {usage}\n\n{all-args}{after-help}")
-        .arg(
-            Arg::new("APP")
-                .value_parser(OsStringValueParser::new())
-                .help("The file of the app, or a directory with an app.psgi in it\n[default: the current directory]"),
-        );
+        .arg(Arg::new("APP").value_parser(OsStringValueParser::new()).help(
+            "The file of the app, or a directory with an app.psgi or a config.ru in it\n[default: the current directory]",
+        ));
     for arg in app_flags() {
         command = command.arg(arg.help_heading(APP));
     }
@@ -123,33 +124,56 @@ fn app_flags() -> Vec<Arg> {
         Arg::new("native")
             .long("native")
             .value_name("TEXT")
-            .conflicts_with_all(["APP", "language", "include", "module", "env", "perl"])
+            .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby"])
             .help("Answer every request with this text, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
-            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl): perl",
+            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby): perl or ruby",
         )),
         Arg::new("env")
             .short('E')
             .long("env")
             .value_name("NAME")
-            .help("The PLACK_ENV of the app\n[default: deployment] [environment: PLACK_ENV]"),
+            .help(help::wrap(
+                "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production]",
+            )),
+        Arg::new("config")
+            .short('C')
+            .long("config")
+            .value_name("FILE")
+            .value_parser(OsStringValueParser::new())
+            .help(help::wrap(
+                "Read this configuration file of a Ruby app; - for none [default: config/oribi.rb, oribi.rb, config/puma.rb or \
+                 config/unicorn.rb beside the app]",
+            )),
         Arg::new("include")
             .short('I')
             .long("include")
             .value_name("DIR")
             .action(ArgAction::Append)
             .value_parser(OsStringValueParser::new())
-            .help("Look for Perl modules in this directory first; may be given several times"),
+            .help("Look for modules of the app in this directory first; may be given several times"),
         Arg::new("module")
             .short('M')
             .value_name("MODULE")
             .action(ArgAction::Append)
             .help("Load a Perl module before the app; may be given several times"),
+        Arg::new("require")
+            .short('r')
+            .long("require")
+            .value_name("LIBRARY")
+            .action(ArgAction::Append)
+            .value_parser(OsStringValueParser::new())
+            .help("Load a Ruby library before the app; may be given several times"),
         Arg::new("perl")
             .long("perl")
             .value_name("PATH")
             .value_parser(OsStringValueParser::new())
             .help("The perl to run\n[default: perl, from PATH] [environment: ORIBI_PERL]"),
+        Arg::new("ruby")
+            .long("ruby")
+            .value_name("PATH")
+            .value_parser(OsStringValueParser::new())
+            .help("The ruby to run\n[default: ruby, from PATH] [environment: ORIBI_RUBY]"),
     ]
 }
 

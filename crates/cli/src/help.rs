@@ -1,9 +1,9 @@
 //! The words of `--help` and `--version`.
 
-use crate::perl;
+use crate::language::LANGUAGES;
 use oribi_server::config::Setting;
 
-pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI) over HTTP/1.1.";
+pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI) and Ruby (Rack) over HTTP/1.1.";
 
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi check [APP|DIR] [options]     load the app, print the plan, serve nothing
@@ -18,7 +18,8 @@ pub fn after() -> String {
 Values:
   TIME     30, 30s, 500ms, 5m, 1h, 1d; a plain number counts seconds
   SIZE     bytes, or 64k, 1m, 2g; units count by 1024
-  The command line wins over the environment, and that over the default. `oribi check` tells which it was.
+  The command line wins over the environment, that over a configuration file, and that over the default. `oribi check` tells
+  which it was.
   In the name of a flag, `_` is as good as `-`.
 
 Signals:
@@ -29,7 +30,7 @@ Exit status:
   0  stopped as told; 1  failed; 2  the command line was not understood
 
 Examples:
-  oribi                                            serve ./app.psgi on http://127.0.0.1:5000
+  oribi                                            serve ./app.psgi or ./config.ru on http://127.0.0.1:5000
   oribi app.psgi --listen :8080 --workers 4        on all interfaces
   oribi app.psgi --listen /run/app.sock?mode=660   behind a proxy on the same machine
   oribi check /srv/shop --max-requests 10000       see what would be done, and why
@@ -76,10 +77,7 @@ pub fn wrap(text: &str) -> String {
 
 /// What `--version` prints.
 pub fn version() -> String {
-    let perl = match perl::find_host() {
-        Ok(Some(host)) => format!("its host is in {}", host.display()),
-        Ok(None) => "no host beside this program; perl's own module directories are searched".to_owned(),
-        Err(message) => message,
-    };
-    format!("oribi {}\nperl: {perl}\n", env!("CARGO_PKG_VERSION"))
+    let languages: String =
+        LANGUAGES.iter().map(|language| format!("{}: {}\n", language.name, language.host.describe())).collect();
+    format!("oribi {}\n{languages}", env!("CARGO_PKG_VERSION"))
 }

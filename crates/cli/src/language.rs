@@ -1,12 +1,13 @@
 //! Which language an app is written in, and what runs it.
 
-use crate::perl;
+use crate::configuration::Configuration;
+use crate::host_files::HostFiles;
+use crate::{perl, ruby};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A language that apps can be written in.
-#[derive(Debug)]
 pub struct Language {
     /// Its name for `--language`.
     pub name: &'static str,
@@ -16,30 +17,49 @@ pub struct Language {
     pub endings: &'static [&'static str],
     /// Files that are looked for in a directory.
     pub files: &'static [&'static str],
+    /// Where its host is.
+    pub host: &'static HostFiles,
     /// Finds what runs its apps, or says what is missing.
     pub find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
 }
 
 /// All languages. A new one is a row here and a file beside this one.
-pub static LANGUAGES: &[Language] = &[Language {
-    name: "perl",
-    title: "Perl (PSGI)",
-    endings: &["psgi", "pl"],
-    files: &["app.psgi"],
-    find_runner: perl::find_runner,
-}];
+pub static LANGUAGES: &[Language] = &[
+    Language {
+        name: "perl",
+        title: "Perl (PSGI)",
+        endings: &["psgi", "pl"],
+        files: &["app.psgi"],
+        host: &perl::FILES,
+        find_runner: perl::find_runner,
+    },
+    Language {
+        name: "ruby",
+        title: "Ruby (Rack)",
+        endings: &["ru"],
+        files: &["config.ru"],
+        host: &ruby::FILES,
+        find_runner: ruby::find_runner,
+    },
+];
 
 /// What the command line says of how to run the app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Directories to look for modules in.
     pub include: Vec<OsString>,
-    /// Modules to load before the app.
+    /// Perl modules to load before the app.
     pub modules: Vec<String>,
-    /// What the app is told it runs in: `deployment`.
+    /// Ruby libraries to load before the app.
+    pub requires: Vec<OsString>,
+    /// What the app is told it runs in: `deployment`, `production`.
     pub environment: Option<String>,
+    /// The configuration file to read, instead of the one that would be found; `-` for none.
+    pub config: Option<PathBuf>,
     /// The perl to run.
     pub perl: Option<OsString>,
+    /// The ruby to run.
+    pub ruby: Option<OsString>,
 }
 
 /// What runs the apps of a language.
@@ -47,13 +67,20 @@ pub trait Runner {
     /// The program, for people.
     fn program(&self) -> String;
 
+    /// What the app's configuration file says, if there is one.
+    ///
+    /// # Errors
+    /// Why it cannot be used, in words.
+    fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
+        Ok(None)
+    }
+
     /// The process that loads the app and forks the workers (or, to check it, only loads it). It takes settings as further
     /// arguments, each `name=value`.
     fn mold(&self, app: &App, check: bool) -> Command;
 }
 
 /// An app that was found.
-#[derive(Debug)]
 pub struct App {
     /// Its file.
     pub path: PathBuf,

@@ -5,14 +5,17 @@
 #![forbid(unsafe_code)]
 
 mod command_line;
+mod configuration;
 mod help;
+mod host_files;
 mod language;
 mod perl;
+mod ruby;
 
 use command_line::{Mode, Subject};
 use language::App;
 use oribi_host::Native;
-use oribi_server::config::{Plan, Resolved};
+use oribi_server::config::{Config, Plan, Resolved};
 use oribi_server::{log, process};
 use std::fmt;
 use std::io::{self, Write};
@@ -63,15 +66,20 @@ fn run() -> Result<u8, Trouble> {
     if command_line.mode == Mode::Version {
         return print(&help::version());
     }
-    let resolved = command_line.config.and_then(|config| config.resolve());
-    let resolved = resolved.map_err(|error| Trouble::usage(error.to_string()))?;
+    let config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
-        Subject::Native(text) => native(command_line.mode, text, &resolved),
+        Subject::Native(text) => native(command_line.mode, text, &resolve(&config)?),
         Subject::App { path, language, options } => {
+            // What is wrong with the flags is said before anything is looked for.
+            resolve(&config)?;
             let app = App::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
-            hosted(command_line.mode, &app, &options, &resolved)
+            hosted(command_line.mode, &app, &options, config)
         }
     }
+}
+
+fn resolve(config: &Config) -> Result<Resolved, Trouble> {
+    config.resolve().map_err(|error| Trouble::usage(error.to_string()))
 }
 
 /// Writes what was asked for to standard output.
@@ -96,19 +104,35 @@ fn native(mode: Mode, text: String, resolved: &Resolved) -> Result<u8, Trouble> 
 }
 
 /// Serves an app, or checks that it could.
-fn hosted(mode: Mode, app: &App, options: &language::Options, resolved: &Resolved) -> Result<u8, Trouble> {
+fn hosted(mode: Mode, app: &App, options: &language::Options, mut config: Config) -> Result<u8, Trouble> {
     let runner = (app.language.find_runner)(options).map_err(Trouble::failure)?;
+    let configuration = runner.configuration(app).map_err(Trouble::failure)?;
+    let notes = match &configuration {
+        Some(configuration) => configuration.apply(&mut config).map_err(Trouble::usage)?,
+        None => Vec::new(),
+    };
+    let resolved = resolve(&config)?;
     let mut mold = runner.mold(app, mode == Mode::Check);
     mold.args(resolved.arguments());
     if mode == Mode::Check {
         let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {}: {error}", runner.program())))?;
+        for note in &notes {
+            // As with every message: if nobody listens, nothing is lost.
+            let _ = writeln!(io::stderr(), "oribi: {note}");
+        }
         if !status.success() {
             return Err(Trouble::failure(format!("{} could not be loaded", app.path.display())));
         }
         let language = format!("{}, run by {}", app.language.title, runner.program());
-        return print(&Plan { app: app.path.display().to_string(), language, resolved });
+        return print(&Plan { app: app.path.display().to_string(), language, resolved: &resolved });
     }
     log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    if let Some(configuration) = &configuration {
+        ::log::info!("configuration read from {}", configuration.file.display());
+    }
+    for note in &notes {
+        ::log::warn!("{note}");
+    }
     Ok(exit_status(process::master::run(&resolved.settings, mold)))
 }
 

@@ -1,12 +1,22 @@
 //! Runs Perl apps: finds the Perl host of Oribi, and says how to start the process that loads the app.
 
+use crate::host_files::{HostFiles, joined, program, variable};
 use crate::language::{App, Options, Runner};
-use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Command;
 
-/// The module that the mold runs, as a file.
-const MOLD: &str = "Oribi/Mold.pm";
+/// Where the Perl host is: as MakeMaker builds it (`lib` and `arch`), or all in one.
+pub static FILES: HostFiles = HostFiles {
+    title: "Perl",
+    mold: "Oribi/Mold.pm",
+    variable: "ORIBI_PERL_LIB",
+    checkout: "hosts/perl/blib",
+    installed: "lib/oribi/perl",
+    layouts: &[&["lib", "arch"], &[""]],
+    question: &["-e", r#"for (@INC) { exit 0 if !ref && -e "$_/Oribi/Mold.pm" } exit 3"#],
+    flag: "--perl",
+};
 
 /// A perl, and where the host's modules are.
 struct Perl {
@@ -21,15 +31,11 @@ struct Perl {
 /// # Errors
 /// What was looked for and where, in words.
 pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
-    let given = options.perl.clone().or_else(|| std::env::var_os("ORIBI_PERL").filter(|path| !path.is_empty()));
-    let program = given.unwrap_or_else(|| OsString::from("perl"));
-    let libraries = match find_host()? {
-        Some(place) => libraries_in(&place).unwrap_or_default(),
-        None => {
-            ask_perl(&program)?;
-            Vec::new()
-        }
-    };
+    if options.config.is_some() || !options.requires.is_empty() {
+        return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());
+    }
+    let program = program(options.perl.as_ref(), "ORIBI_PERL", "perl");
+    let libraries = FILES.directories(&program)?;
     Ok(Box::new(Perl { program, libraries, options: options.clone() }))
 }
 
@@ -54,66 +60,9 @@ impl Runner for Perl {
         // As with plackup: the flag wins over the environment. Conveniences for development are asked for, not given.
         if let Some(name) = &self.options.environment {
             command.env("PLACK_ENV", name);
-        } else if std::env::var_os("PLACK_ENV").is_none_or(|name| name.is_empty()) {
+        } else if variable("PLACK_ENV").is_none() {
             command.env("PLACK_ENV", "deployment");
         }
         command
-    }
-}
-
-fn joined(flag: &str, value: &OsStr) -> OsString {
-    let mut text = OsString::from(flag);
-    text.push(value);
-    text
-}
-
-/// The directory of the Perl host: what ORIBI_PERL_LIB says, or a place beside this program, which may stand in the target
-/// directory of a checkout or in PREFIX/bin. `None`: in neither, so that only perl itself may know.
-///
-/// # Errors
-/// ORIBI_PERL_LIB names a directory without it.
-pub fn find_host() -> Result<Option<PathBuf>, String> {
-    if let Some(place) = std::env::var_os("ORIBI_PERL_LIB").filter(|place| !place.is_empty()).map(PathBuf::from) {
-        return match libraries_in(&place) {
-            Some(_) => Ok(Some(place)),
-            None => Err(format!("there is no {MOLD} in ORIBI_PERL_LIB, which is {}", place.display())),
-        };
-    }
-    Ok(places().into_iter().find(|place| libraries_in(place).is_some()))
-}
-
-/// Where the Perl host may be, seen from this program.
-fn places() -> Vec<PathBuf> {
-    let Ok(program) = std::env::current_exe().and_then(|path| path.canonicalize()) else { return Vec::new() };
-    let Some(directory) = program.parent() else { return Vec::new() };
-    let above = |levels: usize| directory.ancestors().nth(levels).map(Path::to_owned);
-    let checkout = above(2).map(|root| root.join("hosts/perl/blib"));
-    let installed = above(1).map(|prefix| prefix.join("lib/oribi/perl"));
-    checkout.into_iter().chain(installed).collect()
-}
-
-/// The directories for `-I`, if the host is in `place`: as MakeMaker builds it (`lib` and `arch`), or all in one.
-fn libraries_in(place: &Path) -> Option<Vec<PathBuf>> {
-    if place.join("lib").join(MOLD).is_file() {
-        return Some(vec![place.join("lib"), place.join("arch")]);
-    }
-    place.join(MOLD).is_file().then(|| vec![place.to_owned()])
-}
-
-/// Whether perl finds the host among its own modules.
-fn ask_perl(program: &OsStr) -> Result<(), String> {
-    let script = format!("for (@INC) {{ exit 0 if !ref && -e \"$_/{MOLD}\" }} exit 3");
-    let status = Command::new(program).args(["-e", &script]).stdin(Stdio::null()).status();
-    let name = program.display();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => {
-            let looked: String = places().iter().map(|place| format!("\n  {}", place.display())).collect();
-            Err(format!(
-                "cannot find the Perl host of Oribi. Build it with `make build`, or set ORIBI_PERL_LIB. Looked for {MOLD} in the \
-                 module directories of {name} and in{looked}"
-            ))
-        }
-        Err(error) => Err(format!("cannot run {name}: {error}; say which perl with --perl PATH")),
     }
 }

@@ -1,4 +1,5 @@
-//! docs/options.md is made from the table of settings; this test keeps it so. With `ORIBI_WRITE_DOCS=1` it writes the file.
+//! docs/options.md and the Ruby host's table of settings are made from the server's; these tests keep them so. With
+//! `ORIBI_WRITE_DOCS=1` they write the files.
 
 use oribi_server::config::{Setting, table};
 use std::fmt::Write;
@@ -8,9 +9,11 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from the table of settings by `make docs`; edit crates/server/src/config/table.rs. -->
 
-All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`. `-` and `_` are the
-same. An unknown option is a warning that suggests what may have been meant; a bad value is an error.
-What wins: a flag, then the environment, then the default; `oribi check APP` shows what each setting is and why.
+All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
+(`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same. An unknown
+option is a warning that suggests what may have been meant; a bad value is an error.
+What wins: a flag, then the environment, then a configuration file, then the default; `oribi check APP` shows what each setting
+is and why.
 
 Times are seconds unless they say otherwise: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
 ";
@@ -49,12 +52,60 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "\\<").replace('*', "\\*")
 }
 
+/// The table for Ruby, which must know the settings before the server is loaded: its configuration file has a word for each.
+fn ruby_table() -> String {
+    let mut text = "\
+# frozen_string_literal: true
+
+# Made from the server's table of settings by `make docs`; edit crates/server/src/config/table.rs.
+
+module Oribi
+  class Setting
+    TABLE = [
+"
+    .to_owned();
+    for setting in table() {
+        let _ = writeln!(
+            text,
+            "      new({}, {}, {}, {}, {},\n          {},\n          {}),",
+            quoted(setting.name),
+            list(setting.aliases),
+            list(setting.opposites),
+            setting.environment.map_or_else(|| "nil".to_owned(), quoted),
+            quoted(setting.placeholder),
+            quoted(&setting.default_text().unwrap_or_default()),
+            quoted(setting.help)
+        );
+    }
+    text.push_str("    ].freeze\n  end\nend\n");
+    text
+}
+
+/// A Ruby string.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('#', "\\#"))
+}
+
+fn list(words: &[&str]) -> String {
+    format!("%w[{}]", words.join(" "))
+}
+
+/// Compares a file with what it should be, or makes it so.
+fn keep(path: &str, expected: &str) {
+    let file = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("ORIBI_WRITE_DOCS").is_some() {
+        std::fs::write(&file, expected).expect("the file can be written");
+    }
+    let written = std::fs::read_to_string(&file).expect("the file is there");
+    assert!(written == expected, "{path} is out of date: make docs");
+}
+
 #[test]
 fn the_manual_says_what_the_table_says() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/options.md");
-    if std::env::var_os("ORIBI_WRITE_DOCS").is_some() {
-        std::fs::write(path, manual()).expect("docs/options.md can be written");
-    }
-    let written = std::fs::read_to_string(path).expect("docs/options.md is there");
-    assert!(written == manual(), "docs/options.md is out of date: make docs");
+    keep("docs/options.md", &manual());
+}
+
+#[test]
+fn ruby_knows_what_the_table_knows() {
+    keep("hosts/ruby/lib/oribi/setting/table.rb", &ruby_table());
 }

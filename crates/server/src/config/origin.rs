@@ -19,10 +19,14 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin that a host written in C names by a text.
+    /// The origin that a host written in C names by a text: `command line`, `file PATH`, or the name of a caller.
     #[must_use]
     pub fn named(text: &str) -> Self {
-        if text == "command line" { Self::CommandLine } else { Self::Caller(text.to_owned()) }
+        match text.strip_prefix("file ") {
+            Some(path) => Self::File(path.to_owned()),
+            None if text == "command line" => Self::CommandLine,
+            None => Self::Caller(text.to_owned()),
+        }
     }
 
     /// The higher rank wins; within one rank, what was said last.

@@ -1,0 +1,168 @@
+//! Runs Ruby apps: finds the Ruby host of Oribi, reads the app's configuration file, and says how to start the process that loads
+//! the app.
+
+use crate::configuration::{Configuration, Said};
+use crate::host_files::{HostFiles, program, variable};
+use crate::language::{App, Options, Runner};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Where the Ruby host is: in a folder of its own, or as one of Ruby's directories.
+pub static FILES: HostFiles = HostFiles {
+    title: "Ruby",
+    mold: "oribi/mold.rb",
+    variable: "ORIBI_RUBY_LIB",
+    checkout: "hosts/ruby/lib",
+    installed: "lib/oribi/ruby",
+    layouts: &[&["lib"], &[""]],
+    question: &["-e", r#"exit Gem.find_files("oribi/mold.rb").any?"#],
+    flag: "--ruby",
+};
+
+/// Configuration files that are read if they are there, seen from the directory of the app; the first one only.
+const CONFIGURATIONS: [&str; 4] = ["config/oribi.rb", "oribi.rb", "config/puma.rb", "config/unicorn.rb"];
+
+/// A ruby, and where the host's files are.
+struct Ruby {
+    program: OsString,
+    /// Directories for `-I`; none if ruby finds the host by itself.
+    libraries: Vec<PathBuf>,
+    options: Options,
+}
+
+/// Finds the ruby and the Ruby host.
+///
+/// # Errors
+/// What was looked for and where, in words.
+pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
+    if !options.modules.is_empty() {
+        return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
+    }
+    let program = program(options.ruby.as_ref(), "ORIBI_RUBY", "ruby");
+    let libraries = FILES.directories(&program)?;
+    Ok(Box::new(Ruby { program, libraries, options: options.clone() }))
+}
+
+impl Ruby {
+    /// A ruby that knows where the host is and in what the app runs.
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        for place in &self.libraries {
+            command.arg("-I").arg(place);
+        }
+        for place in &self.options.include {
+            command.arg("-I").arg(place);
+        }
+        // Whoever names a Gemfile (`bundle exec` does) wants its gems and no others. It is a second time where RUBYOPT says so, too.
+        if variable("BUNDLE_GEMFILE").is_some() {
+            command.args(["-r", "bundler/setup"]);
+        }
+        // The flag wins over the environment; Rails would listen to its own variable first. What holds without either is the
+        // host's to say, after it has read the configuration file.
+        if let Some(name) = &self.options.environment {
+            command.env("RACK_ENV", name).env_remove("RAILS_ENV");
+        }
+        command
+    }
+
+    /// The configuration file to read, if any.
+    fn file(&self, app: &App) -> Option<PathBuf> {
+        match &self.options.config {
+            Some(path) if path == Path::new("-") => None,
+            Some(path) => Some(path.clone()),
+            None => {
+                let directory = app.path.parent().unwrap_or(Path::new(""));
+                CONFIGURATIONS.iter().map(|place| directory.join(place)).find(|path| path.is_file())
+            }
+        }
+    }
+}
+
+impl Runner for Ruby {
+    fn program(&self) -> String {
+        self.program.display().to_string()
+    }
+
+    fn configuration(&self, app: &App) -> Result<Option<Configuration>, String> {
+        let Some(file) = self.file(app) else { return Ok(None) };
+        let mut command = self.command();
+        command.args(["-r", "oribi/config_file/report", "-e", "exit Oribi::ConfigFile::Report.main(ARGV[0])", "--"]).arg(&file);
+        let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("cannot run {}: {error}", self.program()))?;
+        if !output.status.success() {
+            return Err(format!("the configuration file {} cannot be used", file.display()));
+        }
+        let said = read_report(&output.stdout).ok_or_else(|| format!("{} said something unexpected", self.program()))?;
+        Ok(Some(Configuration { file, said }))
+    }
+
+    fn mold(&self, app: &App, check: bool) -> Command {
+        let mut command = self.command();
+        for library in &self.options.requires {
+            command.arg("-r").arg(library);
+        }
+        command.args(["-r", "oribi/mold", "-e", "exit Oribi::Mold.main(ARGV)", "--"]);
+        if check {
+            command.arg("--check");
+        }
+        if let Some(file) = self.file(app) {
+            command.arg("--config").arg(file);
+        }
+        command.arg(&app.path);
+        command
+    }
+}
+
+/// Reads what `Oribi::ConfigFile::Report` writes: rows of texts, with a NUL behind each text and one more behind each row.
+fn read_report(bytes: &[u8]) -> Option<Vec<Said>> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    let mut rows = Vec::new();
+    let mut texts = Vec::new();
+    for piece in text.split_inclusive('\0') {
+        match (piece.strip_suffix('\0')?, texts.as_slice()) {
+            // Values may be empty; no row begins with an empty text, and none has more than four.
+            ("", ["note", note]) => rows.push(Said::Note((*note).to_owned())),
+            ("", ["set", name, value, place]) => {
+                rows.push(Said::Setting { name: (*name).to_owned(), value: (*value).to_owned(), place: (*place).to_owned() })
+            }
+            (text, _) => {
+                texts.push(text);
+                continue;
+            }
+        }
+        texts.clear();
+    }
+    texts.is_empty().then_some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn setting(name: &str, value: &str, place: &str) -> Said {
+        Said::Setting { name: name.to_owned(), value: value.to_owned(), place: place.to_owned() }
+    }
+
+    #[test]
+    fn a_report_is_read() {
+        assert_eq!(read_report(b""), Some(vec![]));
+        assert_eq!(
+            read_report(b"set\0workers\x002\0puma.rb:1\0\0note\0what\never\0\0set\0server_header\0\0puma.rb:3\0\0"),
+            Some(vec![
+                setting("workers", "2", "puma.rb:1"),
+                Said::Note("what\never".to_owned()),
+                setting("server_header", "", "puma.rb:3")
+            ])
+        );
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        for bytes in
+            [&b"set\0workers\x002\0puma.rb:1\0"[..], b"set\0workers", b"hello\n", b"note\0\xff\0\0", b"other\0text\0\0"]
+        {
+            assert_eq!(read_report(bytes), None, "{}", bytes.escape_ascii());
+        }
+    }
+}

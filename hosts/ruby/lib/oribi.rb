@@ -1,0 +1,32 @@
+# frozen_string_literal: true
+
+require "oribi/version"
+
+# The extension is built for one generation of Ruby; a gem may bring several.
+begin
+  require "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
+rescue LoadError => e
+  # It is there and does not work: that is what must be said.
+  raise unless e.path == "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
+
+  require "oribi/oribi"
+end
+
+require "oribi/error"
+require "oribi/setting"
+require "oribi/configuration"
+require "oribi/config_file"
+require "oribi/options"
+
+# An application server for Rack apps whose network side is written in Rust.
+#
+#   Oribi.run(app, workers: 4, listen: ["127.0.0.1:5000", "/run/app.sock"])
+#
+# `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call it; docs/ruby.md describes them.
+module Oribi
+  # Serves a Rack app until told to stop and returns the exit status of the process. Options are those of `rackup -s oribi -h`,
+  # in any spelling, and hooks. Raises Oribi::Error when an option or the configuration file does not fit.
+  def self.run(app, **options)
+    Options.new(options).configuration.serve(app)
+  end
+end

@@ -1,0 +1,63 @@
+# frozen_string_literal: true
+
+require "oribi/error"
+require "oribi/setting"
+
+module Oribi
+  class ConfigFile
+    # Reads addresses to listen on as other servers write them. Each method returns pairs of a setting and its value.
+    module Address
+      # Rhebok makes its socket for everyone.
+      def self.socket(path, persona)
+        [["listen", path.to_s.include?("?mode=") || !persona.file_wins? ? "unix:#{path}" : "unix:#{path}?mode=777"]]
+      end
+
+      # Puma's `bind`: tcp://HOST:PORT?backlog=..., unix://PATH?mode=0777&umask=...&backlog=... Yields what is not honoured.
+      def self.puma(text, &note)
+        scheme, rest = text.to_s.split("://", 2)
+        return [["listen", text.to_s]] if rest.nil?
+
+        unless %w[tcp unix http].include?(scheme)
+          yield "`#{scheme}://` is not honoured: let a proxy do TLS, and give Oribi its plain address"
+          return []
+        end
+        place, query = rest.split("?", 2)
+        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2) }
+        mode = options["mode"]&.to_i(8) || (options["umask"] && (0o777 & ~options["umask"].to_i(8)))
+        common({ backlog: options["backlog"], reuseport: options.key?("reuse_port") || nil }, &note)
+          .push(["listen", scheme == "unix" ? unix(place, mode) : place])
+      end
+
+      # Unicorn's `listen`: a port, HOST:PORT, a path, with options.
+      def self.unicorn(address, options, &note)
+        text = address.to_s
+        mode = options[:umask] && (0o777 & ~options[:umask])
+        place = path?(text) ? unix(File.expand_path(text.delete_prefix("unix:")), mode) : text
+        common(options, &note).push(["listen", place])
+      end
+
+      # What all connections are served with: it is not said, and not worth a word.
+      NATURAL = %i[tcp_nodelay tcp_nopush tcp_defer_accept accept_filter umask tries delay].freeze
+
+      def self.common(options)
+        pairs = []
+        pairs << ["backlog", options[:backlog]] if options[:backlog].to_i.positive?
+        pairs << ["reuse-port", true] if options[:reuseport]
+        ignored = options.keys - NATURAL - %i[backlog reuseport]
+        yield "#{ignored.map { |name| "`#{name}`" }.join(', ')} of an address is not honoured" unless ignored.empty?
+        pairs
+      end
+      private_class_method :common
+
+      def self.unix(path, mode)
+        mode ? format("unix:%<path>s?mode=%<mode>o", path: path, mode: mode) : "unix:#{path}"
+      end
+      private_class_method :unix
+
+      def self.path?(text)
+        text.start_with?("/", "~", "./", "unix:") || text.end_with?(".sock", ".socket")
+      end
+      private_class_method :path?
+    end
+  end
+end

@@ -1,0 +1,141 @@
+# frozen_string_literal: true
+
+require "oribi/config_file/address"
+require "oribi/setting"
+
+module Oribi
+  class ConfigFile
+    # The words of Oribi's own files and of Rhebok's: one for each setting by each of its names, and the hooks.
+    module OwnWords
+      Setting::TABLE.each do |setting|
+        setting.names.each do |name|
+          word = name.tr("-", "_")
+          define_method(word) { |value = true| sheet.set(word, value) }
+        end
+      end
+
+      # Where to listen; several addresses are several listeners.
+      def bind(*addresses)
+        addresses.flatten.each { |address| sheet.listen(Address.puma(address) { |text| sheet.note(text) }) }
+      end
+
+      # A port, or an address with Unicorn's options.
+      def listen(*addresses, **options)
+        addresses.flatten.each { |address| sheet.listen(Address.unicorn(address, options) { |text| sheet.note(text) }) }
+      end
+
+      # A port of the host; Puma takes the host with it.
+      def port(number, host = nil)
+        sheet.default_host("0.0.0.0") if dialect_is?(:puma)
+        sheet.port(number, host)
+      end
+
+      # Rhebok's Unix socket.
+      def path(path)
+        Address.socket(path, sheet.configuration.persona).each { |name, value| sheet.set(name, value) }
+      end
+
+      # Another server's way to say one process is 0.
+      def workers(number)
+        sheet.set("workers", number.to_s == "0" ? 1 : number)
+      end
+
+      # MAX or MIN, MAX. A thread is there from the beginning.
+      def threads(least, most = nil)
+        return sheet.set("threads", least) if most.nil?
+
+        sheet.set("threads", "#{[least.to_i, 1].max}:#{most}")
+      end
+
+      def access_log(target = true)
+        sheet.set("access_log", target)
+      end
+
+      def environment(name)
+        sheet.set("environment", name)
+      end
+
+      def early_hints(answer = true)
+        sheet.set("early_hints", answer)
+      end
+
+      # Garbage is collected between requests.
+      def oobgc(answer = true)
+        sheet.set("oobgc", answer)
+      end
+
+      def max_gc_per_request(number)
+        sheet.set("max_gc_per_request", number)
+      end
+
+      def min_gc_per_request(number)
+        sheet.set("min_gc_per_request", number)
+      end
+
+      # Answers for an app that has raised.
+      def error_handler(callable = nil, &block)
+        sheet.set("error_handler", sheet.callable(:error_handler, callable, block))
+      end
+
+      # A directory to change to before the app is loaded.
+      def directory(path)
+        sheet.configuration.directory = File.expand_path(path.to_s)
+      end
+
+      # Another file's words.
+      def load(path, *)
+        sheet.evaluate(self, path.to_s)
+      end
+
+      # In the process that loaded the app, before each worker is forked; in a puma.rb before the first.
+      def before_fork(callable = nil, &block)
+        callable = sheet.callable(:before_fork, callable, block)
+        hook = fork_hook(callable)
+        sheet.hook(:before_fork, dialect_is?(:puma) ? Hook.once(hook) : hook)
+      end
+
+      # In each worker, before it answers requests.
+      def after_fork(callable = nil, &block)
+        sheet.hook(:after_fork, fork_hook(sheet.callable(:after_fork, callable, block)))
+      end
+
+      # As after_fork, by the name that it has with Puma.
+      def before_worker_boot(callable = nil, &block)
+        indexed_hook(:before_worker_boot, :after_fork, callable, block)
+      end
+
+      # In a worker that has been told to end.
+      def before_worker_shutdown(callable = nil, &block)
+        indexed_hook(:before_worker_shutdown, :worker_stopping, callable, block)
+      end
+
+      # In the process that loaded the app, when connections are accepted.
+      def on_booted(callable = nil, &block)
+        indexed_hook(:on_booted, :server_ready, callable, block)
+      end
+
+      # In a worker, when nothing waits to be done.
+      def out_of_band(callable = nil, &block)
+        indexed_hook(:out_of_band, :out_of_band, callable, block)
+      end
+
+      private
+
+      def indexed_hook(word, moment, callable, block)
+        sheet.hook(moment, Hook.with_index(sheet.callable(word, callable, block)))
+      end
+
+      # Unicorn's forks come with a server and a worker; two arguments want both, one is the server in a unicorn.rb only.
+      def fork_hook(callable)
+        wanted = Hook.count(callable)
+        return Hook.with_index(callable) unless wanted > 1 || (wanted == 1 && dialect_is?(:unicorn))
+
+        Hook.with_server(callable, UnicornServer.new(sheet.record))
+      end
+
+      def dialect_is?(dialect)
+        sheet.dialect == dialect
+      end
+    end
+  end
+end

@@ -1,0 +1,66 @@
+# frozen_string_literal: true
+
+module Oribi
+  class ConfigFile
+    # What only Puma's files say, where it is not a setting by one of its names.
+    module PumaWords
+      # The app is always loaded before the workers are forked.
+      def preload_app!(answer = true)
+        preload_app(answer)
+      end
+
+      def on_worker_boot(callable = nil, &block)
+        indexed_hook(:on_worker_boot, :after_fork, callable, block)
+      end
+
+      def on_worker_shutdown(callable = nil, &block)
+        indexed_hook(:on_worker_shutdown, :worker_stopping, callable, block)
+      end
+
+      def after_booted(callable = nil, &block)
+        indexed_hook(:after_booted, :server_ready, callable, block)
+      end
+
+      def lowlevel_error_handler(callable = nil, &block)
+        sheet.set("error_handler", sheet.callable(:lowlevel_error_handler, callable, block))
+      end
+
+      def http_content_length_limit(bytes)
+        sheet.set("max_body_size", bytes)
+      end
+
+      # How many requests of a connection are answered before others have their turn.
+      def max_fast_inline(number)
+        sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_536 : number)
+      end
+
+      def enable_keep_alives(answer = true)
+        sheet.set("keepalive", answer)
+      end
+
+      def force_shutdown_after(time)
+        sheet.set("graceful_timeout", { forever: "off", immediately: 0 }.fetch(time, time))
+      end
+
+      def stdout_redirect(output = nil, errors = nil, _append = true)
+        stdout_path(output)
+        stderr_path(errors)
+      end
+
+      # Puma's own access log.
+      def log_requests(answer = true)
+        sheet.set("access_log", "-") if answer
+      end
+
+      def quiet(answer = true)
+        sheet.set("access_log", "off") if answer
+      end
+
+      def debug
+        sheet.set("log_level", "debug")
+      end
+
+      def clear_binds!; end
+    end
+  end
+end

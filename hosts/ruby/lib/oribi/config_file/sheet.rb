@@ -1,0 +1,134 @@
+# frozen_string_literal: true
+
+require "oribi/configuration"
+require "oribi/hook"
+
+module Oribi
+  class ConfigFile
+    # What the words of a file write on: it knows which line is being evaluated. The words themselves have no other state, since
+    # files have instance variables of their own.
+    class Sheet
+      Port = Struct.new(:number, :host, :place)
+
+      # The words of the file with their values, for the hooks of a unicorn.rb.
+      attr_reader :record
+
+      attr_reader :configuration
+
+      def initialize(file, configuration)
+        @file = file
+        @configuration = configuration
+        @listens = false
+        @record = {}
+      end
+
+      # Runs a file in an object that has the words.
+      def evaluate(words, path)
+        outer = @path
+        @path = path
+        words.instance_eval(read(path), path, 1)
+      rescue Error
+        raise
+      rescue StandardError, ScriptError => e
+        raise Error, failure(e)
+      ensure
+        @path = outer
+      end
+
+      # Draws the conclusions that need the whole file: beside other addresses a port is one more.
+      def settle
+        return unless @port
+
+        if @listens
+          say(@port.place, "listen", "#{@port.host || @default_host || '*'}:#{@port.number}")
+        else
+          say(@port.place, "port", @port.number)
+          say(@port.place, "host", @port.host) if @port.host
+        end
+      end
+
+      # Takes a setting.
+      def set(name, value)
+        @record[name.to_sym] = value
+        say(place, name, value)
+      end
+
+      # Takes addresses, as pairs of a setting and its value.
+      def listen(pairs)
+        @listens = true
+        pairs.each { |name, value| set(name, value) }
+      end
+
+      def port(number, host)
+        @record[:port] = number
+        @port = Port.new(number, host || @port&.host, place)
+      end
+
+      # The host that a port without one belongs to.
+      def default_host(host)
+        @default_host = host
+        return if @configuration.said.any? { |said| said.name == "host" }
+
+        @configuration.set("host", host, Configuration::Origin.default(place))
+      end
+
+      # Adds a hook.
+      def hook(moment, callable)
+        @configuration.hook(moment, callable)
+      end
+
+      # A callable, given as a block or as an argument.
+      def callable(word, given, block)
+        callable = block || given
+        return callable if callable.respond_to?(:call)
+
+        raise Error, "#{place}: `#{word}` needs a block"
+      end
+
+      def dialect
+        @file.dialect
+      end
+
+      def unheeded(word, advice)
+        note("`#{word}` is not honoured: #{advice}")
+      end
+
+      # Says something about the line that is evaluated. Returns nil.
+      def note(text)
+        @file.note(place, text)
+        nil
+      end
+
+      private
+
+      def read(path)
+        File.read(path)
+      rescue SystemCallError => e
+        raise Error, "cannot read the configuration file: #{e.message}"
+      end
+
+      def say(place, name, value)
+        @configuration.set(name, value, Configuration::Origin.file(place))
+      end
+
+      # FILE:LINE of what is being evaluated.
+      def place
+        frame = caller_locations.find { |location| location.path == @path }
+        frame ? "#{@path}:#{frame.lineno}" : @path.to_s
+      end
+
+      # What a file raised, with the place in it.
+      def failure(error)
+        message = error.message.lines.first.to_s.chomp
+        line = line_of(error, message)
+        "#{[@path, line].compact.join(':')}: #{message.delete_prefix("#{@path}:#{line}: ")} (#{error.class})"
+      end
+
+      def line_of(error, message)
+        return message[/\A#{Regexp.escape(@path)}:(\d+)/, 1] if error.is_a?(SyntaxError)
+
+        error.backtrace_locations&.find { |location| location.path == @path }&.lineno
+      end
+    end
+  end
+end

@@ -1,0 +1,72 @@
+# frozen_string_literal: true
+
+module Oribi
+  class ConfigFile
+    manager = "let the service manager do it (User= in a systemd unit)"
+    status = "there is no control server; signals do what it did, see docs/signals.md"
+    preloaded = "the app is always loaded before the workers are forked"
+    threads = "threads live as long as their worker: after_fork is called once in each worker"
+    proxy = "let a proxy do TLS, and give Oribi its plain address"
+
+    # Words of other servers that Oribi knows and does not honour, with what to do instead.
+    UNHEEDED = {
+      # Puma's
+      activate_control_app: status,
+      after_refork: "workers are forked from the process that loaded the app only",
+      after_stopped: "use before_worker_shutdown",
+      after_worker_boot: "use before_fork, which runs in the same process",
+      after_worker_fork: "use before_fork, which runs in the same process",
+      app: "the app is what `run` in config.ru says",
+      before_refork: "workers are forked from the process that loaded the app only",
+      before_restart: "use before_fork",
+      before_thread_exit: threads,
+      before_thread_start: threads,
+      bind_to_activated_sockets: "listeners that systemd or start_server hand down are always taken",
+      custom_logger: "use error_log and log_level",
+      drain_on_shutdown: "what has been accepted is always answered; see graceful_timeout",
+      extra_runtime_dependencies: "put the gem into the Gemfile",
+      fork_worker: preloaded,
+      import_from_control_server: status,
+      inject: "write what it does into this file",
+      io_selector_backend: "the event loop is Oribi's own",
+      log_formatter: "use access_log_format",
+      max_io_threads: "use threads",
+      mutate_stdout_and_stderr_to_sync_on_write: "buffers are flushed before each fork",
+      nakayoshi_fork: "run GC.compact in before_fork",
+      on_refork: "workers are forked from the process that loaded the app only",
+      on_restart: "use before_fork",
+      on_stopped: "use before_worker_shutdown",
+      on_thread_exit: threads,
+      on_thread_start: threads,
+      plugin: "plugins belong to Puma; a HUP loads the app anew",
+      prune_bundler: preloaded,
+      queue_requests: "requests are always read before the app is called",
+      rackup: "name the file on the command line: oribi FILE",
+      raise_exception_on_sigterm: "the exit status is 0 when all was answered",
+      restart_command: "the listeners stay open while the app is loaded anew",
+      set_remote_address: "REMOTE_ADDR is the peer; use a middleware such as Rack::Request or ActionDispatch::RemoteIp",
+      shutdown_debug: "the log says what was cut off",
+      silence_single_worker_warning: "there is no such warning",
+      silence_fork_callback_warning: "there is no such warning",
+      ssl_bind: proxy,
+      state_path: status,
+      state_permission: status,
+      supported_http_methods: "all methods reach the app",
+      tag: "processes keep their names",
+      wait_for_less_busy_worker: "connections go to who has room",
+      worker_boot_timeout: "a worker may take as long as it likes to start",
+      worker_check_interval: "a worker that dies is noticed at once",
+      worker_culling_strategy: "TTOU stops the worker that was started last",
+      worker_directory: "use directory",
+      worker_timeout: "a worker whose app is busy is left alone; one that dies is replaced",
+      # Unicorn's
+      after_worker_exit: "use before_worker_shutdown, in the worker itself",
+      before_exec: "a new server does not start from the old one; start_server replaces one without a gap",
+      check_client_connection: "an app is called also if its client has gone meanwhile",
+      default_middleware: "no middleware is added",
+      group: manager,
+      logger: "use error_log and log_level",
+      user: manager
+    }.freeze
+  end
+end

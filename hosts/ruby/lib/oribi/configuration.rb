@@ -1,0 +1,223 @@
+# frozen_string_literal: true
+
+require "oribi/error"
+require "oribi/hook"
+require "oribi/persona"
+require "oribi/setting"
+
+module Oribi
+  # What the server was told, and by whom. Options and the configuration file are collected here, then it serves.
+  #
+  # Most are settings of the server, which decides who wins. A few concern Ruby alone and are settled here: see RUBY.
+  class Configuration
+    # Who may say something, with the words that the server has for them.
+    Origin = Struct.new(:kind, :words) do
+      def self.default(words) = new(:default, words)
+      def self.file(place) = new(:file, place)
+      def self.caller(words) = new(:caller, words)
+    end
+
+    # One thing that was said. `name` is that of a Setting, or one of RUBY.
+    Said = Struct.new(:name, :spelling, :value, :origin)
+
+    # What is not for the server but for this side of it, with other spellings.
+    RUBY = {
+      environment: %w[environment env],
+      early_hints: %w[earlyhints],
+      error_handler: %w[errorhandler lowlevelerrorhandler],
+      collect: %w[oobgc],
+      collect_every: %w[maxgcperrequest],
+      collect_from: %w[mingcperrequest],
+      standard_output: %w[stdoutpath]
+    }.freeze
+
+    # What Rhebok collects garbage after, where nobody says otherwise.
+    COLLECT_EVERY = 5
+
+    attr_reader :persona, :hooks, :said
+
+    # A directory to change to before the app is loaded, or nil.
+    attr_accessor :directory
+
+    def initialize(persona = Persona::ORIBI)
+      @persona = persona
+      @said = []
+      @hooks = {}
+      @warned = {}
+    end
+
+    # Takes one thing by any of its names. Unknown ones are answered by the server, with what may have been meant.
+    def set(spelling, value, origin)
+      return if value.nil?
+
+      name = self.class.name_of(spelling) || spelling.to_s
+      # An Array is for what may be given several times.
+      values = name.is_a?(String) ? Array(value) : [value]
+      values.each { |one| @said << Said.new(name, spelling.to_s, one, origin) }
+    end
+
+    # Adds a hook; `callable` takes a worker's number or nothing.
+    def hook(moment, callable)
+      (@hooks[moment] ||= []) << callable
+    end
+
+    # The name that a spelling stands for: a String for a setting of the server, a Symbol for one of RUBY, or nil.
+    def self.name_of(spelling)
+      squashed = Setting.squash(spelling)
+      own, = RUBY.find { |name, others| Setting.squash(name) == squashed || others.include?(squashed) }
+      own || Setting.find(spelling)&.name
+    end
+
+    # What holds of a thing that concerns Ruby; nil: nobody said anything.
+    def [](name)
+      winners(name).last&.value
+    end
+
+    # Whether someone said something, other than by default.
+    def said?(name)
+      @said.any? { |said| said.name == name && said.origin.kind != :default }
+    end
+
+    # The settings for the server.
+    def settings
+      settings = Settings.new
+      to_pass.each { |said| pass(settings, said) }
+      settings
+    end
+
+    # What is to be passed to the server, in order: what gives way here is left out.
+    def to_pass
+      named = @said.select { |said| said.name.is_a?(String) }
+      persona.adjust(named.reject { |said| gives_way?(said) })
+    end
+
+    # Serves an app and returns the exit status of the process.
+    def serve(app, settings = self.settings, **extras)
+      redirect_standard_output
+      Oribi.serve(app, settings, **ruby_options, **extras)
+    rescue SettingError => e
+      raise Error, e.message
+    end
+
+    # What is passed to Oribi.serve beside the settings.
+    def ruby_options
+      {
+        hooks: @hooks,
+        environment: environment,
+        rack_version: rack_version,
+        out_of_band: out_of_band,
+        error_handler: self[:error_handler],
+        early_hints: self[:early_hints].nil? || truth(self[:early_hints]),
+        multithread: self.class.several?(threads)
+      }
+    end
+
+    # What the app runs in: what the launcher says, then what the environment does, then the file.
+    def environment
+      given = @said.select { |said| said.name == :environment }.group_by { |said| said.origin.kind }
+      text = given[:caller]&.last&.value || ENV.values_at("RACK_ENV", "RAILS_ENV").find { |value| !value.to_s.empty? }
+      (text || given[:file]&.last&.value || "production").to_s
+    end
+
+    # Whether a number of threads, `4` or `1:5`, is more than one.
+    def self.several?(text)
+      text.to_s.split(":").last.to_i > 1
+    end
+
+    # A value in the server's words. Flags without a value arrive as true.
+    def text_of(said)
+      case said.value
+      when true then said.name == "access-log" ? "-" : "on"
+      when false then "off"
+      else said.value.to_s
+      end
+    end
+
+    private
+
+    def threads
+      winners("threads").last&.value
+    end
+
+    # What was said of a name by those whose word counts most.
+    def winners(name)
+      said = @said.select { |one| one.name == name }
+      best = said.map { |one| persona.rank(one.origin) }.max
+      said.select { |one| persona.rank(one.origin) == best }
+    end
+
+    # A default gives way to the environment too, and where two write into one setting, to both. The rest is the server's to
+    # decide, but for a persona whose file wins.
+    def gives_way?(said)
+      return default_gives_way?(said) if said.origin.kind == :default
+
+      persona.file_wins? && said.origin.kind == :caller && file_says?(said.name)
+    end
+
+    LISTENERS = %w[listen socket].freeze
+    TCP = %w[host port].freeze
+
+    def default_gives_way?(said)
+      rivals = TCP.include?(said.name) ? [said.name, *LISTENERS] : [said.name]
+      rivals.any? { |name| said?(name) } || Setting.find(said.name)&.in_environment?
+    end
+
+    def file_says?(name)
+      @said.any? { |said| said.name == name && said.origin.kind == :file }
+    end
+
+    # The server says what it does not know and what does not fit; only the first is worth going on.
+    def pass(settings, said)
+      unknown = settings.set(said.spelling, text_of(said), persona.words(said.origin))
+      return if unknown.nil? || @warned[said.spelling]
+
+      @warned[said.spelling] = true
+      Oribi.log(:warn, said.origin.kind == :file ? "#{said.origin.words}: #{unknown}" : unknown)
+    rescue SettingError => e
+      raise Error, said.origin.kind == :file ? "#{said.origin.words}: #{e.message}" : e.message
+    end
+
+    def out_of_band
+      return nil unless truth(self[:collect])
+      return { gctools: true } if gctools?
+
+      every = number(:collect_every) || COLLECT_EVERY
+      from = number(:collect_from)
+      { every: every, at_random_from: from && from < every ? from : nil }
+    end
+
+    def number(name)
+      value = self[name]
+      value && Integer(value.to_s, 10)
+    rescue ArgumentError
+      raise Error, "bad value `#{value}` for #{name}: expected a whole number"
+    end
+
+    TRUE = %w[true yes on 1].freeze
+
+    def truth(value)
+      TRUE.include?(value.to_s.downcase)
+    end
+
+    def gctools?
+      require "gctools/oobgc"
+      true
+    rescue LoadError
+      false
+    end
+
+    # Rack's own: its version decides what an environment has and how a response is read.
+    def rack_version
+      require "rack"
+      Rack.release.split(".").first(2).map(&:to_i)
+    end
+
+    def redirect_standard_output
+      path = self[:standard_output] or return
+      $stdout.reopen(path.to_s, "a")
+      $stdout.sync = true
+    rescue SystemCallError => e
+      raise Error, "cannot write standard output to #{path}: #{e.message}"
+    end
+  end
+end

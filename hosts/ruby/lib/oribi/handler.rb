@@ -1,0 +1,39 @@
+# frozen_string_literal: true
+
+require "oribi"
+
+module Oribi
+  # What Rack's handlers by the names of this server have in common: `run` and `valid_options`, as rackup wants them.
+  module Handler
+    # Serves until told to stop. Ends the process when that has failed: rackup itself would end well.
+    def run(app, **options)
+      configuration = Options.new(options, persona: persona).configuration
+      yield self if block_given?
+      status = configuration.serve(app)
+      exit status unless status.zero?
+    rescue Error => e
+      abort "oribi: #{e.message}"
+    end
+
+    # For `rackup -s oribi -h`: each option, with what it does.
+    def valid_options
+      Manual.new(persona).options
+    end
+
+    # By whose rules it is called.
+    def persona
+      Persona::ORIBI
+    end
+
+    # The same server for those who call it Rhebok.
+    module Rhebok
+      include Handler
+
+      def persona
+        Persona::RHEBOK
+      end
+    end
+  end
+end
+
+require "oribi/manual"

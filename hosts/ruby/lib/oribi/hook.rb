@@ -1,0 +1,41 @@
+# frozen_string_literal: true
+
+module Oribi
+  # Makes callables that take a worker's number, which is what the server calls, of those that programs write.
+  module Hook
+    # Calls it with a worker's index, which counts from 0 as with other servers, if it takes an argument.
+    def self.with_index(callable)
+      takes_none = count(callable).zero?
+      lambda do |number = nil|
+        takes_none ? callable.call : callable.call(number && (number - 1))
+      end
+    end
+
+    # Calls it with a server and a worker as Unicorn does.
+    def self.with_server(callable, server)
+      wanted = count(callable)
+      lambda do |number = nil|
+        callable.call(*[server, UnicornWorker.new(number)].first(wanted))
+      end
+    end
+
+    # Calls it the first time only.
+    def self.once(callable)
+      done = false
+      lambda do |*arguments|
+        next if done
+
+        done = true
+        callable.call(*arguments)
+      end
+    end
+
+    # How many arguments it takes; many, for a `*rest`.
+    def self.count(callable)
+      parameters = callable.respond_to?(:parameters) ? callable.parameters : callable.method(:call).parameters
+      return 2 if parameters.any? { |kind,| kind == :rest }
+
+      parameters.count { |kind,| %i[req opt].include?(kind) }
+    end
+  end
+end

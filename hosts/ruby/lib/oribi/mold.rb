@@ -1,0 +1,60 @@
+# frozen_string_literal: true
+
+require "oribi"
+require "oribi/app_file"
+
+module Oribi
+  # What the `oribi` command runs: it loads an app and serves it with settings that the command has worked out.
+  module Mold
+    USAGE = "usage: [--check] [--config FILE] APP [NAME=VALUE...]"
+
+    # Returns the exit status.
+    def self.main(words)
+      check = words.first == "--check" && words.shift
+      file = words.shift(2).last if words.first == "--config"
+      app_file, *settings = words
+      if app_file.nil?
+        warn USAGE
+        return 1
+      end
+      configuration = Configuration.new
+      ConfigFile.read(file, configuration) if file
+      app = load_app(app_file, configuration)
+      return 0 if check
+
+      configuration.serve(app, settings_of(settings), multithread: several_threads?(settings))
+    rescue Error => e
+      warn e.message
+      1
+    end
+
+    # The path is that of the directory that the command was started in, whatever the configuration file says.
+    def self.load_app(app_file, configuration)
+      path = File.expand_path(app_file)
+      ENV["RACK_ENV"] = configuration.environment
+      Dir.chdir(configuration.directory) if configuration.directory
+      AppFile.load(path)
+    rescue Error
+      raise
+    rescue StandardError, ScriptError => e
+      raise Error, "cannot load #{app_file}: #{e.full_message(highlight: false).chomp}"
+    end
+
+    # The command has its own defaults, so nothing is added to what it passes.
+    def self.settings_of(pairs)
+      pairs.each_with_object(Settings.new) do |pair, settings|
+        name, value = pair.split("=", 2)
+        settings.set(name, value.to_s, "command line")
+      end
+    rescue SettingError => e
+      raise Error, e.message
+    end
+
+    def self.several_threads?(pairs)
+      threads = pairs.reverse.find { |pair| pair.start_with?("threads=") }
+      Configuration.several?(threads.to_s.delete_prefix("threads="))
+    end
+
+    private_class_method :load_app, :settings_of, :several_threads?
+  end
+end
