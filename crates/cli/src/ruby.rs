@@ -120,17 +120,19 @@ fn read_report(bytes: &[u8]) -> Option<Vec<Said>> {
     let mut rows = Vec::new();
     let mut texts = Vec::new();
     for piece in text.split_inclusive('\0') {
-        match (piece.strip_suffix('\0')?, texts.as_slice()) {
-            // Values may be empty; no row begins with an empty text, and none has more than four.
-            ("", ["note", note]) => rows.push(Said::Note((*note).to_owned())),
+        // Values may be empty, but a row that is complete has an end of its own.
+        let row = match (piece.strip_suffix('\0')?, texts.as_slice()) {
+            ("", ["note", note]) => Said::Note((*note).to_owned()),
             ("", ["set", name, value, place]) => {
-                rows.push(Said::Setting { name: (*name).to_owned(), value: (*value).to_owned(), place: (*place).to_owned() })
+                let [name, value, place] = [name, value, place].map(|text| (*text).to_owned());
+                Said::Setting { name, value, place }
             }
             (text, _) => {
                 texts.push(text);
                 continue;
             }
-        }
+        };
+        rows.push(row);
         texts.clear();
     }
     texts.is_empty().then_some(rows)

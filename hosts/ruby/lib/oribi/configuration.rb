@@ -172,7 +172,7 @@ module Oribi
       return if unknown.nil? || @warned[said.spelling]
 
       @warned[said.spelling] = true
-      Oribi.log(:warn, said.origin.kind == :file ? "#{said.origin.words}: #{unknown}" : unknown)
+      Oribi.notice(said.origin.kind == :file ? "#{said.origin.words}: #{unknown}" : unknown)
     rescue SettingError => e
       raise Error, said.origin.kind == :file ? "#{said.origin.words}: #{e.message}" : e.message
     end

@@ -3,4 +3,9 @@
 module Oribi
   # What the user of the server has to see to: an option, a configuration file. Its message is meant for people.
   class Error < StandardError; end
+
+  # Says something to the user before there is a log.
+  def self.notice(text)
+    $stderr.puts("oribi: #{text}")
+  end
 end

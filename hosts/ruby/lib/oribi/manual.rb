@@ -44,7 +44,9 @@ module Oribi
     def described(setting)
       default = @persona.defaults.fetch(setting.name) { launchers_default(setting) }
       default = "off" if default == false
-      default.to_s.empty? ? setting.help : "#{setting.help} (default: #{default})"
+      # The texts are those of the manual, which writes names as flags.
+      text = default.to_s.empty? ? setting.help : "#{setting.help} (default: #{default})"
+      text.gsub(/--([a-z-]+)/) { (named = Setting.find($1)) ? "-O #{spelled(named)}" : $& }
     end
 
     # What rackup says where its user says nothing.

@@ -108,8 +108,8 @@ module Oribi
       return unless path
 
       file = ConfigFile.read(path, @configuration)
-      Oribi.log(:info, "configuration read from #{path}")
-      file.notes.each { |note| Oribi.log(:warn, note) }
+      Oribi.notice("configuration read from #{path}")
+      file.notes.each { |note| Oribi.notice(note) }
       Dir.chdir(@configuration.directory) if @configuration.directory
     end
   end
