@@ -3,7 +3,12 @@
 
 static void context_mark(void *pointer) {
     const Context *context = (const Context *)pointer;
-    rb_gc_mark(context->template);
+    for (unsigned i = 0; i < SHAPES; i++) {
+        rb_gc_mark(context->shapes[i].template);
+        rb_gc_mark(context->shapes[i].names);
+    }
+    rb_gc_mark(context->server_name);
+    rb_gc_mark(context->server_port);
     rb_gc_mark(context->remote_address);
     rb_gc_mark(context->deferred);
 }
@@ -24,9 +29,10 @@ static VALUE make(VALUE unused) {
     VALUE self = TypedData_Make_Struct(0, Context, &context_type, context);
     context->self = self;
     context->forks = fork_count;
-    RB_OBJ_WRITE(self, &context->remote_address, rb_str_freeze(rb_str_new(NULL, 0)));
+    RB_OBJ_WRITE(self, &context->server_name, rb_interned_str("", 0));
+    RB_OBJ_WRITE(self, &context->server_port, rb_interned_str("", 0));
+    RB_OBJ_WRITE(self, &context->remote_address, rb_interned_str("", 0));
     RB_OBJ_WRITE(self, &context->deferred, rb_ary_new());
-    RB_OBJ_WRITE(self, &context->template, environment_template());
     return self;
 }
 

@@ -1,8 +1,13 @@
-/* environment.c - the Rack environment of a request: a copy of a template with the request's own values put in. */
+/* environment.c - the Rack environment of a request: a copy of a template with the request's own values put in.
+ *
+ * A client sends the same fields with each of its requests, and most clients send the same ones as others. So there is a
+ * template for each list of variables that has been seen (a shape): an environment that lacks nothing but values. They are
+ * written where they belong, into the table behind a copy, without a search for their keys.
+ */
 #include "ruby_host.h"
 
-/* The strings of the server's keys, by their number, and those that Rack adds. All are interned: the strings of an app's source
- * and of its middleware are the same objects. */
+/* The strings of the server's keys, by their number. All keys are interned: the strings of an app's source and of its
+ * middleware are the same objects. */
 static VALUE *server_keys;
 static uint32_t server_key_count;
 
@@ -11,82 +16,56 @@ static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread
 VALUE key_hijack_io;
 
 /* Values that need not be made for each request. */
-static VALUE text_empty, text_http, text_https, text_http10, text_http11;
+static VALUE text_empty, text_http, text_https, text_http10, text_http11, text_software;
 static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"};
-#define METHODS (sizeof method_names / sizeof method_names[0])
+enum { METHOD_GET, METHOD_POST, METHOD_HEAD, METHODS = sizeof method_names / sizeof method_names[0] };
 static VALUE methods[METHODS];
 static uint32_t key_upgrade = ORIBI_KEY_OTHER;
 
 static VALUE interned(const char *text, long size) {
-    VALUE string = rb_enc_interned_str(text, size, rb_usascii_encoding());
-    rb_gc_register_mark_object(string);
-    return string;
-}
-
-/* A key: with the encoding that literals have in most sources, so that they are the same objects. */
-static VALUE interned_key(const char *text, long size) {
+    /* The encoding of literals in most sources. */
     VALUE string = rb_enc_interned_str(text, size, rb_utf8_encoding());
     rb_gc_register_mark_object(string);
     return string;
 }
 
 void environment_define(void) {
+    VALUE software = rb_sprintf("Oribi/%s", oribi_version());
     server_key_count = oribi_key_count();
     server_keys = ALLOC_N(VALUE, server_key_count);
     for (uint32_t key = 0; key < server_key_count; key++) {
         const oribi_bytes name = oribi_key_name(key);
-        server_keys[key] = interned_key(name.data, (long)name.size);
+        server_keys[key] = interned(name.data, (long)name.size);
         if (name.size == 12 && memcmp(name.data, "HTTP_UPGRADE", 12) == 0)
             key_upgrade = key;
     }
-    key_version = interned_key(LITERAL("rack.version"));
-    key_url_scheme = interned_key(LITERAL("rack.url_scheme"));
-    key_input = interned_key(LITERAL("rack.input"));
-    key_errors = interned_key(LITERAL("rack.errors"));
-    key_multithread = interned_key(LITERAL("rack.multithread"));
-    key_multiprocess = interned_key(LITERAL("rack.multiprocess"));
-    key_run_once = interned_key(LITERAL("rack.run_once"));
-    key_is_hijack = interned_key(LITERAL("rack.hijack?"));
-    key_hijack = interned_key(LITERAL("rack.hijack"));
-    key_hijack_io = interned_key(LITERAL("rack.hijack_io"));
-    key_early_hints = interned_key(LITERAL("rack.early_hints"));
-    key_finished = interned_key(LITERAL("rack.response_finished"));
-    key_after_reply = interned_key(LITERAL("rack.after_reply"));
-    key_protocol = interned_key(LITERAL("rack.protocol"));
-    key_http_version = interned_key(LITERAL("HTTP_VERSION"));
-    key_server_software = interned_key(LITERAL("SERVER_SOFTWARE"));
+    key_version = interned(LITERAL("rack.version"));
+    key_url_scheme = interned(LITERAL("rack.url_scheme"));
+    key_input = interned(LITERAL("rack.input"));
+    key_errors = interned(LITERAL("rack.errors"));
+    key_multithread = interned(LITERAL("rack.multithread"));
+    key_multiprocess = interned(LITERAL("rack.multiprocess"));
+    key_run_once = interned(LITERAL("rack.run_once"));
+    key_is_hijack = interned(LITERAL("rack.hijack?"));
+    key_hijack = interned(LITERAL("rack.hijack"));
+    key_hijack_io = interned(LITERAL("rack.hijack_io"));
+    key_early_hints = interned(LITERAL("rack.early_hints"));
+    key_finished = interned(LITERAL("rack.response_finished"));
+    key_after_reply = interned(LITERAL("rack.after_reply"));
+    key_protocol = interned(LITERAL("rack.protocol"));
+    key_http_version = interned(LITERAL("HTTP_VERSION"));
+    key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
     text_empty = interned(LITERAL(""));
     text_http = interned(LITERAL("http"));
     text_https = interned(LITERAL("https"));
     text_http10 = interned(LITERAL("HTTP/1.0"));
     text_http11 = interned(LITERAL("HTTP/1.1"));
+    text_software = interned(RSTRING_PTR(software), RSTRING_LEN(software));
     for (size_t i = 0; i < METHODS; i++)
         methods[i] = interned(method_names[i], (long)strlen(method_names[i]));
 }
 
-/* What all environments have in common, in the order in which an app sees it. */
-VALUE environment_template(void) {
-    VALUE template = rb_hash_new();
-    for (uint32_t key = 0; key < ORIBI_FIXED_VARIABLES; key++)
-        rb_hash_aset(template, server_keys[key], text_empty);
-    rb_hash_aset(template, server_keys[ORIBI_REQUEST_METHOD], methods[0]);
-    rb_hash_aset(template, server_keys[ORIBI_SERVER_PROTOCOL], text_http11);
-    rb_hash_aset(template, key_server_software,
-                 rb_str_freeze(rb_sprintf("Oribi/%s", oribi_version())));
-    rb_hash_aset(template, key_url_scheme, text_http);
-    rb_hash_aset(template, key_errors, rb_stderr);
-    rb_hash_aset(template, key_is_hijack, Qtrue);
-    rb_hash_aset(template, key_multithread, server.multithread ? Qtrue : Qfalse);
-    rb_hash_aset(template, key_multiprocess, Qtrue);
-    rb_hash_aset(template, key_run_once, Qfalse);
-    if (!rack_is(3, 0)) {
-        rb_hash_aset(template, key_http_version, text_http11);
-        rb_hash_aset(template, key_version, rb_obj_freeze(rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3))));
-    }
-    if (!rack_is(3, 1))
-        rb_hash_aset(template, key_input, input_empty());
-    return template;
-}
+/* ---- Values ------------------------------------------------------------------------------------------------------------- */
 
 /* Text from outside: bytes, as Rack wants them. */
 static VALUE text(const oribi_bytes *bytes) {
@@ -97,9 +76,9 @@ static bool is(const oribi_bytes *bytes, VALUE string) {
     return (size_t)RSTRING_LEN(string) == bytes->size && memcmp(RSTRING_PTR(string), bytes->data, bytes->size) == 0;
 }
 
-/* The same string as `*kept` if the bytes are its, else a new one that takes its place. */
+/* The same string as the last time, if that still fits: a listener's address, and that of a proxy, are those of all requests. */
 static VALUE text_kept(const oribi_bytes *bytes, Context *context, VALUE *kept) {
-    if (!is(bytes, *kept))
+    if (RB_UNLIKELY(!is(bytes, *kept)))
         RB_OBJ_WRITE(context->self, kept, rb_str_freeze(rb_str_new(bytes->data, (long)bytes->size)));
     return *kept;
 }
@@ -111,9 +90,15 @@ static VALUE method_text(const oribi_bytes *bytes) {
     return text(bytes);
 }
 
+static VALUE protocol_text(const oribi_bytes *bytes) {
+    if (RB_LIKELY(is(bytes, text_http11)))
+        return text_http11;
+    return is(bytes, text_http10) ? text_http10 : text(bytes);
+}
+
 /* The names in an Upgrade field: "websocket, h2c" (RFC 9110, section 7.8). */
-static VALUE protocols(const oribi_bytes *bytes) {
-    VALUE names_of_all = rb_ary_new();
+static VALUE upgrade_names(const oribi_bytes *bytes) {
+    VALUE list = rb_ary_new();
     const char *at = bytes->data, *end = bytes->data + bytes->size;
     while (at < end) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
@@ -123,82 +108,229 @@ static VALUE protocols(const oribi_bytes *bytes) {
         while (stop > at && (stop[-1] == ' ' || stop[-1] == '\t'))
             stop--;
         if (stop > at)
-            rb_ary_push(names_of_all, rb_str_new(at, stop - at));
+            rb_ary_push(list, rb_str_new(at, stop - at));
         at = next;
     }
-    return names_of_all;
+    return list;
 }
 
-/* The variables whose value mostly is the template's. */
-static void set_unless_same(VALUE environment, VALUE template, uint32_t key, const oribi_bytes *bytes) {
-    VALUE usual = rb_hash_lookup(template, server_keys[key]);
-    if (is(bytes, usual))
-        return;
-    if (key != ORIBI_QUERY_STRING && RSTRING_LEN(usual) == 0) {
-        /* The first request: a listener's name and port are those of most that follow. */
-        usual = rb_str_freeze(rb_str_new(bytes->data, (long)bytes->size));
-        rb_hash_aset(template, server_keys[key], usual);
-        rb_hash_aset(environment, server_keys[key], usual);
-        return;
+/* What belongs to a request and is no variable of it. They stand behind the variables, in this order. */
+enum { OWN_URL_SCHEME, OWN_HTTP_VERSION, OWN_HIJACK, OWN_EARLY_HINTS, OWN_AFTER_REPLY, OWN_FINISHED, OWN_INPUT, OWN_PROTOCOL, OWN_KEYS };
+
+/* The values of a request. They are made before the environment is, which is then filled at once. */
+typedef struct {
+    VALUE of_variables[ENVIRONMENT_VARIABLES];
+    VALUE own[OWN_KEYS]; /* Qundef: not there */
+} Values;
+
+static void make_fixed_values(Values *values, Call *call) {
+    const oribi_variable *variables = call->request->variables;
+    Context *context = call->context;
+    VALUE *of = values->of_variables;
+    of[ORIBI_REQUEST_METHOD] = method_text(&variables[ORIBI_REQUEST_METHOD].value);
+    of[ORIBI_SCRIPT_NAME] = text(&variables[ORIBI_SCRIPT_NAME].value);
+    of[ORIBI_PATH_INFO] = text(&variables[ORIBI_PATH_INFO].value);
+    of[ORIBI_REQUEST_URI] = text(&variables[ORIBI_REQUEST_URI].value);
+    of[ORIBI_QUERY_STRING] = text(&variables[ORIBI_QUERY_STRING].value);
+    of[ORIBI_SERVER_NAME] = text_kept(&variables[ORIBI_SERVER_NAME].value, context, &context->server_name);
+    of[ORIBI_SERVER_PORT] = text_kept(&variables[ORIBI_SERVER_PORT].value, context, &context->server_port);
+    of[ORIBI_SERVER_PROTOCOL] = protocol_text(&variables[ORIBI_SERVER_PROTOCOL].value);
+    of[ORIBI_REMOTE_ADDR] = text_kept(&variables[ORIBI_REMOTE_ADDR].value, context, &context->remote_address);
+    of[ORIBI_REMOTE_PORT] = text(&variables[ORIBI_REMOTE_PORT].value);
+}
+
+/* All but those that are made with the environment at hand. */
+static void make_own_values(Values *values, Call *call) {
+    VALUE *own = values->own;
+    own[OWN_URL_SCHEME] = call->request->https ? text_https : text_http;
+    own[OWN_HTTP_VERSION] = rack_is(3, 0) ? Qundef : values->of_variables[ORIBI_SERVER_PROTOCOL];
+    own[OWN_HIJACK] = call->ticket = ticket_new(call);
+    own[OWN_EARLY_HINTS] = server.early_hints ? call->ticket : Qundef;
+    own[OWN_AFTER_REPLY] = call->after_reply = rb_ary_new_capa(0);
+    own[OWN_FINISHED] = Qundef;
+    if (rack_is(3, 0))
+        own[OWN_FINISHED] = call->finished = rb_ary_new_capa(0);
+    own[OWN_INPUT] = rack_is(3, 1) ? Qundef : input_empty();
+    if (call->request->content_size > 0)
+        own[OWN_INPUT] = call->input = input_new(call->request);
+    own[OWN_PROTOCOL] = Qundef;
+}
+
+static const VALUE *own_key(int number) {
+    static const VALUE *const keys[OWN_KEYS] = {
+        [OWN_URL_SCHEME] = &key_url_scheme, [OWN_HTTP_VERSION] = &key_http_version, [OWN_HIJACK] = &key_hijack,
+        [OWN_EARLY_HINTS] = &key_early_hints, [OWN_AFTER_REPLY] = &key_after_reply, [OWN_FINISHED] = &key_finished,
+        [OWN_INPUT] = &key_input, [OWN_PROTOCOL] = &key_protocol,
+    };
+    return keys[number];
+}
+
+/* HTTP_VERSION means the protocol's version; a field called Version must not change it. */
+static bool is_misleading(const oribi_variable *variable) {
+    return variable->key >= server_key_count && is(&variable->name, key_http_version);
+}
+
+/* ---- Any environment ---------------------------------------------------------------------------------------------------- */
+
+static void set_own(VALUE environment, const VALUE *own) {
+    for (int i = 0; i < OWN_KEYS; i++)
+        if (own[i] != Qundef)
+            rb_hash_aset(environment, *own_key(i), own[i]);
+}
+
+static void set_constants(VALUE environment) {
+    rb_hash_aset(environment, key_server_software, text_software);
+    rb_hash_aset(environment, key_errors, rb_stderr);
+    rb_hash_aset(environment, key_is_hijack, Qtrue);
+    rb_hash_aset(environment, key_multithread, server.multithread ? Qtrue : Qfalse);
+    rb_hash_aset(environment, key_multiprocess, Qtrue);
+    rb_hash_aset(environment, key_run_once, Qfalse);
+    if (!rack_is(3, 0))
+        rb_hash_aset(environment, key_version, rb_obj_freeze(rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3))));
+}
+
+static VALUE name_of(const oribi_variable *variable) {
+    return variable->key < server_key_count ? server_keys[variable->key]
+                                            : rb_enc_interned_str(variable->name.data, (long)variable->name.size, rb_utf8_encoding());
+}
+
+/* Lays out a request key by key: in the order of a shape, so that an app never sees a difference. */
+static VALUE fill_by_key(Call *call, Values *values) {
+    const oribi_request *request = call->request;
+    VALUE environment = rb_hash_new();
+    for (size_t i = 0; i < request->variable_count; i++) {
+        const oribi_variable *variable = &request->variables[i];
+        VALUE value = i < ORIBI_FIXED_VARIABLES ? values->of_variables[i] : text(&variable->value);
+        if (variable->key == key_upgrade && rack_is(3, 0))
+            values->own[OWN_PROTOCOL] = upgrade_names(&variable->value);
+        if (!is_misleading(variable))
+            rb_hash_aset(environment, name_of(variable), value);
     }
-    rb_hash_aset(environment, server_keys[key], text(bytes));
+    set_own(environment, values->own);
+    set_constants(environment);
+    return environment;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------------------------------------- */
+
+/* An entry of Ruby's hash table, which its public header declares without saying what is in it. Each shape is made sure of. */
+struct st_table_entry {
+    st_index_t hash;
+    st_data_t key;
+    st_data_t record;
+};
+
+static struct st_table_entry *entries_of(VALUE hash) {
+    const st_table *table = RHASH_TBL(hash);
+    return (struct st_table_entry *)table->entries + table->entries_start;
+}
+
+/* Whether the entries of a template are laid out as they are supposed to be. */
+static bool is_as_expected(VALUE template, size_t variables, VALUE names, const VALUE *own) {
+    const st_table *table = RHASH_TBL(template);
+    const struct st_table_entry *entry = entries_of(template);
+    /* Small hashes have tables of another kind. */
+    if (table->num_entries != table->entries_bound - table->entries_start || table->num_entries <= 8)
+        return false;
+    for (size_t i = 0; i < variables; i++, entry++)
+        if (entry->key != RARRAY_AREF(names, (long)i) || entry->record != Qnil)
+            return false;
+    for (int i = 0; i < OWN_KEYS; i++)
+        if (own[i] != Qundef && ((entry++)->key != *own_key(i)))
+            return false;
+    return true;
+}
+
+/* Makes a shape of a request, or tells that there cannot be one. */
+static bool shape_make(Context *context, Shape *shape, const Call *call, const Values *values) {
+    const oribi_request *request = call->request;
+    VALUE template = rb_hash_new(), names = rb_ary_new();
+    for (size_t i = 0; i < request->variable_count; i++) {
+        VALUE name = name_of(&request->variables[i]);
+        if (is_misleading(&request->variables[i]))
+            return false;
+        rb_ary_push(names, name);
+        rb_hash_aset(template, name, Qnil);
+    }
+    set_own(template, values->own);
+    set_constants(template);
+    if ((size_t)RHASH_SIZE(template) <= request->variable_count || !is_as_expected(template, request->variable_count, names, values->own))
+        return false;
+    shape->count = 0;
+    RB_OBJ_WRITE(context->self, &shape->template, template);
+    RB_OBJ_WRITE(context->self, &shape->names, names);
+    for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++)
+        shape->keys[i] = request->variables[i].key;
+    shape->has_input = values->own[OWN_INPUT] != Qundef;
+    shape->count = request->variable_count;
+    return true;
+}
+
+static bool shape_fits(const Shape *shape, const Call *call, const Values *values) {
+    const oribi_request *request = call->request;
+    if (shape->count != request->variable_count || shape->has_input != (values->own[OWN_INPUT] != Qundef))
+        return false;
+    for (size_t i = ORIBI_FIXED_VARIABLES; i < shape->count; i++) {
+        const oribi_variable *variable = &request->variables[i];
+        if (variable->key != shape->keys[i])
+            return false;
+        if (variable->key >= server_key_count && !is(&variable->name, RARRAY_AREF(shape->names, (long)i)))
+            return false;
+    }
+    return true;
+}
+
+/* The shape of a request, or NULL. */
+static const Shape *shape_of(Call *call, const Values *values) {
+    Context *context = call->context;
+    Shape *shape = &context->shapes[context->last_shape];
+    if (RB_LIKELY(shape_fits(shape, call, values)))
+        return shape;
+    for (unsigned i = 0; i < SHAPES; i++) {
+        if (shape_fits(&context->shapes[i], call, values)) {
+            context->last_shape = i;
+            return &context->shapes[i];
+        }
+    }
+    if (call->request->variable_count > ENVIRONMENT_VARIABLES)
+        return NULL;
+    /* A new shape costs as much as several environments: when there is no room, one in so many requests may make some. */
+    if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
+        return NULL;
+    shape = &context->shapes[context->next_shape];
+    if (!shape_make(context, shape, call, values))
+        return NULL;
+    context->last_shape = context->next_shape;
+    context->next_shape = (context->next_shape + 1) % SHAPES;
+    return shape;
+}
+
+static VALUE fill_by_shape(const Shape *shape, const Values *values) {
+    VALUE environment = rb_hash_dup(shape->template);
+    struct st_table_entry *entry = entries_of(environment);
+    for (size_t i = 0; i < shape->count; i++)
+        (entry++)->record = values->of_variables[i];
+    for (int i = 0; i < OWN_KEYS; i++)
+        if (values->own[i] != Qundef)
+            (entry++)->record = values->own[i];
+    return environment;
 }
 
 void environment_fill(Call *call) {
     const oribi_request *request = call->request;
-    const oribi_variable *variables = request->variables;
-    Context *context = call->context;
-    VALUE template = context->template;
-    VALUE environment = rb_hash_dup(template);
-    call->environment = environment;
-
-    if (!is(&variables[ORIBI_REQUEST_METHOD].value, methods[0]))
-        rb_hash_aset(environment, server_keys[ORIBI_REQUEST_METHOD], method_text(&variables[ORIBI_REQUEST_METHOD].value));
-    call->bodiless = is(&variables[ORIBI_REQUEST_METHOD].value, methods[2]);
-    rb_hash_aset(environment, server_keys[ORIBI_PATH_INFO], text(&variables[ORIBI_PATH_INFO].value));
-    rb_hash_aset(environment, server_keys[ORIBI_REQUEST_URI], text(&variables[ORIBI_REQUEST_URI].value));
-    set_unless_same(environment, template, ORIBI_QUERY_STRING, &variables[ORIBI_QUERY_STRING].value);
-    set_unless_same(environment, template, ORIBI_SCRIPT_NAME, &variables[ORIBI_SCRIPT_NAME].value);
-    set_unless_same(environment, template, ORIBI_SERVER_NAME, &variables[ORIBI_SERVER_NAME].value);
-    set_unless_same(environment, template, ORIBI_SERVER_PORT, &variables[ORIBI_SERVER_PORT].value);
-    if (!is(&variables[ORIBI_SERVER_PROTOCOL].value, text_http11)) {
-        VALUE protocol = is(&variables[ORIBI_SERVER_PROTOCOL].value, text_http10)
-                             ? text_http10
-                             : text(&variables[ORIBI_SERVER_PROTOCOL].value);
-        rb_hash_aset(environment, server_keys[ORIBI_SERVER_PROTOCOL], protocol);
-        if (!rack_is(3, 0))
-            rb_hash_aset(environment, key_http_version, protocol);
-    }
-    rb_hash_aset(environment, server_keys[ORIBI_REMOTE_ADDR],
-                 text_kept(&variables[ORIBI_REMOTE_ADDR].value, context, &context->remote_address));
-    rb_hash_aset(environment, server_keys[ORIBI_REMOTE_PORT], text(&variables[ORIBI_REMOTE_PORT].value));
-
-    for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++) {
-        const oribi_variable *variable = &variables[i];
-        if (variable->key < server_key_count) {
-            rb_hash_aset(environment, server_keys[variable->key], text(&variable->value));
-            if (variable->key == key_upgrade && rack_is(3, 0))
-                rb_hash_aset(environment, key_protocol, protocols(&variable->value));
-        } else if (variable->name.size != 12 || memcmp(variable->name.data, "HTTP_VERSION", 12) != 0) {
-            /* HTTP_VERSION means the protocol's version; a field called Version must not change it. */
-            rb_hash_aset(environment, rb_str_new(variable->name.data, (long)variable->name.size), text(&variable->value));
+    Values values;
+    const Shape *shape;
+    make_fixed_values(&values, call);
+    make_own_values(&values, call);
+    call->bodiless = values.of_variables[ORIBI_REQUEST_METHOD] == methods[METHOD_HEAD];
+    if (RB_LIKELY(request->variable_count <= ENVIRONMENT_VARIABLES)) {
+        for (size_t i = ORIBI_FIXED_VARIABLES; i < request->variable_count; i++) {
+            values.of_variables[i] = text(&request->variables[i].value);
+            if (RB_UNLIKELY(request->variables[i].key == key_upgrade) && rack_is(3, 0))
+                values.own[OWN_PROTOCOL] = upgrade_names(&request->variables[i].value);
         }
     }
-
-    if (request->https)
-        rb_hash_aset(environment, key_url_scheme, text_https);
-    if (request->content_size > 0) {
-        call->input = input_new(request);
-        rb_hash_aset(environment, key_input, call->input);
-    }
-    call->ticket = ticket_new(call);
-    rb_hash_aset(environment, key_hijack, call->ticket);
-    if (server.early_hints)
-        rb_hash_aset(environment, key_early_hints, call->ticket);
-    if (rack_is(3, 0)) {
-        call->finished = rb_ary_new();
-        rb_hash_aset(environment, key_finished, call->finished);
-    }
-    call->after_reply = rb_ary_new();
-    rb_hash_aset(environment, key_after_reply, call->after_reply);
+    shape = shape_of(call, &values);
+    call->environment = RB_LIKELY(shape != NULL) ? fill_by_shape(shape, &values) : fill_by_key(call, &values);
+    ticket_bind(call->ticket, call->environment);
 }

@@ -31,8 +31,12 @@ VALUE ticket_new(const Call *call) {
     ticket->exchange = call->exchange;
     ticket->forks = call->context->forks;
     RB_OBJ_WRITE(self, &ticket->context, call->context->self);
-    RB_OBJ_WRITE(self, &ticket->environment, call->environment);
     return self;
+}
+
+void ticket_bind(VALUE self, VALUE environment) {
+    Ticket *ticket = (Ticket *)RTYPEDDATA_DATA(self);
+    RB_OBJ_WRITE(self, &ticket->environment, environment);
 }
 
 bool ticket_is_taken(VALUE self) {

@@ -61,11 +61,26 @@ static inline bool rack_is(int major, int minor) {
 
 /* ---- context.c ------------------------------------------------------------------------------------------------------- */
 
-/* What belongs to a thread that answers: the environment that its requests' are copied from, and what waits to be done. */
+/* Requests with more variables are laid out key by key. */
+#define ENVIRONMENT_VARIABLES 48
+/* How many lists of variables are remembered: browsers differ in what they send, and so do their first and later requests. */
+#define SHAPES 16
+
+/* A list of variables that requests have, and the environment for it. */
+typedef struct {
+    size_t count; /* of variables; 0: no shape */
+    bool has_input;
+    VALUE template; /* a Hash with the variables in front, then what else is a request's own */
+    VALUE names;    /* an Array of the variables' names */
+    uint32_t keys[ENVIRONMENT_VARIABLES];
+} Shape;
+
+/* What belongs to a thread that answers: the environments that its requests' are copied from, and what waits to be done. */
 typedef struct Context {
-    VALUE self;     /* the Ruby object that marks what is in here */
-    VALUE template; /* the environment of every request, but for what differs */
-    VALUE remote_address; /* the value of the last request: with a proxy in front, that of all */
+    VALUE self; /* the Ruby object that marks what is in here */
+    VALUE server_name, server_port, remote_address; /* of the last request */
+    unsigned last_shape, next_shape, misses;
+    Shape shapes[SHAPES];
     VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
     unsigned forks; /* the value of fork_count in the process that serves */
@@ -131,7 +146,6 @@ uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, c
 
 /* Makes the key strings of all environments; once in a process. */
 void environment_define(void);
-VALUE environment_template(void);
 /* Lays the request of a call out; fills in the call's VALUEs that belong to the environment. */
 void environment_fill(Call *call);
 
@@ -162,6 +176,7 @@ typedef struct {
 
 void hijack_define(void);
 VALUE ticket_new(const Call *call);
+void ticket_bind(VALUE ticket, VALUE environment);
 /* Whether the app has taken the socket. */
 bool ticket_is_taken(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. */
