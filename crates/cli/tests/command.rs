@@ -134,7 +134,7 @@ fn the_version_stands_in_the_first_line() {
 fn mistakes_are_explained() {
     let place = Place::new();
     place.file("app.psgi", "");
-    place.file("config.ru", "");
+    place.file("app.lua", "");
     place.perl(0);
     for (arguments, parts) in [
         (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "'--workers'", "--help"][..]),
@@ -152,9 +152,9 @@ fn mistakes_are_explained() {
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
         (&["app.psgi", "--native", "text"], &["cannot be used with"]),
         (&["missing.psgi"], &["cannot find the app missing.psgi"]),
-        (&["config.ru"], &["cannot tell the language of config.ru", ".psgi", "--language"]),
-        (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl"]),
-        (&["host"], &["no app in ", "/host: looked for app.psgi"]),
+        (&["app.lua"], &["cannot tell the language of app.lua", ".psgi", ".ru", "--language"]),
+        (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl, ruby"]),
+        (&["host"], &["no app in ", "/host: looked for app.psgi, config.ru"]),
         (&["check", "host"], &["no app in "]),
     ] {
         place.run(arguments).fails(2, parts);
