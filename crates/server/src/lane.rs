@@ -217,14 +217,21 @@ impl<'a, B: Backend> Lane<'a, B> {
         true
     }
 
-    /// Waits for news with an app in the middle of its answer. `None`: the app is to be interrupted.
-    fn wait_for_client<'e>(&'e self, mut engine: RefMut<'e, Engine<'a, B>>) -> io::Result<Option<RefMut<'e, Engine<'a, B>>>> {
+    /// Waits for news with an app in the middle of its answer to `exchange`, while more than `most` of what it has written
+    /// waits for its client. `None`: the app is to be interrupted.
+    fn wait_for_client<'e>(
+        &'e self,
+        mut engine: RefMut<'e, Engine<'a, B>>,
+        exchange: ExchangeId,
+        most: usize,
+    ) -> io::Result<Option<RefMut<'e, Engine<'a, B>>>> {
         let Some(aside) = &self.aside else {
             engine.turn()?;
             return Ok(Some(engine));
         };
         let timeout = engine.attend()?;
-        if timeout == Some(Duration::ZERO) {
+        // Seeing to the news may have sent all that there was to wait for.
+        if timeout == Some(Duration::ZERO) || engine.waiting(exchange).map_or(true, |waiting| waiting <= most) {
             return Ok(Some(engine));
         }
         drop(engine);
@@ -281,7 +288,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             if let Some(running) = &self.running {
                 running.hold(exchange);
             }
-            let waited = self.wait_for_client(engine);
+            let waited = self.wait_for_client(engine, exchange, most);
             self.get_on(exchange);
             let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
             engine = next;
