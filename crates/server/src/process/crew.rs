@@ -135,7 +135,7 @@ mod tests {
         let (woken, mut wake) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let runtime = Native::new("whole");
-        let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd() };
+        let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd(), running: &[] };
         let reporter = Reporter { slot: &slot, notice: &notice };
         let crew = SharedLane::new(&setup, &settings, &runtime, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
