@@ -1,0 +1,94 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "test_server"
+
+# Runs the tests of a module in each way in which a server may run an app: processes and threads, TCP and Unix socket.
+module Matrix
+  MODES = {
+    "OneWorker" => { workers: 1 },
+    "FourWorkers" => { workers: 4 },
+    "FourThreads" => { workers: 1, threads: 4 },
+    "OneToEightThreads" => { workers: 1, threads: "1:8" }
+  }.freeze
+
+  # Defines one class of tests for each.
+  def self.of(tests, **options)
+    MODES.each do |name, settings|
+      [false, true].each do |unix|
+        testcase = Class.new(Minitest::Test) do
+          extend SharedServer
+          include tests
+        end
+        testcase.server_options = { unix: unix, **options, settings: { **settings, **options.fetch(:settings, {}) } }
+        Object.const_set("#{tests}On#{name}Over#{unix ? "Unix" : "TCP"}", testcase)
+      end
+    end
+  end
+
+  # Defines a class of tests whose server is the plain one.
+  def self.once(tests, **options)
+    testcase = Class.new(Minitest::Test) do
+      extend SharedServer
+      include tests
+    end
+    testcase.server_options = options
+    Object.const_set("#{tests}Test", testcase)
+  end
+
+  # One server for all tests of a class, which must end well.
+  module SharedServer
+    attr_accessor :server_options
+
+    def server
+      @server ||= TestServer.new(**server_options)
+    end
+
+    def run(*)
+      super
+    ensure
+      @server&.kill
+      @server = nil
+    end
+
+    def runnable_methods
+      super.reject { |name| name == "test_the_server_ends_well" }.push("test_the_server_ends_well")
+    end
+  end
+
+  # What every test of a shared server has at hand.
+  module Tests
+    @sequence = 0
+
+    def self.next_id
+      "#{Process.pid}-#{@sequence += 1}"
+    end
+
+    def server
+      self.class.server
+    end
+
+    # An identifier for what a test has the app note.
+    def new_id
+      Tests.next_id
+    end
+
+    def unix?
+      server.unix?
+    end
+
+    def rack3?
+      TestServer::RACK3
+    end
+
+    def teardown
+      server.close_connections
+    end
+
+    def test_the_server_ends_well
+      log = server.log
+      refute_match(/panicked|\[BUG\]|stack level|worker \d+ (?:died|was ended by signal)/, log)
+      assert_equal 0, server.stop, log
+    end
+  end
+end

@@ -1,0 +1,100 @@
+# frozen_string_literal: true
+
+# What an app is told of a request.
+module Probe
+  # A value as plain data: [class, encoding, value].
+  def self.described(value)
+    plain = [String, Integer, TrueClass, FalseClass, NilClass, Array].include?(value.class)
+    [value.class.name, value.is_a?(String) ? value.encoding.name : nil, plain ? value : nil]
+  end
+
+  on "/environment" do |env|
+    seen = env.to_h { |key, value| [key, described(value)] }
+    ids = env.keys.grep(/\A[A-Z_]+\z/).reject { |key| key.equal?(-key) }
+    [200, {}, [Marshal.dump({ env: seen, keys_not_interned: ids, encodings: env.keys.map { |key| key.encoding.name }.uniq })]]
+  end
+
+  # Changes everything that it is given.
+  on "/spoil" do |env|
+    env.each_value { |value| value << "spoiled" if value.is_a?(String) && !value.frozen? }
+    env.keys.grep(/\A[A-Z]/).each { |key| env.delete(key) }
+    env["rack.multiprocess"] = "spoiled"
+    env["SPOILED"] = "spoiled"
+    text("spoiled")
+  end
+
+  # Takes the env, answers with what the request before left in it.
+  on "/keep" do |env|
+    before = @kept && @kept["QUERY_STRING"]
+    @kept = env
+    text(before.to_s)
+  end
+
+  # ---- rack.input ----------------------------------------------------------------------------------------------------
+
+  def self.input(env)
+    env["rack.input"]
+  end
+
+  on("/input/read") { |env| [200, {}, [input(env)&.read || "none"]] }
+  on("/input/unread") { |_env| text("unread") }
+
+  on "/input/digest" do |env|
+    digest = Digest::SHA256.new
+    size = 0
+    buffer = +""
+    while input(env).read(65_536, buffer)
+      size += buffer.bytesize
+      digest << buffer
+    end
+    text("#{size} #{digest.hexdigest}")
+  end
+
+  # Everything that read may be asked for, as inspected values.
+  on "/input/reads" do |env|
+    io = input(env)
+    buffer = +"before"
+    seen = [io.read(0), io.read(3), io.read(3, buffer).dup, buffer.dup, io.read(1_000_000), io.read(1), io.read(0), io.read, io.read(nil)]
+    seen << io.read(1, buffer) << buffer.dup
+    text(seen.inspect + seen.compact.map(&:encoding).uniq.inspect)
+  end
+
+  on("/input/gets") { |env| text([input(env).gets, input(env).gets, input(env).read, input(env).gets].inspect) }
+
+  on "/input/each" do |env|
+    lines = []
+    input(env).each { |line| lines << line }
+    text(lines.inspect)
+  end
+
+  on "/input/rewind" do |env|
+    first = input(env).read
+    input(env).rewind
+    text([first, input(env).read].inspect)
+  end
+
+  # Reads a piece now and the rest while the response is being sent.
+  on "/input/late" do |env|
+    io = input(env)
+    first = io.read(2)
+    [200, {}, Enumerator.new { |pieces| pieces << first << "|" << io.read }]
+  end
+
+  on "/input/close" do |env|
+    input(env).close
+    text("closed")
+  end
+
+  on "/input/presence" do |env|
+    text([env.key?("rack.input"), input(env)&.read, env["CONTENT_LENGTH"]].inspect)
+  end
+
+  on("/input/echo") { |env| [200, {}, [input(env)&.read.to_s]] }
+
+  on "/errors" do |env|
+    env["rack.errors"].puts("put by the probe")
+    env["rack.errors"].write("written by the probe\n")
+    env["rack.errors"].flush
+    text("said")
+  end
+end

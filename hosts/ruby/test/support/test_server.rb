@@ -1,0 +1,230 @@
+# frozen_string_literal: true
+
+require "fileutils"
+require "json"
+require "rbconfig"
+require "rack"
+require "socket"
+require "tmpdir"
+require_relative "connection"
+require_relative "waiting"
+
+# A server in a process of its own.
+class TestServer
+  HOST_ROOT = File.expand_path("../..", __dir__)
+  CHECKOUT = File.expand_path("../..", HOST_ROOT)
+  PROBE = File.join(__dir__, "probe.ru")
+  RACK = Gem::Version.new(Rack.release)
+  RACK3 = RACK >= Gem::Version.new("3.0")
+  RACK31 = RACK >= Gem::Version.new("3.1")
+
+  # What the caller's shell says must not reach the servers.
+  CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h { |name| [name, nil] }
+
+  def self.open(**options)
+    server = new(**options)
+    yield server
+    server.stop
+  ensure
+    server&.kill
+  end
+
+  attr_reader :pid, :port, :path, :directory, :status
+
+  # app: the path of a config.ru, or its text. by: :script (Oribi.serve in a script), :rackup or :oribi. settings: those of the
+  # server, for :script. arguments: of the command, for the others. extras: what else Oribi.serve takes, as plain data.
+  def initialize(app: PROBE, by: :script, unix: false, settings: {}, arguments: [], extras: {}, env: {}, ruby: [], wait: true,
+                 files: {})
+    @directory = Dir.mktmpdir("oribi")
+    @path = File.join(@directory, "app.sock") if unix
+    @port = TestServer.free_port unless unix
+    files.each { |name, text| File.write(File.join(@directory, name), text) }
+    @events = File.join(@directory, "events")
+    @connections = []
+    FileUtils.touch(@events)
+    command = command_for(by, app_path(app), settings, arguments, extras, ruby)
+    @pid = Process.spawn({ **CLEAN, "PROBE_EVENTS" => @events, "TEST_DIRECTORY" => @directory, **env }, *command,
+                         out: [log_path, "a"], err: [log_path, "a"], in: File::NULL, chdir: @directory)
+    connection.close if wait
+  rescue StandardError
+    kill if @pid
+    raise
+  end
+
+  # A port of 127.0.0.1 that nobody listens on, outside of what the kernel gives to clients.
+  def self.free_port
+    @next_port ||= 12_000 + (Process.pid * 37 % 18_000)
+    loop do
+      @next_port = @next_port >= 31_000 ? 12_000 : @next_port + 1
+      TCPServer.new("127.0.0.1", @next_port).close
+      return @next_port
+    rescue Errno::EADDRINUSE
+      next
+    end
+  end
+
+  # A connection, made as soon as the server listens.
+  def connection
+    Waiting.wait_until(-> { "a listener; the log says:\n#{log}" }) do
+      Connection.new(unix? ? UNIXSocket.new(@path) : TCPSocket.new("127.0.0.1", @port)).tap { |made| @connections << made }
+    rescue Errno::ENOENT, Errno::ECONNREFUSED
+      raise "the server has ended with #{@status}; the log says:\n#{log}" if ended?
+    end
+  end
+
+  # An idle connection would keep a server that is to stop waiting for a while.
+  def close_connections
+    @connections.each(&:close)
+    @connections.clear
+  end
+
+  # One request on a connection of its own.
+  def request(method, target, fields = {}, content = nil)
+    connection = connection()
+    connection.send_request(method, target, fields, content)
+    connection.final_response(method)
+  ensure
+    connection&.close
+  end
+
+  def get(target, fields = {})
+    request("GET", target, fields)
+  end
+
+  def post(target, content, fields = {})
+    request("POST", target, fields, content)
+  end
+
+  def unix?
+    !@path.nil?
+  end
+
+  # What curl needs to reach the server.
+  def curl_arguments
+    unix? ? ["--unix-socket", @path] : []
+  end
+
+  def url(target)
+    unix? ? "http://localhost#{target}" : "http://127.0.0.1:#{@port}#{target}"
+  end
+
+  # ---- What the server and its app say -------------------------------------------------------------------------------
+
+  def log_path
+    File.join(@directory, "log")
+  end
+
+  def log
+    File.exist?(log_path) ? File.binread(log_path) : ""
+  end
+
+  def wait_for_log(pattern)
+    Waiting.wait_until(-> { "#{pattern.inspect} in the log, which says:\n#{log}" }) { log.match(pattern) }
+  end
+
+  # What the app noted, without the identifier with which the lines begin.
+  def events(id = nil)
+    lines = File.read(@events).lines(chomp: true)
+    id ? lines.select { |line| line.start_with?("#{id} ") }.map { |line| line.delete_prefix("#{id} ") } : lines
+  end
+
+  # Waits until the app has noted so many lines.
+  def wait_for_events(id, count)
+    Waiting.wait_until(-> { "#{count} events, there are #{events(id)}; the log says:\n#{log}" }) do
+      noted = events(id)
+      noted if noted.size >= count
+    end
+  end
+
+  # ---- Processes -----------------------------------------------------------------------------------------------------
+
+  # The children of the server's process that exist now.
+  def workers
+    File.read("/proc/#{@pid}/task/#{@pid}/children").split.map(&:to_i)
+  rescue Errno::ENOENT
+    []
+  end
+
+  def wait_for_workers(count)
+    Waiting.wait_until(-> { "#{count} workers, there are #{workers}; the log says:\n#{log}" }) do
+      found = workers
+      found if found.size == count
+    end
+  end
+
+  def signal(name)
+    Process.kill(name, @pid)
+  end
+
+  def ended?
+    return true unless @pid
+
+    _, status = Process.wait2(@pid, Process::WNOHANG)
+    return false unless status
+
+    @pid = nil
+    @status = status
+  end
+
+  # Waits for the end and returns the exit status.
+  def wait_end
+    Waiting.wait_until(-> { "the end of the server; the log says:\n#{log}" }) { ended? }
+    @status.exitstatus || "signal #{@status.termsig}"
+  end
+
+  # Stops the server and returns its exit status.
+  def stop(signal_name = :TERM)
+    close_connections
+    signal(signal_name) if @pid
+    wait_end
+  ensure
+    kill
+  end
+
+  # Ends what is left and removes its files.
+  def kill
+    unless ended?
+      (workers + [@pid]).each { |pid| Process.kill(:KILL, pid) rescue nil } # rubocop:disable Style/RescueModifier -- it may be gone
+      Process.wait(@pid)
+      @pid = nil
+    end
+    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+  end
+
+  private
+
+  def app_path(app)
+    return app if app.end_with?(".ru") && !app.include?("\n")
+
+    File.join(@directory, "config.ru").tap { |path| File.write(path, app) }
+  end
+
+  def command_for(by, app, settings, arguments, extras, ruby)
+    interpreter = [RbConfig.ruby, *ruby, "-I", File.join(HOST_ROOT, "lib")]
+    case by
+    when :script
+      options = { "settings" => { "workers" => 1, "listen" => listener, **settings.transform_keys(&:to_s) }, "extras" => extras }
+      [*interpreter, File.join(__dir__, "serve.rb"), app, JSON.generate(options)]
+    when :rackup
+      [*interpreter, "-S", "rackup", "-s", "oribi", *rackup_listener, *arguments, app]
+    when :oribi
+      [TestServer.command, "--listen", listener, *arguments, app]
+    else
+      raise ArgumentError, "no such way to start a server: #{by}"
+    end
+  end
+
+  def listener
+    @path || "127.0.0.1:#{@port}"
+  end
+
+  def rackup_listener
+    @path ? ["-O", "Path=#{@path}"] : ["-o", "127.0.0.1", "-p", @port.to_s]
+  end
+
+  # The oribi command that was built last.
+  def self.command
+    ENV["ORIBI"] || %w[release debug].map { |kind| File.join(CHECKOUT, "target", kind, "oribi") }
+                                     .select { |path| File.exist?(path) }.max_by { |path| File.mtime(path) }
+  end
+end
