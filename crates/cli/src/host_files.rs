@@ -16,7 +16,7 @@ pub struct HostFiles {
     pub checkout: &'static str,
     /// Where it is below PREFIX.
     pub installed: &'static str,
-    /// What the host's directories of modules may be, within its own: the first has the mold.
+    /// What the host's directories of modules may be, within its own (or, empty, that one itself): the first has the mold.
     pub layouts: &'static [&'static [&'static str]],
     /// Words for the program by which it tells (status 0) that it finds the mold among its own modules.
     pub question: &'static [&'static str],
@@ -72,7 +72,9 @@ impl HostFiles {
 
     fn directories_in(&self, place: &Path) -> Option<Vec<PathBuf>> {
         let layout = self.layouts.iter().find(|layout| place.join(layout[0]).join(self.mold).is_file())?;
-        Some(layout.iter().map(|directory| place.join(directory)).collect())
+        // No path ends with a slash, as it would if something empty were joined to it.
+        let full = |directory: &&str| if directory.is_empty() { place.to_owned() } else { place.join(directory) };
+        Some(layout.iter().map(full).collect())
     }
 
     fn ask(&self, program: &OsStr) -> Result<(), String> {
