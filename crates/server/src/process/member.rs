@@ -24,8 +24,8 @@ pub(super) struct Member {
     pub(super) end_by: Option<Instant>,
     /// What its threads were last seen at.
     pub(super) sightings: Vec<Sighting>,
-    /// One of them is stuck, which has been said.
-    pub(super) stuck: bool,
+    /// How many of them are stuck: once some are, the worker ends when the others have finished.
+    pub(super) stuck: usize,
 }
 
 impl Member {
@@ -38,7 +38,7 @@ impl Member {
         born: Instant,
     ) -> Self {
         let sightings = vec![Sighting::default(); slot.running.len()];
-        Self { slot, number, pid, waker, process, born, outdated: false, end_by: None, sightings, stuck: false }
+        Self { slot, number, pid, waker, process, born, outdated: false, end_by: None, sightings, stuck: 0 }
     }
 
     /// Whether it has not been told to stop, and what it is doing then.

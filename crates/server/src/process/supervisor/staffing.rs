@@ -78,8 +78,7 @@ impl Supervisor<'_> {
     pub(super) fn end_overdue(&mut self) {
         let now = Instant::now();
         for member in &mut self.members {
-            if member.end_by.is_some_and(|end_by| now >= end_by) {
-                member.end_by = None;
+            if member.end_by.take_if(|end_by| now >= *end_by).is_some() && member.slot.command() != WorkerCommand::Quit {
                 let connections = member.end();
                 let (number, pid) = (member.number, member.pid);
                 log::warn!("worker {number} (pid {pid}) did not finish in time: ended with {connections} open connections");

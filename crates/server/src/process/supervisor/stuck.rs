@@ -6,6 +6,7 @@
 use super::super::running;
 use super::super::scoreboard::WorkerCommand;
 use super::{Stage, Supervisor};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// How long the other threads of a worker may take to finish when one of them is stuck.
@@ -26,14 +27,24 @@ impl Supervisor<'_> {
         let allowed = self.settings.timeouts.request;
         let now = Instant::now();
         let mut ended = false;
-        for member in self.members.iter_mut().filter(|member| !member.stuck) {
+        for member in &mut self.members {
+            if member.slot.command() == WorkerCommand::Quit {
+                continue;
+            }
+            if member.stuck > 0 {
+                // Who has not finished is who is stuck.
+                if member.slot.connections.load(Relaxed) as usize <= member.stuck {
+                    member.end();
+                }
+                continue;
+            }
             let lines = member.slot.running.iter().zip(&mut member.sightings);
             let stuck = lines.filter_map(|(line, sighting)| (sighting.look(line, now) >= allowed).then_some(line));
             let stuck: Vec<String> = stuck.map(running::text_of).collect();
-            if stuck.is_empty() || member.slot.command() == WorkerCommand::Quit {
+            if stuck.is_empty() {
                 continue;
             }
-            member.stuck = true;
+            member.stuck = stuck.len();
             let (number, pid, seconds) = (member.number, member.pid, allowed.as_secs_f64());
             log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {}", stuck.join(", "));
             ended = true;
