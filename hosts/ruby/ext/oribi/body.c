@@ -76,7 +76,7 @@ static bool send_file(Call *call, VALUE path) {
     }
     size = (uint64_t)facts.st_size;
     /* The app looked at the file before: what has been appended since is not sent, what is missing is not promised. */
-    if (head->has_length && head->length <= size)
+    if (head_find_length(head) && head->length <= size)
         size = head->length;
     else if (head->has_length)
         head_remove(head, head->length_at);
@@ -134,7 +134,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         piece = rb_obj_as_string(piece);
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
-    if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !call->head.chunked) {
+    if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length) {
         /* This is all that the body may yield: one call, one packet. */
         const oribi_bytes part = {data, size};
         const Head *head = &call->head;
@@ -163,6 +163,8 @@ static void finish(Call *call) {
 
 static void send_pieces(Call *call) {
     Pieces pieces = {.call = call};
+    if (!call->head.chunked)
+        head_find_length(&call->head);
     rb_block_call(call->body, names.each, 0, NULL, send_piece, (VALUE)&pieces);
     if (call->state == CALL_OVER)
         return;

@@ -109,26 +109,31 @@ static bool name_is(VALUE name, const char *text, size_t size) {
     return (size_t)RSTRING_LEN(name) == size && strncasecmp(RSTRING_PTR(name), text, size) == 0;
 }
 
-/* A field that says something to us too. False: it is not for the client. */
-static bool notice(Head *head, VALUE name, VALUE value) {
-    switch (RSTRING_LEN(name)) {
-    case 14:
-        if (name_is(name, "content-length", 14)) {
-            VALUE number = RB_TYPE_P(value, T_STRING) ? rb_check_to_integer(rb_str_to_inum(value, 10, 0), "to_int") : value;
-            head->has_length = RB_INTEGER_TYPE_P(number) && RTEST(rb_funcall(number, '>', 1, INT2FIX(-1)));
-            head->length = head->has_length ? NUM2ULL(number) : 0;
-            head->length_at = head->field_count;
-        }
-        return true;
-    case 17:
-        if (name_is(name, "transfer-encoding", 17) && RB_TYPE_P(value, T_STRING) && name_is(value, "chunked", 7)) {
-            head->chunked = true;
+/* Whether a field says that the app has coded its body. Then it is not for the client, to which the server codes anew. */
+static bool says_chunked(VALUE name, VALUE value) {
+    return RSTRING_LEN(name) == 17 && name_is(name, "transfer-encoding", 17) && RB_TYPE_P(value, T_STRING)
+           && name_is(value, "chunked", 7);
+}
+
+bool head_find_length(Head *head) {
+    for (size_t i = 0; i < head->field_count; i++) {
+        const oribi_field *field = &head->fields[i];
+        uint64_t length = 0;
+        if (field->name.size != 14 || strncasecmp(field->name.data, "content-length", 14) != 0)
+            continue;
+        head->length_at = i;
+        /* More digits are no length; the server will say so. */
+        if (field->value.size == 0 || field->value.size > 18)
             return false;
+        for (size_t j = 0; j < field->value.size; j++) {
+            if (field->value.data[j] < '0' || field->value.data[j] > '9')
+                return false;
+            length = length * 10 + (uint64_t)(field->value.data[j] - '0');
         }
-        return true;
-    default:
-        return true;
+        head->length = length;
+        return head->has_length = true;
     }
+    return false;
 }
 
 /* Headers that are messages to the server. */
@@ -149,7 +154,9 @@ static void add_header(Head *head, VALUE name, VALUE value) {
         take_internal(head, name, value);
         return;
     }
-    if (notice(head, name, value))
+    if (RB_UNLIKELY(says_chunked(name, value)))
+        head->chunked = true;
+    else
         add_value(head, name, value);
 }
 
@@ -238,6 +245,8 @@ void response_send(Call *call) {
     response_fields(call->headers, &call->head);
     if (RB_UNLIKELY(call->head.hijack != Qfalse))
         hijack_respond(call, call->head.hijack);
+    else if (RB_UNLIKELY(call->head.protocol != Qfalse || call->head.status == 101) && rb_respond_to(body, names.call))
+        hijack_respond(call, body);
     else if (RB_LIKELY(RB_TYPE_P(body, T_ARRAY)) && !call->head.chunked)
         body_send_array(call, body);
     else

@@ -189,6 +189,8 @@ void response_send(Call *call);
 /* Reads headers alone, for an informational response. */
 void response_fields(VALUE headers, Head *head);
 void head_prepare(Head *head);
+/* Reads the app's Content-Length, if there is one. */
+bool head_find_length(Head *head);
 /* Takes a field out. */
 void head_remove(Head *head, size_t index);
 /* Sees what the server said to a call that sends. False: stop producing. Raises what breaks a rule. */
