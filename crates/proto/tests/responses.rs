@@ -17,8 +17,8 @@
 //! ```
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
-//! order, `length N`, `closing` (the server wants to close) and `preset` (a Date and a Server are given); the `field` lines
-//! behind it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is
+//! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given) and `until-close` (no
+//! chunks); the `field` lines behind it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is
 //! the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
 
 mod cases;
@@ -27,7 +27,7 @@ use cases::{Case, unescape};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal};
 
-const PRESET: Preset<'static> = Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n" };
+const PRESET: Preset<'static> = Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", until_close: false };
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A head with its fields, as the lines of a case give it.
@@ -138,6 +138,7 @@ impl Run {
         let length = place.map(|place| words[place + 1].parse().expect("a length"));
         let said = |what: &str| words.iter().any(|word| word == what);
         let preset = if said("preset") { PRESET } else { Preset::default() };
+        let preset = Preset { until_close: said("until-close"), ..preset };
         self.machine.write_head(ResponseHead { status, fields: &fields }, length, !said("closing"), &preset, &mut self.out)
     }
 }

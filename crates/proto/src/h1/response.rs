@@ -6,13 +6,16 @@ use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, ResponseHead, Version, reason};
 
-/// Rendered field lines that the server adds to every final response, unless the app has set that field.
+/// What the server adds to every final response: rendered field lines, unless the app has set that field, and how content of
+/// unknown length ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Preset<'a> {
     /// `Date: Sat, 21 Nov 2026 03:00:00 GMT` and CR LF, or empty.
     pub date: &'a [u8],
     /// `Server: ` with a name and CR LF, or empty.
     pub server: &'a [u8],
+    /// HTTP/1.1 clients, too, learn by a closed connection that content of unknown length is over, and get no chunks.
+    pub until_close: bool,
 }
 
 /// What becomes of the connection after a response.
@@ -115,7 +118,7 @@ impl Machine {
     /// Writes the head of the final response and settles how its content is framed.
     ///
     /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
-    /// either, HTTP/1.1 clients get chunks and HTTP/1.0 clients a closed connection. `persist` is false when the server
+    /// either, HTTP/1.1 clients get chunks (unless the preset says otherwise) and HTTP/1.0 clients a closed connection. `persist` is false when the server
     /// wants to close the connection after this response. A head that is written before the request has been read to its
     /// end announces the close as well, as what the client still sends will not be read.
     ///
@@ -170,7 +173,7 @@ impl Machine {
                 write_length(left, out);
                 Writing::Length { left, over: false }
             }
-            (_, None, None) if modern => {
+            (_, None, None) if modern && !preset.until_close => {
                 out.extend_from_slice(b"Transfer-Encoding: chunked\r\n");
                 Writing::Chunked
             }
@@ -312,7 +315,7 @@ fn write_status_line(status: u16, out: &mut Vec<u8>) {
 
 /// Writes the preset lines of a final response (none for an informational one) and the fields that the app may set.
 fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut Vec<u8>) -> Result<Said, InvalidResponse> {
-    let Preset { date, server } = preset.copied().unwrap_or_default();
+    let Preset { date, server, .. } = preset.copied().unwrap_or_default();
     let first = out.len();
     out.extend_from_slice(date);
     out.extend_from_slice(server);

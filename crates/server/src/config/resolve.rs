@@ -335,6 +335,7 @@ mod tests {
             "backlog=7",
             "server_name=example.org",
             "reuse-port=",
+            "chunked-transfer=off",
             "socket-mode=600",
             "threads=2:4",
             "max_reqs_per_child=1000",

@@ -128,6 +128,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// The Server field of responses; empty: none.
     pub server_header: String,
+    /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
+    pub chunked_transfer: bool,
     /// Where request content beyond `content_memory_bytes` goes.
     pub temporary_directory: PathBuf,
     /// Where the access log goes; `None`: nowhere.
@@ -186,6 +188,7 @@ impl Default for Settings {
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),
+            chunked_transfer: true,
             temporary_directory: PathBuf::from("/tmp"),
             access_log: None,
             access_log_format: AccessFormat::Combined,

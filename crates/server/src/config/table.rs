@@ -287,6 +287,14 @@ pub(super) static TABLE: &[Setting] = &[
     Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text sends none")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))
         .show(|settings| settings.server_header.clone()),
+    Setting::new(
+        "chunked-transfer",
+        Section::Responses,
+        "",
+        "Send content of unknown length in chunks to HTTP/1.1 clients; off: until the connection is closed, as to HTTP/1.0 clients",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.chunked_transfer = on))
+    .show(|settings| show_switch(settings.chunked_transfer)),
     // ---- Logs and files
     Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
         .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))

@@ -153,7 +153,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             Deadline::Write => timeouts.write,
             Deadline::Linger => timeouts.linger,
         });
-        let mut stamp = Stamp::new(&settings.server_header);
+        let mut stamp = Stamp::new(&settings.server_header, !settings.chunked_transfer);
         stamp.update(backend.now(), || backend.wall_clock());
         Ok(Self {
             limits: limits(settings),

@@ -10,14 +10,15 @@ use std::time::{Duration, SystemTime};
 pub(super) struct Stamp {
     date: Vec<u8>,
     server: Vec<u8>,
+    until_close: bool,
     second: Option<u64>,
 }
 
 impl Stamp {
-    /// `server` is the value of the Server field; empty for none.
-    pub(super) fn new(server: &str) -> Self {
+    /// `server` is the value of the Server field; empty for none. `until_close`: see [`Preset`].
+    pub(super) fn new(server: &str, until_close: bool) -> Self {
         let server = if server.is_empty() { Vec::new() } else { format!("Server: {server}\r\n").into_bytes() };
-        Self { date: Vec::new(), server, second: None }
+        Self { date: Vec::new(), server, until_close, second: None }
     }
 
     /// Renders the date anew when the second has changed; `wall_clock` is asked only then.
@@ -33,6 +34,6 @@ impl Stamp {
     }
 
     pub(super) fn preset(&self) -> Preset<'_> {
-        Preset { date: &self.date, server: &self.server }
+        Preset { date: &self.date, server: &self.server, until_close: self.until_close }
     }
 }

@@ -157,9 +157,10 @@ module Oribi
     LISTENERS = %w[listen socket].freeze
     TCP = %w[host port].freeze
 
+    # The launcher's default is said after the persona's.
     def default_gives_way?(said)
       rivals = TCP.include?(said.name) ? [said.name, *LISTENERS] : [said.name]
-      rivals.any? { |name| said?(name) } || Setting.find(said.name)&.in_environment?
+      rivals.any? { |name| said?(name) } || !winners(said.name).last.equal?(said) || Setting.find(said.name).in_environment?
     end
 
     def file_says?(name)

@@ -1,7 +1,5 @@
 # frozen_string_literal: true
 
-require "oribi/setting"
-
 module Oribi
   # The name that the server was called by, with the rules that users of that name know.
   class Persona
@@ -50,7 +48,7 @@ module Oribi
       defaults: {
         "host" => "0.0.0.0", "port" => 9292, "workers" => 5, "max-requests" => 1000, "timeout" => 300,
         "chunked-transfer" => false
-      }.select { |name, _| Setting.find(name) }
+      }
     )
   end
 end
