@@ -94,6 +94,8 @@ module Oribi
     # Serves an app and returns the exit status of the process.
     def serve(app, settings = self.settings, **extras)
       redirect_standard_output
+      # As under other servers: apps log there, and nobody wants to read it only when a buffer is full.
+      $stdout.sync = true
       Oribi.serve(app, settings, **ruby_options, **extras)
     rescue SettingError => e
       raise Error, e.message
@@ -216,7 +218,6 @@ module Oribi
     def redirect_standard_output
       path = self[:standard_output] or return
       $stdout.reopen(path.to_s, "a")
-      $stdout.sync = true
     rescue SystemCallError => e
       raise Error, "cannot write standard output to #{path}: #{e.message}"
     end
