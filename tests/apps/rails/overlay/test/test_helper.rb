@@ -1,0 +1,9 @@
+# frozen_string_literal: true
+
+ENV["RAILS_ENV"] ||= "test"
+require_relative "../config/environment"
+require "rails/test_help"
+require_relative "live_server"
+
+# With LIVE_URL the app's own tests make their requests of the server that runs there.
+ActionDispatch::IntegrationTest.app = LiveServer.new(ENV["LIVE_URL"]) if ENV["LIVE_URL"]

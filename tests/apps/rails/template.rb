@@ -1,0 +1,19 @@
+# frozen_string_literal: true
+
+# What `rails new` applies to the app that it has generated: the same edits that a developer makes by hand.
+
+# Debian has no package of some gems that a new Gemfile names for development; none of them takes part in serving.
+gsub_file "Gemfile", /^ *gem ['"](?!rails|sqlite3|puma|tzinfo-data)[^\n]*\n/, ""
+append_to_file "Gemfile", <<~RUBY
+
+  gem 'oribi', path: '#{File.expand_path("../../../hosts/ruby", __dir__)}', require: false
+RUBY
+
+# There is no TLS between the tests and the app, nor a proxy that would say that there was.
+gsub_file "config/environments/production.rb", /^ *config\.force_ssl = true$/, ""
+
+# What is asked for is of no interest in a log that tests read, what has failed is.
+gsub_file "config/environments/production.rb", /^ *config\.log_level = .*$/, "  config.log_level = :warn"
+
+source_paths.unshift __dir__
+directory "overlay", ".", force: true

@@ -1,0 +1,179 @@
+# frozen_string_literal: true
+
+# Property: a Rails app as `rails new` makes it, with a database, uploads, streams and Action Cable, works under every way to
+# start Oribi as it does without a server.
+
+require "minitest/autorun"
+$LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
+require "net/http"
+require "rails_app"
+require "server_process"
+require "web_socket"
+
+class RailsTest < Minitest::Test
+  # Workers and threads.
+  ONE_WORKER = [1, 5].freeze
+  TWO_WORKERS = [2, 1].freeze
+
+  # How the app is started on a port. Where no number of workers and threads is given, it comes from the environment and from
+  # config/puma.rb, which Rails has generated for Puma.
+  COMMANDS = {
+    "oribi config.ru" => lambda do |port, workers, threads|
+      %W[#{ServerProcess::ORIBI} config.ru --host 127.0.0.1 --port #{port} --workers #{workers} --threads #{threads}]
+    end,
+    "rackup -s oribi" => ->(port, *) { %W[bundle exec rackup -s oribi -o 127.0.0.1 -p #{port}] },
+    "rails server -u oribi" => ->(port, *) { %W[bin/rails server -u oribi -b 127.0.0.1 -p #{port}] }
+  }.freeze
+
+  def setup
+    @folder = Dir.mktmpdir
+  end
+
+  def teardown
+    assert_predicate @server.stop, :success?, @server.log_end if @server
+    FileUtils.rm_rf(@folder)
+  end
+
+  def start(command, mode = "production", shape = ONE_WORKER)
+    port = ServerProcess.free_port
+    environment = {
+      "RAILS_ENV" => mode, "RACK_ENV" => mode, "WEB_CONCURRENCY" => shape[0].to_s, "RAILS_MAX_THREADS" => shape[1].to_s,
+      **RailsApp.database_in(@folder), **RailsApp::ENVIRONMENT
+    }
+    @server = ServerProcess.new(*COMMANDS.fetch(command).call(port, *shape), port:, directory: RailsApp.folder, environment:)
+  end
+
+  # Runs the tests that the app itself has; none may fail, be skipped or be missing.
+  def assert_own_tests_pass(environment = {})
+    output = RailsApp.run("bin/rails", "test", environment:)
+    assert_match(/^[1-9]\d* runs, [1-9]\d* assertions, 0 failures, 0 errors, 0 skips$/, output)
+  rescue RuntimeError => e
+    flunk "#{e.message}\n#{@server&.log_end}"
+  end
+
+  def get(path)
+    Net::HTTP.get_response(URI("#{@server.url}#{path}"))
+  end
+
+  def test_the_app_without_a_server
+    assert_own_tests_pass
+  end
+
+  COMMANDS.each_key do |command|
+    define_method("test_#{command} with one worker and five threads") do
+      start(command, "production", ONE_WORKER)
+      assert_own_tests_pass({ "LIVE_URL" => @server.url })
+      assert_action_cable_works
+    end
+
+    define_method("test_#{command} with two workers") do
+      start(command, "production", TWO_WORKERS)
+      assert_own_tests_pass({ "LIVE_URL" => @server.url })
+    end
+  end
+
+  def test_a_live_stream_is_sent_as_it_is_written
+    start("oribi config.ru")
+    go = "#{@folder}/go"
+    received = +""
+    Net::HTTP.start("127.0.0.1", @server.port) do |http|
+      http.request_get("/live/5?until=#{go}") do |response|
+        response.read_body do |piece|
+          # The app waits for this: a stream that is held back until its end never ends.
+          FileUtils.touch(go)
+          received << piece
+        end
+      end
+    end
+    assert_equal (0..5).map { |number| "line #{number}\n" }.join, received
+  end
+
+  def test_a_page_beside_four_streams_that_wait
+    start("oribi config.ru")
+    go = "#{@folder}/go"
+    started = Queue.new
+    streams = Array.new(4) do
+      Thread.new do
+        Net::HTTP.start("127.0.0.1", @server.port) do |http|
+          http.request_get("/live/5?until=#{go}") { |response| response.read_body { started << true } }
+        end
+      end
+    end
+    4.times { started.pop }
+    assert_equal "visit 1", get("/visit").body
+    FileUtils.touch(go)
+    streams.each(&:join)
+  end
+
+  def test_errors_in_production
+    start("oribi config.ru")
+    response = get("/failure")
+    assert_equal "500", response.code
+    refute_match(/out of order/, response.body)
+    assert_equal File.read("#{RailsApp.folder}/public/500.html"), response.body.force_encoding(Encoding::UTF_8)
+    assert_match(/This page is out of order/, @server.log_text)
+    assert_equal "404", get("/nowhere").code
+    forged = Net::HTTP.post_form(URI("#{@server.url}/notes"), "note[text]" => "forged")
+    assert_equal "422", forged.code
+    assert_equal "visit 1", get("/visit").body, "and it goes on"
+  end
+
+  def test_errors_in_development
+    start("rails server -u oribi", "development")
+    response = get("/failure")
+    assert_equal "500", response.code
+    assert_match(/This page is out of order/, response.body)
+    assert_match(/failures_controller\.rb/, response.body)
+    assert_match(/No route matches/, get("/nowhere").body)
+  end
+
+  private
+
+  IDENTIFIER = { channel: "EchoChannel" }.to_json
+
+  def assert_action_cable_works
+    clients = Array.new(2) { subscribe }
+    clients.each_with_index do |client, number|
+      assert_equal "Zoë #{number}", ask(client, action: "echo", text: "Zoë #{number}")["echo"]
+    end
+    long = "x" * 60_000
+    assert_equal long, ask(clients[0], action: "echo", text: long)["echo"]
+
+    say(clients[0], action: "announce", text: "to all")
+    clients.each { |client| assert_equal "to all", hear(client)["announcement"] }
+    assert_equal "visit 1", get("/visit").body, "and pages are served meanwhile"
+    clients.each(&:close)
+  end
+
+  # A client of the channel.
+  def subscribe
+    client = WebSocket.new(@server.connect, "127.0.0.1:#{@server.port}", "/cable", protocol: "actioncable-v1-json")
+    assert_predicate client, :accepted?, client.status
+    assert_equal "actioncable-v1-json", client.fields["sec-websocket-protocol"]
+    assert_equal "welcome", hear_raw(client)["type"]
+    client.send_text({ command: "subscribe", identifier: IDENTIFIER }.to_json)
+    assert_equal "confirm_subscription", hear_raw(client)["type"]
+    client
+  end
+
+  def say(client, data)
+    client.send_text({ command: "message", identifier: IDENTIFIER, data: data.to_json }.to_json)
+  end
+
+  def ask(client, data)
+    say(client, data)
+    hear(client)
+  end
+
+  def hear(client)
+    hear_raw(client).fetch("message")
+  end
+
+  # The next message other than a sign of life.
+  def hear_raw(client)
+    loop do
+      message = JSON.parse(client.receive || flunk("the server has closed"))
+      return message unless message["type"] == "ping"
+    end
+  end
+end

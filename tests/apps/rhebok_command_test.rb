@@ -1,0 +1,79 @@
+# frozen_string_literal: true
+
+# Property: the command line that Rhebok was run and measured with works unchanged, behind nginx on a Unix socket and under
+# start_server, which replaces a generation under load without a lost request.
+
+require "minitest/autorun"
+$LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
+require "nginx"
+require "server_process"
+require "steady_load"
+
+class RhebokCommandTest < Minitest::Test
+  COMMAND = %w[rackup -s Rhebok -O MaxWorkers=8 -O MaxRequestPerChild=0 -E production].freeze
+  APP = File.expand_path("rhebok", __dir__)
+  LIBRARY = { "RUBYLIB" => "#{ServerProcess::ROOT}/hosts/ruby/lib" }.freeze
+
+  def setup
+    @folder = Dir.mktmpdir
+    @socket = "#{@folder}/app.sock"
+  end
+
+  def teardown
+    FileUtils.rm_rf(@folder)
+  end
+
+  def start(*command, **address)
+    @server = ServerProcess.new(*command, **address, directory: APP, environment: LIBRARY)
+  end
+
+  def assert_ends(server, signal = :TERM)
+    assert_predicate server.stop(signal), :success?, server.log_end
+  end
+
+  def test_behind_nginx_on_a_unix_socket
+    start(*COMMAND, "-O", "Path=#{@socket}", "config.ru", socket: @socket)
+    nginx = Nginx.new(@server)
+    load = SteadyLoad.new(nginx, "/")
+    load.run(2000)
+    load.stop
+    assert_empty load.losses
+    assert_equal 8, @server.workers.size
+    assert_ends(nginx, :QUIT)
+    assert_ends(@server)
+  end
+
+  def test_under_start_server_behind_nginx
+    start("start_server", "--path", @socket, "--interval", "1", "--", *COMMAND, "config.ru", socket: @socket)
+    nginx = Nginx.new(@server)
+    assert_generations_change_without_a_loss(nginx)
+    assert_ends(nginx, :QUIT)
+    assert_ends(@server)
+  end
+
+  def test_under_start_server_on_a_port
+    port = ServerProcess.free_port
+    start("start_server", "--port", "127.0.0.1:#{port}", "--interval", "1", "--", *COMMAND, "config.ru", port:)
+    assert_generations_change_without_a_loss(@server)
+    assert_ends(@server)
+  end
+
+  private
+
+  # HUP makes start_server start the next generation and end this one, twice.
+  def assert_generations_change_without_a_loss(front)
+    load = SteadyLoad.new(front, "/")
+    load.run(200)
+    assert_match(/generation 1$/, load.latest)
+    [2, 3].each do |generation|
+      before = @server.workers
+      @server.signal(:HUP)
+      assert ServerProcess.wait_until { (@server.workers & before).empty? }, @server.log_end
+      load.run(500)
+      assert_match(/generation #{generation}$/, load.latest)
+      assert_equal 8, @server.workers.size
+    end
+    load.stop
+    assert_empty load.losses
+  end
+end

@@ -1,0 +1,164 @@
+# frozen_string_literal: true
+
+# Property: a Sinatra app answers under Oribi as its routes say, straight and behind nginx, with threads and with processes.
+
+require "minitest/autorun"
+$LOAD_PATH.unshift(File.expand_path("../lib", __dir__))
+require "digest"
+require "net/http"
+require "open3"
+require "securerandom"
+require "nginx"
+require "server_process"
+
+class SinatraTest < Minitest::Test
+  APP = File.expand_path("sinatra", __dir__)
+  LIBRARY = { "RUBYLIB" => "#{ServerProcess::ROOT}/hosts/ruby/lib", "RACK_ENV" => "production" }.freeze
+
+  CURLS_STATUS = "%{http_code}" # rubocop:disable Style/FormatStringToken -- it is curl that reads it
+
+  # How the app is started on a port, with so many workers and threads.
+  COMMANDS = {
+    "oribi" => lambda do |port, workers, threads|
+      %W[#{ServerProcess::ORIBI} config.ru --host 127.0.0.1 --port #{port} --workers #{workers} --threads #{threads}]
+    end,
+    "rackup" => lambda do |port, workers, threads|
+      %W[rackup -s oribi -o 127.0.0.1 -p #{port} -O Workers=#{workers} -O Threads=#{threads}]
+    end
+  }.freeze
+
+  def setup
+    @folder = Dir.mktmpdir
+  end
+
+  def teardown
+    assert_predicate @server.stop, :success?, @server.log_end if @server
+    FileUtils.rm_rf(@folder)
+  end
+
+  def start(command, workers: 1, threads: 5, environment: {})
+    port = ServerProcess.free_port
+    launch(COMMANDS.fetch(command).call(port, workers, threads), environment, port:)
+  end
+
+  def launch(command, environment = {}, **address)
+    @server = ServerProcess.new(*command, **address, directory: APP, environment: LIBRARY.merge(environment))
+  end
+
+  COMMANDS.each_key do |command|
+    { "one worker and five threads" => [1, 5], "two workers" => [2, 1] }.each do |name, (workers, threads)|
+      define_method("test_#{command} with #{name}, straight and behind nginx") do
+        start(command, workers:, threads:)
+        nginx = Nginx.new(@server)
+        [@server, nginx].each do |front|
+          assert_routes(front)
+          assert_uploads(front)
+          assert_session(front)
+          assert_stream(front)
+        end
+        assert_predicate nginx.stop(:QUIT), :success?
+      end
+    end
+  end
+
+  def test_behind_nginx_on_a_unix_socket
+    socket = "#{@folder}/app.sock"
+    launch([ServerProcess::ORIBI, "config.ru", "--listen", socket, "--workers", "2"], socket:)
+    nginx = Nginx.new(@server)
+    assert_routes(nginx)
+    assert_uploads(nginx)
+    assert_predicate nginx.stop(:QUIT), :success?
+  end
+
+  def test_a_stream_is_sent_as_it_is_written
+    start("oribi")
+    go = "#{@folder}/go"
+    received = +""
+    Net::HTTP.start("127.0.0.1", @server.port) do |http|
+      http.request_get("/stream/3?until=#{go}") do |response|
+        response.read_body do |piece|
+          # The app waits for this: a stream that is held back until its end never ends.
+          FileUtils.touch(go)
+          received << piece
+        end
+      end
+    end
+    assert_equal lines(0..3), received
+  end
+
+  def test_an_error_in_production
+    start("oribi")
+    response = get(@server, "/failure")
+    assert_equal "500", response.code
+    refute_match(/out of order/, response.body)
+    assert_match(/This page is out of order/, @server.log_text)
+    assert_equal "Hello from Sinatra\n", get(@server, "/").body
+  end
+
+  def test_an_error_in_development
+    start("rackup", environment: { "RACK_ENV" => "development" })
+    response = get(@server, "/failure")
+    assert_equal "500", response.code
+    assert_match(/This page is out of order/, response.body)
+    assert_match(/app\.rb/, response.body)
+  end
+
+  private
+
+  def get(front, path)
+    Net::HTTP.get_response(URI("#{front.url}#{path}"))
+  end
+
+  # The status and the content of what curl is answered.
+  def curl(*arguments)
+    output, status = Open3.capture2("curl", "--silent", "--show-error", "--write-out", CURLS_STATUS, *arguments,
+                                    binmode: true)
+    assert_predicate status, :success?, arguments.join(" ")
+    [output[-3..], output[...-3].force_encoding(Encoding::UTF_8)]
+  end
+
+  def assert_routes(front)
+    assert_equal ["200", "Hello from Sinatra\n"], curl("#{front.url}/")
+    assert_equal ["200", ""], curl("--head", "--output", File::NULL, "#{front.url}/")
+    assert_equal ["200", "Hello, Zoë +!\n"], curl("#{front.url}/hello/Zo%C3%AB%20%2B")
+    assert_equal ["200", "Hello, Zoë +!\n"], curl("--data-urlencode", "name=Zoë +", "#{front.url}/form")
+    assert_equal ["404", "Nothing here\n"], curl("#{front.url}/nowhere")
+    assert_equal ["200", "Hello, again!\n"], curl("--location", "#{front.url}/redirect")
+    teapot = get(front, "/halt")
+    assert_equal %w[418 teapot], [teapot.code, teapot["x-reason"]]
+    assert_equal "short and stout\n", teapot.body
+  end
+
+  def assert_uploads(front)
+    [1000, 5 << 20].each do |size|
+      file = "#{@folder}/some.bin"
+      content = SecureRandom.bytes(size)
+      File.binwrite(file, content)
+      digest = "#{size} bytes, sha256 #{Digest::SHA256.hexdigest(content)}\n"
+      assert_equal ["200", "some.bin: #{digest}"], curl("--form", "file=@#{file}", "#{front.url}/upload")
+      type = ["--header", "Content-Type: application/octet-stream"]
+      assert_equal ["200", digest], curl(*type, "--header", "Expect: 100-continue", "--upload-file", file, "#{front.url}/raw")
+      assert_equal ["200", digest],
+                   curl(*type, "--header", "Transfer-Encoding: chunked", "--upload-file", file, "#{front.url}/raw")
+      # Sent by sendfile where nobody stands in between.
+      assert_equal content, Net::HTTP.get(URI("#{front.url}/file?path=#{file}"))
+    end
+  end
+
+  def assert_session(front)
+    cookie = nil
+    (1..3).each do |number|
+      response = Net::HTTP.get_response(URI("#{front.url}/visit"), cookie ? { "Cookie" => cookie } : {})
+      assert_equal "visit #{number}\n", response.body
+      cookie = response["set-cookie"][/\A[^;]*/]
+    end
+  end
+
+  def assert_stream(front)
+    [1, 2000].each { |count| assert_equal ["200", lines(0..count)], curl("#{front.url}/stream/#{count}") }
+  end
+
+  def lines(numbers)
+    numbers.map { |number| "line #{number}\n" }.join
+  end
+end

@@ -1,0 +1,124 @@
+# frozen_string_literal: true
+
+require "socket"
+require "tempfile"
+require "tmpdir"
+
+# A server that runs for a test, and what it has written. Whoever starts one stops it; what is forgotten ends with the tests.
+class ServerProcess
+  # Seconds that a server may take to start, to stop or to do what a test waits for: far more than it needs on a busy machine.
+  PATIENCE = 60
+
+  ROOT = File.expand_path("../..", __dir__)
+  # The command, given by ORIBI for another build than the one in target/release.
+  ORIBI = ENV.fetch("ORIBI", "#{ROOT}/target/release/oribi")
+
+  Failure = Class.new(StandardError)
+
+  attr_reader :pid, :port
+
+  # A port that was free a moment ago.
+  def self.free_port
+    TCPServer.open("127.0.0.1", 0) { |server| server.addr[1] }
+  end
+
+  # Waits until the block is true; false if it does not become so.
+  def self.wait_until
+    limit = now + PATIENCE
+    until yield
+      return false if now > limit
+
+      sleep 0.02
+    end
+    true
+  end
+
+  def self.now
+    Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  end
+
+  # Runs a command that is expected to listen on 127.0.0.1:port, or on the Unix socket `socket`. `environment` is added to the
+  # environment; returns when it takes connections.
+  def initialize(*command, port: nil, socket: nil, directory: ROOT, environment: {})
+    @port = port
+    @socket = socket
+    @log = Tempfile.new("server")
+    # A process group of its own, as a terminal gives it.
+    @pid = Process.spawn(environment, *command, chdir: directory, in: File::NULL, %i[out err] => @log.path, pgroup: true)
+    @owner = Process.pid
+    Minitest.after_run { kill }
+    return if self.class.wait_until { listening? || exit_status }.then { @exit_status.nil? && listening? }
+
+    kill
+    raise Failure, "#{command.join(" ")} does not listen, #{@exit_status.inspect}:\n#{log_end}"
+  end
+
+  def url
+    "http://127.0.0.1:#{@port}"
+  end
+
+  # The address in the form that nginx wants behind `server`.
+  def upstream
+    @socket ? "unix:#{@socket}" : "127.0.0.1:#{@port}"
+  end
+
+  # A new connection.
+  def connect
+    @socket ? UNIXSocket.new(@socket) : TCPSocket.new("127.0.0.1", @port)
+  end
+
+  def listening?
+    connect.close
+    true
+  rescue SystemCallError
+    false
+  end
+
+  # Everything written to standard output and standard error so far.
+  def log_text
+    File.read(@log.path)
+  end
+
+  # What a failed test shows of it.
+  def log_end
+    log_text.lines.last(40).join
+  end
+
+  def signal(name)
+    Process.kill(name, @pid)
+  end
+
+  # The Process::Status, or nil while the process runs.
+  def exit_status
+    @exit_status ||= Process.wait2(@pid, Process::WNOHANG)&.last
+  end
+
+  # Sends the signal and waits for the end; returns the Process::Status, or nil if the process had to be killed.
+  def stop(name = :TERM)
+    signal(name)
+    return @exit_status if self.class.wait_until { exit_status }
+
+    kill
+    nil
+  end
+
+  # The processes below the first one that have no children themselves, wherever in the tree they are.
+  def workers(pid = @pid)
+    children = Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
+      # The name in parentheses may hold anything; state and parent follow the last one.
+      File.read(file)[/\A(\d+) .*\) (?!Z)\S #{pid} /m, 1]&.to_i
+    rescue SystemCallError
+      nil
+    end
+    children.empty? ? [pid] : children.flat_map { |child| workers(child) }
+  end
+
+  private
+
+  def kill
+    return if @owner != Process.pid || exit_status
+
+    Process.kill(:KILL, -@pid)
+    @exit_status = Process.wait2(@pid).last
+  end
+end
