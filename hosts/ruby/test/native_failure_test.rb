@@ -26,7 +26,7 @@ class NativeFailureTest < Minitest::Test
     "no headers" => [-> { [200, nil, []] }, /headers must be a Hash, not nil/],
     "a name that is no text" => [-> { [200, { 5 => "x" }, []] }, /a header's name must be a String, not 5/],
     "a name with a space" => [-> { [200, { "x y" => "z" }, []] }, /header "x y", value "z"/],
-    "a value with a return" => [-> { [200, { "x" => "a\rb" }, []] }, /header "x", value "a\\+rb"/],
+    "a value with a return" => [-> { [200, { "x" => "a\rb" }, []] }, /header "x", value "a\\x0Db"/],
     "a body that is text" => [-> { [200, {}, "text"] }, /the body must respond to each or call; it is the String "text"/],
     "no body" => [-> { [200, {}, nil] }, /the body must respond to each or call; it is nil/]
   }.freeze

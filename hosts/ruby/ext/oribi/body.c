@@ -7,7 +7,7 @@
 /* Pieces of a body that are gathered without asking for memory. */
 #define FEW_PARTS 16
 
-/* The first line of what happens when a body is no Array of Strings: it is made one. */
+/* Strings of whatever a body holds, in an Array that nobody else knows. */
 static VALUE array_of_strings(VALUE array) {
     VALUE strings = rb_ary_new_capa(RARRAY_LEN(array));
     for (long i = 0; i < RARRAY_LEN(array); i++)
@@ -15,9 +15,11 @@ static VALUE array_of_strings(VALUE array) {
     return strings;
 }
 
-static bool holds_strings(VALUE array) {
-    for (long i = 0; i < RARRAY_LEN(array); i++)
-        if (!RB_TYPE_P(RARRAY_AREF(array, i), T_STRING))
+bool body_is_plain(VALUE body) {
+    if (!RB_TYPE_P(body, T_ARRAY) || RARRAY_LEN(body) > FEW_PARTS)
+        return false;
+    for (long i = 0; i < RARRAY_LEN(body); i++)
+        if (!RB_TYPE_P(RARRAY_AREF(body, i), T_STRING))
             return false;
     return true;
 }
@@ -28,13 +30,15 @@ void body_send_array(Call *call, VALUE array) {
     VALUE memory = Qfalse;
     oribi_result result;
     long count;
-    if (RB_UNLIKELY(!holds_strings(array)))
+    if (RB_UNLIKELY(!body_is_plain(array))) {
         array = array_of_strings(array);
-    count = RARRAY_LEN(array);
-    if (RB_UNLIKELY(count > FEW_PARTS)) {
-        memory = rb_str_new(NULL, count * (long)sizeof(oribi_bytes));
-        parts = (oribi_bytes *)RSTRING_PTR(memory);
+        if (RARRAY_LEN(array) > FEW_PARTS) {
+            memory = rb_str_new(NULL, RARRAY_LEN(array) * (long)sizeof(oribi_bytes));
+            parts = (oribi_bytes *)RSTRING_PTR(memory);
+        }
     }
+    /* From here on nothing is allocated: it might move the strings. */
+    count = RARRAY_LEN(array);
     for (long i = 0; i < count; i++) {
         VALUE part = RARRAY_AREF(array, i);
         parts[i].data = RSTRING_PTR(part);
@@ -48,14 +52,6 @@ void body_send_array(Call *call, VALUE array) {
 }
 
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
-
-static bool has_field(const Head *head, const char *name) {
-    const size_t size = strlen(name);
-    for (size_t i = 0; i < head->field_count; i++)
-        if (head->fields[i].name.size == size && strncasecmp(head->fields[i].name.data, name, size) == 0)
-            return true;
-    return false;
-}
 
 /* Sends the file that to_path names. False: it names no regular file that can be read, or one that says it is empty, as the
  * files of /proc do. */
@@ -190,7 +186,7 @@ void body_send(Call *call) {
     const bool chunked = call->head.chunked;
     if (RB_SPECIAL_CONST_P(body))
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
-    if (!chunked && rb_respond_to(body, names.to_path) && !has_field(&call->head, "content-range")
+    if (!chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
         && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
         return;
     if (!chunked && !RB_TYPE_P(body, T_ARRAY) && rb_respond_to(body, names.to_ary)) {

@@ -33,21 +33,18 @@ static VALUE make(VALUE unused) {
     RB_OBJ_WRITE(self, &context->server_port, rb_interned_str("", 0));
     RB_OBJ_WRITE(self, &context->remote_address, rb_interned_str("", 0));
     RB_OBJ_WRITE(self, &context->deferred, rb_ary_new());
+    /* From now on the object lives until context_close. */
+    rb_gc_register_address(&context->self);
     return self;
 }
 
 void *context_open(void *data, int own) {
     int state;
     VALUE self = rb_protect(make, Qnil, &state);
-    Context *context;
-    if (state) {
-        failure_log("the environment cannot be prepared", Qnil, NULL);
-        return NULL;
-    }
-    context = (Context *)RTYPEDDATA_DATA(self);
-    /* From now on the object lives until context_close. */
-    rb_gc_register_address(&context->self);
-    return context;
+    if (!state)
+        return RTYPEDDATA_DATA(self);
+    failure_log("the environment cannot be prepared", Qnil, NULL);
+    return NULL;
 }
 
 void context_close(void *pointer) {

@@ -21,6 +21,8 @@ static VALUE log_line(VALUE environment) {
         rb_str_cat(line, " ", 1);
         rb_str_cat(line, path, query ? query - path : RSTRING_LEN(target));
         rb_str_cat(line, ": ", 2);
+        RB_GC_GUARD(method);
+        RB_GC_GUARD(target);
     }
     return line;
 }

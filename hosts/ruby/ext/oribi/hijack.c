@@ -78,11 +78,9 @@ static VALUE hijack(VALUE self, Ticket *ticket) {
 static VALUE inform(Ticket *ticket, VALUE headers) {
     Head head;
     oribi_result result;
-    head_prepare(&head);
-    response_fields(headers, &head);
+    head_copy(&head, headers);
     result = oribi_inform(ticket->lane, ticket->exchange, 103, head.fields, head.field_count);
-    RB_GC_GUARD(headers);
-    RB_GC_GUARD(head.kept);
+    RB_GC_GUARD(head.bytes);
     RB_GC_GUARD(head.memory);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
         rb_raise(response_error, "the early hints were not sent: %s", oribi_last_error());
@@ -125,10 +123,6 @@ void hijack_define(void) {
 
 static void append(VALUE text, oribi_bytes bytes) {
     rb_str_cat(text, bytes.data, (long)bytes.size);
-}
-
-static bool field_is(const oribi_field *field, const char *name) {
-    return strlen(name) == field->name.size && strncasecmp(field->name.data, name, field->name.size) == 0;
 }
 
 static void check(const oribi_field *field) {

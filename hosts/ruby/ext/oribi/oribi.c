@@ -23,6 +23,7 @@ static VALUE oribi_log_text(VALUE self, VALUE level, VALUE text) {
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (name == rb_intern(levels[i].name)) {
             oribi_log(levels[i].level, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+            RB_GC_GUARD(text);
             return Qnil;
         }
     }

@@ -1,7 +1,7 @@
 /* ruby_host.h - what the C files of the Ruby host share.
  *
  * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and hijack.c)
- * lays it out as a Rack environment; call.c calls the app; response.c (with body.c and stream.c) reads what it returned and
+ * lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what it returned and
  * hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the response
  * has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with fork.c and
  * signals.c) follows the life of the processes.
@@ -95,18 +95,19 @@ void context_close(void *context);
 /* Fields of a head that need no memory of their own. */
 #define FEW_FIELDS 32
 
-/* The head of a response: fields that point into Ruby strings, which the headers and `kept` keep alive. */
+/* The head of a response. */
 typedef struct {
     uint16_t status;
     bool has_length;
     bool chunked;       /* the app says Transfer-Encoding: chunked, and its body consists of chunks */
     uint64_t length;    /* the app's Content-Length, if has_length */
     size_t length_at;   /* its place among the fields */
+    bool copies;        /* the fields point to copies; else into the app's strings, until something is allocated */
     size_t field_count;
     size_t field_room;
     oribi_field *fields; /* `few`, or what `memory` holds */
     VALUE memory;        /* a String for more fields, or Qfalse */
-    VALUE kept;          /* an Array of strings that were made for the fields, or Qfalse */
+    VALUE bytes;         /* a String that holds the copies, or Qfalse */
     VALUE hijack;        /* the value of rack.hijack, or Qfalse */
     VALUE protocol;      /* the value of rack.protocol, or Qfalse */
     oribi_field few[FEW_FIELDS];
@@ -182,17 +183,26 @@ bool ticket_is_taken(VALUE ticket);
 /* Sends the head on the client's socket and hands the socket to `callable`. */
 void hijack_respond(Call *call, VALUE callable);
 
+/* ---- head.c ---------------------------------------------------------------------------------------------------------- */
+
+void head_prepare(Head *head);
+/* Reads a Hash of a few strings, without a call of Ruby code and without an allocation. False: it is none, so copy it. */
+bool head_point(Head *head, VALUE headers);
+/* Reads any headers, anew. */
+void head_copy(Head *head, VALUE headers);
+/* Reads the app's Content-Length, if there is one. */
+bool head_find_length(Head *head);
+bool head_has(const Head *head, const char *name);
+bool field_is(const oribi_field *field, const char *name);
+/* Takes a field out. */
+void head_remove(Head *head, size_t index);
+/* Names the field that the server may have refused. Allocates nothing. */
+void head_culprit(const Head *head, char *text, size_t room);
+
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
 /* Reads the app's response and hands it to the server. */
 void response_send(Call *call);
-/* Reads headers alone, for an informational response. */
-void response_fields(VALUE headers, Head *head);
-void head_prepare(Head *head);
-/* Reads the app's Content-Length, if there is one. */
-bool head_find_length(Head *head);
-/* Takes a field out. */
-void head_remove(Head *head, size_t index);
 /* Sees what the server said to a call that sends. False: stop producing. Raises what breaks a rule. */
 bool response_accepted(Call *call, oribi_result result);
 /* What a value is, for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
@@ -200,8 +210,11 @@ VALUE response_describe(VALUE value);
 
 /* ---- body.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Sends a body that is no Array. */
+/* Whether a body is an Array of a few strings. */
+bool body_is_plain(VALUE body);
+/* Sends a body that is no Array. The head is a copy. */
 void body_send(Call *call);
+/* Sends an Array. The head is a copy, unless the Array is plain. */
 void body_send_array(Call *call, VALUE array);
 /* Calls close. */
 void body_close(Call *call);
