@@ -22,7 +22,7 @@ module Oribi
           return []
         end
         place, query = rest.split("?", 2)
-        options = query.to_s.split("&").to_h { |pair| pair.split("=", 2) }
+        options = query.to_s.split("&").to_h { |pair| [*pair.split("=", 2), nil].first(2) }
         mode = options["mode"]&.to_i(8) || (options["umask"] && (0o777 & ~options["umask"].to_i(8)))
         common({ backlog: options["backlog"], reuseport: options.key?("reuse_port") || nil }, &note)
           .push(["listen", scheme == "unix" ? unix(place, mode) : place])

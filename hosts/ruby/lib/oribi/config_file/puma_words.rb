@@ -29,6 +29,20 @@ module Oribi
         sheet.set("max_body_size", bytes)
       end
 
+      # With Puma it is for workers that have stopped altogether, and a request may take longer; elsewhere it is for requests.
+      def worker_timeout(time)
+        return sheet.set("worker_timeout", time) unless dialect_is?(:puma)
+
+        sheet.unheeded(:worker_timeout, "use request_timeout, which is for each request")
+      end
+
+      # With Puma it is for a server that nobody asks anything; elsewhere it is for connections.
+      def idle_timeout(time)
+        return sheet.set("idle_timeout", time) unless dialect_is?(:puma)
+
+        sheet.unheeded(:idle_timeout, "a server stays until it is told to stop; for connections use persistent_timeout")
+      end
+
       # How many requests of a connection are answered before others have their turn.
       def max_fast_inline(number)
         sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_536 : number)

@@ -58,7 +58,6 @@ module Oribi
       worker_check_interval: "a worker that dies is noticed at once",
       worker_culling_strategy: "TTOU stops the worker that was started last",
       worker_directory: "use directory",
-      worker_timeout: "a worker whose app is busy is left alone; one that dies is replaced",
       # Unicorn's
       after_worker_exit: "use before_worker_shutdown, in the worker itself",
       before_exec: "a new server does not start from the old one; start_server replaces one without a gap",

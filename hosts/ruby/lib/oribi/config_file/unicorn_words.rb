@@ -8,12 +8,8 @@ module Oribi
     module UnicornWords
       # With Unicorn it is the time that an app may take; everywhere else the time that a client may take.
       def timeout(time)
-        return sheet.set("timeout", time) unless dialect_is?(:unicorn)
-
         sheet.record[:timeout] = time
-        return sheet.set("request_timeout", time) if Setting.find("request_timeout")
-
-        sheet.unheeded(:timeout, "an app may take as long as it likes; --timeout is for clients")
+        sheet.set(dialect_is?(:unicorn) ? "request_timeout" : "timeout", time)
       end
 
       # The app is always loaded before the workers are forked.

@@ -1,0 +1,140 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require "open3"
+require_relative "support/test_server"
+
+# The `oribi` command with apps in Ruby.
+class MoldTest < Minitest::Test
+  APP = <<~RUBY
+    puts "loaded by \#{Process.pid}"
+    run lambda { |env|
+      facts = { "rack_env" => ENV["RACK_ENV"], "directory" => Dir.pwd, "hooks" => $oribi_test.to_a.join(","),
+                "multithread" => env["rack.multithread"], "set" => defined?(Set), "include" => $LOAD_PATH.include?("/nowhere") }
+      [200, { "content-type" => "text/plain" }, [facts.map { |name, value| "\#{name}=\#{value}" }.join("\\n")]]
+    }
+  RUBY
+
+  def test_an_app_runs_in_production_unless_told_otherwise
+    oribi { |server| assert_equal "production", fact(server, "rack_env") }
+    oribi("-E", "staging", env: { "RAILS_ENV" => "test" }) { |server| assert_equal "staging", fact(server, "rack_env") }
+    oribi(env: { "RAILS_ENV" => "test" }) { |server| assert_equal "test", fact(server, "rack_env") }
+  end
+
+  def test_files_and_directories_of_the_app
+    oribi("-I", "/nowhere", "-r", "set") do |server|
+      assert_equal "true", fact(server, "include")
+      assert_equal "constant", fact(server, "set")
+    end
+  end
+
+  def test_the_app_is_loaded_once_by_a_process_that_is_no_worker
+    oribi("--workers", "3") do |server|
+      server.get("/")
+      assert_equal 1, server.log.scan("loaded by").size
+    end
+  end
+
+  def test_a_configuration_file_with_hooks
+    file = <<~RUBY
+      puts "read"
+      workers 1
+      threads 1, 2
+      environment "staging"
+      frobnicate
+      $oribi_test = []
+      before_fork { $oribi_test << "before" }
+      after_fork { |index| $oribi_test << "after \#{index}" }
+      on_booted { warn "it is booted" }
+      before_worker_shutdown { |index| warn "worker \#{index} ends" }
+    RUBY
+    oribi(files: { "oribi.rb" => file }) do |server|
+      assert_equal "before,after 0", fact(server, "hooks")
+      assert_equal "true", fact(server, "multithread")
+      assert_equal "staging", fact(server, "rack_env")
+      server.wait_for_log(/it is booted/)
+      assert_match(%r{\[info\].* configuration read from \S*/oribi\.rb$}, server.log)
+      assert_match(%r{\[warn\].* \S*/oribi\.rb:5: `frobnicate` is not honoured}, server.log)
+      assert_equal 1, server.log.scan(/^read$/).size
+      server.signal(:TERM)
+      assert_equal 0, server.wait_end
+      assert_match(/^worker 0 ends$/, server.log)
+    end
+  end
+
+  def test_the_environment_wins_over_the_file_and_a_flag_over_both
+    files = { "oribi.rb" => "workers 3\nthreads 3\ntimeout 3\n" }
+    plan = check("--threads", "5", files: files, env: { "WEB_CONCURRENCY" => "2" })
+    assert_match(/^ +workers +2 +environment \(WEB_CONCURRENCY\)$/, plan)
+    assert_match(/^ +threads +5 +command line$/, plan)
+    assert_match(/^ +write-timeout +3s? +oribi\.rb:3$/, plan)
+  end
+
+  def test_a_directory_of_the_file_is_changed_to_before_the_app_is_loaded
+    oribi(files: { "oribi.rb" => "directory '/'" }) { |server| assert_equal "/", fact(server, "directory") }
+  end
+
+  def test_standard_output_of_a_unicorn_rb
+    Dir.mktmpdir do |directory|
+      out = File.join(directory, "out")
+      oribi("-C", "unicorn.rb", files: { "unicorn.rb" => "stdout_path '#{out}'\nafter_fork { |*| puts 'hello'; $stdout.flush }" }) do |server|
+        server.get("/")
+        assert_equal "hello\n", File.read(out).lines.uniq.join
+      end
+    end
+  end
+
+  def test_an_error_handler
+    app = "run lambda { |env| raise ArgumentError, 'oops' }"
+    file = "lowlevel_error_handler { |error, env, status| [status, {}, [\"\#{error.class} \#{env['PATH_INFO']}\"]] }"
+    oribi(app: app, files: { "oribi.rb" => file }) do |server|
+      response = server.get("/x")
+      assert_equal [500, "ArgumentError /x"], [response.status, response.body]
+    end
+  end
+
+  def test_checking_says_what_is_wrong
+    {
+      { app: "raise 'not today'" } => /^cannot load config\.ru: .*not today/,
+      { app: "use Missing\n" } => /^cannot load config\.ru: .*uninitialized constant.*Missing/,
+      { app: "run (\n" } => /^cannot load config\.ru: .*syntax error/i,
+      { app: "exit 3" } => /config\.ru could not be loaded/,
+      { app: "run nil" } => /cannot load|defines no app/,
+      { files: { "oribi.rb" => "workers 'many'" } } => /^oribi: oribi\.rb:1: bad value `many` for workers/,
+      { files: { "oribi.rb" => "\nraise 'no'" } } => /^oribi\.rb:2: no \(RuntimeError\)$/
+    }.each do |options, expected|
+      text, status = checked(**options)
+      refute status.success?, text
+      assert_match expected, text
+    end
+  end
+
+  def test_a_gemfile_that_is_named_is_set_up
+    text, status = checked(files: { "Gemfile" => "abort 'the Gemfile is read'" }, env: { "BUNDLE_GEMFILE" => "Gemfile" })
+    refute status.success?
+    assert_match(/the Gemfile is read|cannot load such file -- bundler/, text)
+  end
+
+  private
+
+  def oribi(*arguments, app: APP, **options, &block)
+    TestServer.open(by: :oribi, app: app, arguments: ["--workers", "1", *arguments], **options, &block)
+  end
+
+  def fact(server, name)
+    server.get("/").body[/^#{name}=(.*)$/, 1]
+  end
+
+  def check(*arguments, **options)
+    text, status = checked(*arguments, **options)
+    assert status.success?, text
+    text
+  end
+
+  def checked(*arguments, app: APP, files: {}, env: {})
+    Dir.mktmpdir("oribi") do |directory|
+      { "config.ru" => app, **files }.each { |name, text| File.write(File.join(directory, name), text) }
+      Open3.capture2e({ **TestServer::CLEAN, **env }, TestServer.command, "check", *arguments, chdir: directory)
+    end
+  end
+end
