@@ -63,8 +63,8 @@ class HandlersTest < Minitest::Test
     { [] => nil, ["-O", "ChunkedTransfer"] => "chunked", ["-O", "Chunked_Transfer=true"] => "chunked" }.each do |words, expected|
       rackup("-s", "Rhebok", "-E", "production", "-O", "MaxWorkers=1", *words) do |server|
         response = server.get("/stream")
-        assert_equal [200, expected], [response.status, response["transfer-encoding"]]
-        assert_equal expected ? nil : "close", response["connection"]
+        framing = [response.status, response["transfer-encoding"], response["connection"]]
+        assert_equal [200, expected, expected ? nil : "close"], framing
         assert_match(/^rack_env=/, response.body)
       end
     end

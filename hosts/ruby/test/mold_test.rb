@@ -97,7 +97,7 @@ class MoldTest < Minitest::Test
     {
       { app: "raise 'not today'" } => /^cannot load config\.ru: .*not today/,
       { app: "use Missing\n" } => /^cannot load config\.ru: .*uninitialized constant.*Missing/,
-      { app: "run (\n" } => /^cannot load config\.ru: .*syntax error/i,
+      { app: "run (\n" } => /^cannot load config\.ru: .*syntax error/im,
       { app: "exit 3" } => /config\.ru could not be loaded/,
       { app: "run nil" } => /cannot load|defines no app/,
       { files: { "oribi.rb" => "workers 'many'" } } => /^oribi: oribi\.rb:1: bad value `many` for workers/,

@@ -2,7 +2,6 @@
 
 require_relative "support/configured"
 require "oribi/handler"
-require "rack/handler/rhebok"
 
 class OptionsTest < Minitest::Test
   include Configured
@@ -213,7 +212,7 @@ class OptionsTest < Minitest::Test
   # ---- For people ----
 
   def test_valid_options_name_every_setting
-    { Rack::Handler::Rhebok => %w[MaxRequestPerChild=NUMBER 1000], handler => %w[MaxRequests=NUMBER off] }.each do |server, (name, default)|
+    { handler(Oribi::Handler::Rhebok) => %w[MaxRequestPerChild=NUMBER 1000], handler => %w[MaxRequests=NUMBER off] }.each do |server, (name, default)|
       options = server.valid_options
       assert_includes options[name], "(default: #{default})"
       assert_operator options.size, :>, Oribi::Setting::TABLE.size
@@ -228,8 +227,8 @@ class OptionsTest < Minitest::Test
 
   private
 
-  def handler
-    Object.new.extend(Oribi::Handler)
+  def handler(names = Oribi::Handler)
+    Object.new.extend(names)
   end
 
   def said_of(configuration)
