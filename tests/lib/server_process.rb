@@ -50,7 +50,7 @@ class ServerProcess
     return if self.class.wait_until { listening? || exit_status }.then { @exit_status.nil? && listening? }
 
     kill
-    raise Failure, "#{command.join(" ")} does not listen, #{@exit_status.inspect}:\n#{log_end}"
+    raise Failure, "#{command.join(' ')} does not listen, #{@exit_status.inspect}:\n#{log_end}"
   end
 
   def url

@@ -6,7 +6,7 @@
 gsub_file "Gemfile", /^ *gem ['"](?!rails|sqlite3|puma|tzinfo-data)[^\n]*\n/, ""
 append_to_file "Gemfile", <<~RUBY
 
-  gem 'oribi', path: '#{File.expand_path("../../../hosts/ruby", __dir__)}', require: false
+  gem 'oribi', path: '#{File.expand_path('../../../hosts/ruby', __dir__)}', require: false
 RUBY
 
 # There is no TLS between the tests and the app, nor a proxy that would say that there was.

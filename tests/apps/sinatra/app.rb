@@ -6,7 +6,7 @@ require "sinatra/base"
 # A little of everything that Sinatra apps do.
 class App < Sinatra::Base
   enable :sessions
-  set :session_secret, "only a test: #{"x" * 64}"
+  set :session_secret, "only a test: #{'x' * 64}"
   # What Sinatra would do for its own server; the server is chosen outside.
   set :lock, false
 
