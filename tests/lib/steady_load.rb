@@ -41,7 +41,8 @@ class SteadyLoad
   def ask_again_and_again(keep:)
     until @stopped
       begin
-        Net::HTTP.start("127.0.0.1", @server.port) do |http|
+        # Left to itself, it asks once more when a connection ends without an answer.
+        Net::HTTP.start("127.0.0.1", @server.port, max_retries: 0) do |http|
           loop do
             ask(http)
             break if @stopped || !keep
