@@ -32,7 +32,7 @@ class SinatraTest < Minitest::Test
   end
 
   def teardown
-    assert_predicate @server.stop, :success?, @server.log_end if @server
+    assert_predicate @server.stop, :success?, @server.log_end if @server && !@server.exit_status
     FileUtils.rm_rf(@folder)
   end
 
@@ -68,6 +68,24 @@ class SinatraTest < Minitest::Test
     assert_routes(nginx)
     assert_uploads(nginx)
     assert_predicate nginx.stop(:QUIT), :success?
+  end
+
+  def test_an_app_that_serves_itself
+    %i[INT TERM].each do |signal|
+      port = ServerProcess.free_port
+      launch(["ruby", "itself.rb", port.to_s], port:)
+      assert_routes(@server)
+      assert_predicate @server.stop(signal), :success?, @server.log_end
+      refute_match(/error/i, @server.log_text)
+    end
+  end
+
+  def test_an_app_that_stops_itself
+    port = ServerProcess.free_port
+    launch(["ruby", "itself.rb", port.to_s], port:)
+    assert_equal ["200", "Good bye\n"], curl("#{@server.url}/stop")
+    assert ServerProcess.wait_until { @server.exit_status }
+    assert_predicate @server.exit_status, :success?, @server.log_end
   end
 
   def test_a_stream_is_sent_as_it_is_written

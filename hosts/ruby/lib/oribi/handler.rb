@@ -9,10 +9,16 @@ module Oribi
     def run(app, **options)
       configuration = Options.new(options, persona: persona).configuration
       yield self if block_given?
-      status = configuration.serve(app)
+      status = serve(app, configuration)
       exit status unless status.zero?
     rescue Error => e
       abort "oribi: #{e.message}"
+    end
+
+    # Has the server finish what it has begun and end, from whichever of its processes it is called. For apps that serve
+    # themselves, as Sinatra's do: they are given the handler and stop it, also when it has ended long ago.
+    def stop
+      Process.kill(:TERM, @server) if @server
     end
 
     # For `rackup -s oribi -h`: each option, with what it does.
@@ -32,6 +38,15 @@ module Oribi
       def persona
         Persona::RHEBOK
       end
+    end
+
+    private
+
+    def serve(app, configuration)
+      @server = Process.pid
+      configuration.serve(app)
+    ensure
+      @server = nil
     end
   end
 end
