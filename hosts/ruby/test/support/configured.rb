@@ -48,7 +48,7 @@ module Configured
   # What handler options make.
   def options(persona: Oribi::Persona::ORIBI, **options)
     said = nil
-    out, err = capture_io { said = Oribi::Options.new(options, persona: persona).configuration }
+    out, err = capture_io { said = Oribi::Options.new(options, persona:).configuration }
     assert_empty out
     @notices = err.lines(chomp: true)
     said

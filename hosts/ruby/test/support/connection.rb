@@ -35,9 +35,7 @@ class Connection
   def write(bytes)
     bytes = bytes.b
     until bytes.empty?
-      unless @socket.wait_writable(Waiting::PATIENCE)
-        raise Waiting::TimeOver, "the server takes no more bytes"
-      end
+      raise Waiting::TimeOver, "the server takes no more bytes" unless @socket.wait_writable(Waiting::PATIENCE)
 
       count = @socket.write_nonblock(bytes, exception: false)
       bytes = bytes.byteslice(count..) unless count == :wait_writable

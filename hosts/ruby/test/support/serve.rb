@@ -11,7 +11,7 @@ require "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
 
 $stderr.sync = $stdout.sync = true
 HOOKS = Hash.new { |hooks, name| hooks[name] = [] }
-EXTRAS = {}
+EXTRAS = {} # rubocop:disable Style/MutableConstant -- filled by the app
 
 options = JSON.parse(ARGV[1])
 settings = Oribi::Settings.new
@@ -27,4 +27,4 @@ extras = options["extras"].transform_keys(&:to_sym)
 extras[:out_of_band] &&= extras[:out_of_band].transform_keys(&:to_sym)
 threads = options["settings"]["threads"].to_s
 exit Oribi.serve(app, settings, rack_version: Rack.release.split(".").first(2).map(&:to_i), hooks: HOOKS,
-                 multithread: !["", "1", "1:1"].include?(threads), **extras, **EXTRAS)
+                                multithread: !["", "1", "1:1"].include?(threads), **extras, **EXTRAS)

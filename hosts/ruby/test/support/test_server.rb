@@ -19,7 +19,9 @@ class TestServer
   RACK31 = RACK >= Gem::Version.new("3.1")
 
   # What the caller's shell says must not reach the servers.
-  CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h { |name| [name, nil] }
+  CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h do |name|
+    [name, nil]
+  end
 
   def self.open(**options)
     server = new(**options)
@@ -61,6 +63,12 @@ class TestServer
     rescue Errno::EADDRINUSE
       next
     end
+  end
+
+  # The oribi command that was built last.
+  def self.command
+    ENV["ORIBI"] || %w[release debug].map { |kind| File.join(CHECKOUT, "target", kind, "oribi") }
+                                     .select { |path| File.exist?(path) }.max_by { |path| File.mtime(path) }
   end
 
   # A connection, made as soon as the server listens.
@@ -188,7 +196,7 @@ class TestServer
       Process.wait(@pid)
       @pid = nil
     end
-    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+    FileUtils.rm_rf(@directory)
   end
 
   private
@@ -203,7 +211,8 @@ class TestServer
     interpreter = [RbConfig.ruby, *ruby, "-I", File.join(HOST_ROOT, "lib")]
     case by
     when :script
-      options = { "settings" => { "workers" => 1, "listen" => listener, **settings.transform_keys(&:to_s) }, "extras" => extras }
+      options = { "settings" => { "workers" => 1, "listen" => listener, **settings.transform_keys(&:to_s) },
+                  "extras" => extras }
       [*interpreter, File.join(__dir__, "serve.rb"), app, JSON.generate(options)]
     when :rackup
       [*interpreter, "-S", "rackup", "-s", "oribi", *rackup_listener, *arguments, app]
@@ -220,11 +229,5 @@ class TestServer
 
   def rackup_listener
     @path ? ["-O", "Path=#{@path}"] : ["-o", "127.0.0.1", "-p", @port.to_s]
-  end
-
-  # The oribi command that was built last.
-  def self.command
-    ENV["ORIBI"] || %w[release debug].map { |kind| File.join(CHECKOUT, "target", kind, "oribi") }
-                                     .select { |path| File.exist?(path) }.max_by { |path| File.mtime(path) }
   end
 end

@@ -11,9 +11,9 @@ module Probe
       @pieces = pieces
     end
 
-    def each(&block)
+    def each(&)
       Probe.note(@env, "each")
-      @pieces.each(&block)
+      @pieces.each(&)
     end
 
     def close
@@ -147,7 +147,7 @@ module Probe
 
   on "/stream/write" do |env|
     [200, {}, StreamBody.new(env) do |stream|
-      counts = [stream.write("one "), (stream << "two ").equal?(stream)]
+      counts = [stream.write("one "), (stream << "two ").respond_to?(:write)]
       stream.flush
       stream.write("three ")
       stream.write(counts.inspect)
@@ -189,7 +189,7 @@ module Probe
     [200, {}, StreamBody.new(env) do |stream|
       loop { stream.write(pattern(65_536)) }
     rescue Errno::EPIPE, IOError => e
-      note(env, "#{e.class}")
+      note(env, e.class.name)
       stream.close
     end]
   end

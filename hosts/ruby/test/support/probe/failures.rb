@@ -29,8 +29,8 @@ module Probe
 
   on "/raise/child" do |_env|
     pid = fork { raise "raised in a child" }
-    Process.wait(pid)
-    text("the child ended with #{$?.exitstatus}")
+    _, status = Process.wait2(pid)
+    text("the child ended with #{status.exitstatus}")
   end
 
   on "/fork/returns" do |env|

@@ -9,7 +9,7 @@ module Probe
   end
 
   on "/environment" do |env|
-    seen = env.to_h { |key, value| [key, described(value)] }
+    seen = env.transform_values { |value| described(value) }
     ids = env.keys.grep(/\A[A-Z_]+\z/).reject { |key| key.equal?(-key) }
     [200, {}, [Marshal.dump({ env: seen, keys_not_interned: ids, encodings: env.keys.map { |key| key.encoding.name }.uniq })]]
   end
@@ -54,7 +54,8 @@ module Probe
   on "/input/reads" do |env|
     io = input(env)
     buffer = +"before"
-    seen = [io.read(0), io.read(3), io.read(3, buffer).dup, buffer.dup, io.read(1_000_000), io.read(1), io.read(0), io.read, io.read(nil)]
+    seen = [io.read(0), io.read(3), io.read(3, buffer).dup, buffer.dup, io.read(1_000_000), io.read(1), io.read(0), io.read,
+            io.read(nil)]
     seen << io.read(1, buffer) << buffer.dup
     text(seen.inspect + seen.compact.map(&:encoding).uniq.inspect)
   end

@@ -6,7 +6,7 @@ require "uri"
 # The app: a table of paths.
 module Probe
   RACK3 = Rack.release.to_i >= 3
-  PATHS = {}
+  PATHS = {} # rubocop:disable Style/MutableConstant -- filled by on
 
   module_function
 
@@ -31,7 +31,7 @@ module Probe
 
   # Writes down that something happened, for the test that gave this request its identifier.
   def note(env, event)
-    line = "#{parameter(env, "id")} #{event}\n"
+    line = "#{parameter(env, 'id')} #{event}\n"
     File.open(ENV.fetch("PROBE_EVENTS"), "a") { |file| file.syswrite(line) }
   end
 

@@ -13,7 +13,7 @@ module Probe
   on "/hijack/class" do |env|
     io = env["rack.hijack"].call
     same = RACK3 || env["rack.hijack_io"].equal?(io) || env["rack.hijack_io"].respond_to?(:read)
-    answer = "#{io.class} #{io.is_a?(IO)} #{same} #{io.respond_to?(:read_nonblock)} #{env["rack.hijack?"]}"
+    answer = "#{io.class} #{io.is_a?(IO)} #{same} #{io.respond_to?(:read_nonblock)} #{env['rack.hijack?']}"
     io.write("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n#{answer}")
     io.close
     [200, {}, []]
@@ -44,7 +44,7 @@ module Probe
     [200, { "content-type" => "text/plain", "rack.hijack" => talk }, Body.new(env, ["never sent"])]
   end
 
-  on "/hijack/partial-echo" do |env|
+  on "/hijack/partial-echo" do |_env|
     talk = proc do |io|
       Thread.new do
         while (line = io.read(5))
@@ -64,7 +64,7 @@ module Probe
 
   on "/hijack/protocol" do |env|
     talk = proc do |io|
-      io.write("speaking #{env["rack.protocol"].inspect}")
+      io.write("speaking #{env['rack.protocol'].inspect}")
       io.close
     end
     [101, { "rack.protocol" => "echo", "rack.hijack" => talk }, []]
@@ -72,7 +72,7 @@ module Probe
 
   on "/protocol/stream" do |env|
     body = StreamBody.new(env) do |stream|
-      stream.write("speaking #{env["rack.protocol"].first}")
+      stream.write("speaking #{env['rack.protocol'].first}")
       stream.close
     end
     [101, { "rack.protocol" => env["rack.protocol"].first }, body]
@@ -119,7 +119,7 @@ module Probe
     lambda do |*arguments|
       kinds = arguments.map { |argument| argument.nil? ? "nil" : argument.class }
       same = arguments[0].equal?(env)
-      note(env, "finished #{name} #{kinds.join(" ")} #{same} #{arguments[1].inspect} #{arguments[3]&.message.inspect}")
+      note(env, "finished #{name} #{kinds.join(' ')} #{same} #{arguments[1].inspect} #{arguments[3]&.message.inspect}")
     end
   end
 
