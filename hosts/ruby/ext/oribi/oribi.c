@@ -57,6 +57,15 @@ static void read_out_of_band(VALUE options) {
         server.collect_from = NUM2UINT(option(options, "at_random_from", Qnil));
 }
 
+/* What an app has loaded stays. An object that has survived three collections is old: then workers need not look at it again and
+ * again, and the memory that it is in stays shared with them. (Process.warmup of Ruby 3.3 moves objects, too, and not every
+ * extension that an app may have loaded survives that.) */
+static void age_what_is_loaded(void) {
+    enum { SURVIVALS_UNTIL_OLD = 3 };
+    for (int i = 0; i <= SURVIVALS_UNTIL_OLD; i++)
+        rb_gc_start();
+}
+
 /* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:) */
 static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     const oribi_host host = {
@@ -97,6 +106,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     read_rack_version(option(options, "rack_version", Qnil));
     read_out_of_band(option(options, "out_of_band", Qnil));
     serving = true;
+    age_what_is_loaded();
     signals_yield_to_server();
     status = oribi_run(settings_of(settings), &host);
     signals_restore();
