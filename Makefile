@@ -17,14 +17,15 @@ CARGO_FUZZ = 0.13.2
 
 export CARGO_TARGET_DIR := $(CURDIR)/target
 export PERL RUBY
-# The perl that `oribi` runs is the one that the Perl host was built for.
+# The perl and the ruby that `oribi` runs are those that the hosts were built for.
 export ORIBI_PERL := $(PERL)
+export ORIBI_RUBY := $(RUBY)
 # Where rustup puts cargo, for shells that were opened before it did.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load leak bench fuzz docs install install-perl uninstall clean setup-build setup-test setup-bench
+.PHONY: build help serve test load leak bench fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench
 
 build: setup-build ## build target/release/oribi and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
@@ -63,8 +64,9 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }
 	install -D -m 755 target/release/oribi "$(installed)/bin/oribi"
 	rm -rf "$(installed)/lib/oribi"
-	install -d "$(installed)/lib/oribi/perl" "$(installed)/share/doc/oribi"
+	install -d "$(installed)/lib/oribi/perl" "$(installed)/lib/oribi/ruby" "$(installed)/share/doc/oribi"
 	cp -R hosts/perl/blib/lib hosts/perl/blib/arch "$(installed)/lib/oribi/perl/"
+	cp -R hosts/ruby/lib/. "$(installed)/lib/oribi/ruby/"
 	find "$(installed)/lib/oribi" -name .exists -delete
 	cp -R README.md ARCHITECTURE.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE docs deploy examples \
 		"$(installed)/share/doc/oribi/"
@@ -72,6 +74,11 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 install-perl: ## install the modules where perl finds them by itself, for plackup -s Oribi
 	@[ -f hosts/perl/blib/lib/Oribi.pm ] || { echo "Nothing is built yet: make build, then make install-perl." >&2; exit 1; }
 	cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory install DESTDIR=$(DESTDIR)
+
+install-gem: ## install the gem where ruby finds it by itself, for rackup -s oribi and rails server -u oribi
+	@ls hosts/ruby/lib/oribi/*/oribi.so >/dev/null 2>&1 || { echo "Nothing is built yet: make build, then make install-gem." >&2; exit 1; }
+	cd hosts/ruby && $(RUBY) -S gem build --quiet --output $(CURDIR)/target/ruby/oribi.gem oribi.gemspec
+	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
 uninstall: ## remove what `make install` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/lib/oribi" "$(installed)/share/doc/oribi"

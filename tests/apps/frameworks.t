@@ -52,7 +52,7 @@ sub answers ($name, $url) {
     return;
 }
 
-my %app_of = (Mojolicious => 'mojolicious.psgi', Dancer2 => 'dancer2.psgi', Catalyst => 'catalyst.psgi');
+my %app_of = (Mojolicious => 'mojolicious.psgi', Dancer2 => 'dancer2.psgi', Catalyst => 'catalyst.psgi', Sinatra => 'sinatra.ru');
 for my $name (sort keys %app_of) {
     my $app = Test::Oribi::root() . "/examples/$app_of{$name}";
     for my $options (['--workers', 2], ['--threads', 2, '--workers', 1]) {

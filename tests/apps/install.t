@@ -31,15 +31,35 @@ my $installed = "$folder/opt/oribi";
 ok -x "$installed/bin/oribi", 'the command is there';
 ok -f "$installed/share/doc/oribi/README.md", 'and what there is to read';
 
-my $port = empty_port();
 # Nothing but the installed files: neither the folder nor the environment leads to the checkout.
 chdir '/' or die "chdir: $!";
-delete @ENV{qw(PERL5LIB ORIBI_PERL_LIB)};
-my $server = Test::Oribi->run_on_port(
-    $port, "$installed/bin/oribi", "$installed/share/doc/oribi/examples/hello.psgi", '--host', '127.0.0.1', '--port', $port,
-);
-is curl($server->url . '/')->{status}, 200, 'the installed server answers';
-is $server->stop, 0, 'and ends';
+delete @ENV{qw(PERL5LIB ORIBI_PERL_LIB RUBYLIB ORIBI_RUBY_LIB)};
+
+sub answers ($what, $port, @command) {
+    my $server = Test::Oribi->run_on_port($port, @command);
+    is curl($server->url . '/')->{status}, 200, "$what answers";
+    is $server->stop, 0, 'and ends';
+    return;
+}
+
+for my $app (qw(hello.psgi hello.ru)) {
+    my $port = empty_port();
+    my $path = "$installed/share/doc/oribi/examples/$app";
+    answers("the installed server with $app", $port, "$installed/bin/oribi", $path, '--host', '127.0.0.1', '--port', $port);
+}
+
+chdir Test::Oribi::root() or die "chdir: $!";
+is make('install-gem'), 0, 'make install-gem' or diag content_of("$folder/make.log");
+my ($gems) = grep { s{/specifications/oribi-[^/]*[.]gemspec\z}{} } files();
+{
+    my $port = empty_port();
+    local $ENV{GEM_PATH} = "$gems:";
+    local $ENV{RACK_ENV} = 'production';
+    chdir '/' or die "chdir: $!";
+    answers('rackup with the installed gem', $port, qw(rackup -s oribi -o 127.0.0.1 -p), $port, "$installed/share/doc/oribi/examples/hello.ru");
+}
+is scalar(grep { m{/gems/oribi-[^/]*/README[.]md\z} } files()), 1, 'the gem says what it is';
+is system('rm', '-rf', $gems), 0, 'and goes';
 
 chdir Test::Oribi::root() or die "chdir: $!";
 is make('uninstall'), 0, 'make uninstall' or diag content_of("$folder/make.log");

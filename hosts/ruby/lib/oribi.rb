@@ -9,7 +9,11 @@ rescue LoadError => e
   # It is there and does not work: that is what must be said.
   raise unless e.path == "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
 
-  require "oribi/oribi"
+  begin
+    require "oribi/oribi"
+  rescue LoadError
+    raise LoadError, "Oribi is not built for Ruby #{RUBY_VERSION}: run `ruby hosts/ruby/ext/oribi/build.rb` in its checkout with it"
+  end
 end
 
 require "oribi/error"
