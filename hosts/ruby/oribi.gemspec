@@ -2,7 +2,8 @@
 
 require_relative "lib/oribi/version"
 
-# A gem with the extension in it, for the Rubies that it was built for (lib/oribi/MAJOR.MINOR/oribi.so): `make install-gem` makes it.
+# A gem with the extension in it, for the Rubies that it was built for (lib/oribi/MAJOR.MINOR/oribi.so). `make install-gem`
+# makes it.
 Gem::Specification.new do |spec|
   spec.name = "oribi"
   spec.version = Oribi::VERSION

@@ -12,7 +12,7 @@ rescue LoadError => e
   begin
     require "oribi/oribi"
   rescue LoadError
-    raise LoadError, "Oribi is not built for Ruby #{RUBY_VERSION}: run `ruby hosts/ruby/ext/oribi/build.rb` in its checkout with it"
+    raise LoadError, "Oribi is not built for Ruby #{RUBY_VERSION}: run hosts/ruby/ext/oribi/build.rb of its checkout with it"
   end
 end
 

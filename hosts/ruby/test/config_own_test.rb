@@ -79,7 +79,7 @@ class ConfigOwnTest < Minitest::Test
 
   def test_a_port_beside_other_addresses_is_one_more
     assert_equal %w[listen=:80 listen=*:81], told(read("port 81\nlisten ':80'").first)
-    assert_equal %w[listen=:80 listen=::1:81].first, told(read("listen ':80'").first).first
+    assert_equal %w[listen=:80 listen=h:81], told(read("port 81, 'h'\nlisten ':80'").first)
     assert_equal ["port=81"], told(read("port 81").first)
   end
 
@@ -96,15 +96,15 @@ class ConfigOwnTest < Minitest::Test
       out_of_band { log << "band" }
       after_fork { |server, worker| log << "pair \#{server.class} \#{worker.nr}" }
       after_fork ->(index) { log << "lambda \#{index}" }
-      after_fork method(:puts).owner.instance_method(:then).bind(log).unbind.bind(log).to_proc.then { -> { log << "none" } }
+      after_fork(Struct.new(:log) { def call(index) = log << "callable \#{index + 1}" }.new(log))
     RUBY
     $oribi_test = []
     configuration, notes = read(text)
     assert_empty notes
     assert_equal %i[before_fork after_fork worker_stopping server_ready out_of_band], configuration.hooks.keys
     configuration.hooks.each { |moment, hooks| hooks.each { |hook| moment == :server_ready ? hook.call : hook.call(2) } }
-    expected = ["before", "after 1", "boot 1", "pair Oribi::UnicornServer 1", "lambda 1", "none", "shutdown 1", "booted", "band"]
-    assert_equal expected, $oribi_test
+    after = ["after 1", "boot 1", "pair Oribi::UnicornServer 1", "lambda 1", "callable 2"]
+    assert_equal ["before", *after, "shutdown 1", "booted", "band"], $oribi_test
   end
 
   def test_a_hook_without_a_block_is_an_error
@@ -118,9 +118,8 @@ class ConfigOwnTest < Minitest::Test
     configuration, = read("environment 'staging'\nearly_hints false\nerror_handler { |error| error }\noobgc\n")
     assert_empty told(configuration)
     assert_equal "staging", configuration.environment
-    assert_equal [false, 7, 5], configuration.ruby_options.values_at(:early_hints, :error_handler, :out_of_band).then { |hints, handler, band|
-      [hints, handler.call(7), band[:every]]
-    }
+    ruby = configuration.ruby_options
+    assert_equal [false, 7, 5], [ruby[:early_hints], ruby[:error_handler].call(7), ruby[:out_of_band][:every]]
     ENV["RACK_ENV"] = "test"
     assert_equal "test", configuration.environment
   end

@@ -70,8 +70,9 @@ class ConfigPumaTest < Minitest::Test
     {
       "worker_shutdown_timeout 20" => ["graceful-timeout=20"], "persistent_timeout 20" => ["keepalive-timeout=20"],
       "first_data_timeout 10" => ["header-timeout=10"], "force_shutdown_after 25" => ["graceful-timeout=25"],
-      "force_shutdown_after :forever" => ["graceful-timeout=off"], "force_shutdown_after :immediately" => ["graceful-timeout=0"],
-      "request_timeout 9" => ["request-timeout=9"], "max_keep_alive 999" => ["max-keepalive-requests=999"], "max_fast_inline 10" => ["max-pipelined-requests=10"],
+      "force_shutdown_after :forever" => ["graceful-timeout=off"],
+      "force_shutdown_after :immediately" => ["graceful-timeout=0"], "request_timeout 9" => ["request-timeout=9"],
+      "max_keep_alive 999" => ["max-keepalive-requests=999"], "max_fast_inline 10" => ["max-pipelined-requests=10"],
       "max_fast_inline Float::INFINITY" => ["max-pipelined-requests=65536"],
       "http_content_length_limit 1000" => ["max-body-size=1000"]
     }.each { |text, expected| assert_told(expected, text) }
@@ -106,7 +107,8 @@ class ConfigPumaTest < Minitest::Test
     assert_empty notes
     # Puma calls it before the first fork only.
     2.times { |number| configuration.hooks[:before_fork].each { |hook| hook.call(number + 1) } }
-    configuration.hooks.slice(:after_fork, :worker_stopping, :out_of_band).each_value { |hooks| hooks.each { |hook| hook.call(1) } }
+    in_workers = configuration.hooks.values_at(:after_fork, :worker_stopping, :out_of_band).flatten
+    in_workers.each { |hook| hook.call(1) }
     configuration.hooks[:server_ready].each(&:call)
     expected = [:once, [:boot, 0], :boot_too, [:down, 0], :down_too, :band, :booted, :booted_too]
     assert_equal expected, $oribi_test
@@ -131,7 +133,7 @@ class ConfigPumaTest < Minitest::Test
     _, notes = read_puma("worker_timeout 60\nidle_timeout 60\nbefore_fork { 1 }")
     assert_equal(["`worker_timeout`", "`idle_timeout`"], notes.map { |note| note[/`.*?`/] })
     _, notes = read_puma("bind 'ssl://0.0.0.0:443?key=x&cert=y'")
-    assert_match(/\Apuma\.rb:1: `ssl:\/\/` is not honoured: let a proxy do TLS/, notes.first)
+    assert_match(%r{\Apuma\.rb:1: `ssl://` is not honoured: let a proxy do TLS}, notes.first)
     assert_equal 1, read_puma("preload_app! false").last.size
   end
 

@@ -77,7 +77,8 @@ class MoldTest < Minitest::Test
   def test_standard_output_of_a_unicorn_rb
     Dir.mktmpdir do |directory|
       out = File.join(directory, "out")
-      oribi("-C", "unicorn.rb", files: { "unicorn.rb" => "stdout_path '#{out}'\nafter_fork { |*| puts 'hello'; $stdout.flush }" }) do |server|
+      file = "stdout_path '#{out}'\nafter_fork { |*| puts 'hello' }"
+      oribi("-C", "unicorn.rb", files: { "unicorn.rb" => file }) do |server|
         server.get("/")
         assert_equal "hello\n", File.read(out).lines.uniq.join
       end

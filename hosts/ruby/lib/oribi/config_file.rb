@@ -5,8 +5,8 @@ require "oribi/config_file/address"
 require "oribi/config_file/words"
 
 module Oribi
-  # A configuration file: Ruby, with words for settings and for hooks. It understands its own words and those of Rhebok's, Puma's
-  # and Unicorn's files.
+  # A configuration file: Ruby, with words for settings and for hooks. It understands its own words and those of the files of
+  # Rhebok, Puma and Unicorn.
   class ConfigFile
     # Where it may be, seen from the directory of the app; the first that is there is read.
     PLACES = %w[config/oribi.rb oribi.rb config/puma.rb config/unicorn.rb].freeze

@@ -196,10 +196,10 @@ module Oribi
       raise Error, "bad value `#{value}` for #{name}: expected a whole number"
     end
 
-    TRUE = %w[true yes on 1].freeze
+    YES = %w[true yes on 1].freeze
 
     def truth(value)
-      TRUE.include?(value.to_s.downcase)
+      YES.include?(value.to_s.downcase)
     end
 
     def gctools?

@@ -6,6 +6,7 @@ module Oribi
 
   # Says something to the user before there is a log.
   def self.notice(text)
-    $stderr.puts("oribi: #{text}")
+    # Not `warn`, which says nothing with -W0.
+    $stderr.write("oribi: #{text}\n")
   end
 end

@@ -19,7 +19,8 @@ module Oribi
       "Path=PATH" => "Listen on a Unix socket%<mode>s",
       "OobGC" => "Collect garbage between requests, when nothing waits (default: off)",
       "MaxGCPerRequest=NUMBER" => "With OobGC: collect after so many requests (default: 5)",
-      "MinGCPerRequest=NUMBER" => "With OobGC: let each worker draw a number between this one and MaxGCPerRequest (default: none)",
+      "MinGCPerRequest=NUMBER" =>
+        "With OobGC: let each worker draw a number between this one and MaxGCPerRequest (default: none)",
       "EarlyHints" => "Give apps rack.early_hints (default: on)"
     }.freeze
 
@@ -46,7 +47,7 @@ module Oribi
       default = "off" if default == false
       # The texts are those of the manual, which writes names as flags.
       text = default.to_s.empty? ? setting.help : "#{setting.help} (default: #{default})"
-      text.gsub(/--([a-z-]+)/) { (named = Setting.find($1)) ? "-O #{spelled(named)}" : $& }
+      text.gsub(/--[a-z-]+/) { |flag| (named = Setting.find(flag)) ? "-O #{spelled(named)}" : flag }
     end
 
     # What rackup says where its user says nothing.

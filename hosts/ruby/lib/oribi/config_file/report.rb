@@ -6,8 +6,8 @@ require "oribi/config_file"
 
 module Oribi
   class ConfigFile
-    # Tells the `oribi` command what a configuration file says, before the app is loaded: the command opens the listeners. The file
-    # is read again by the process that loads the app, for its hooks.
+    # Tells the `oribi` command what a configuration file says, before the app is loaded: the command opens the listeners. The
+    # process that loads the app reads the file again, for its hooks.
     #
     # Each thing is a row of texts, `set NAME VALUE PLACE` or `note TEXT`; a NUL ends each text, and another each row.
     module Report

@@ -14,14 +14,17 @@ module Oribi
 
     # Unicorn compares workers with their numbers.
     def ==(other)
-      other.respond_to?(:nr) ? nr == other.nr : nr == other
+      nr == (other.is_a?(UnicornWorker) ? other.nr : other)
     end
 
-    def respond_to_missing?(*)
-      true
+    # Anything but conversions, which Ruby itself asks for.
+    def respond_to_missing?(name, _private)
+      !name.start_with?("to_")
     end
 
     def method_missing(name, *)
+      return super unless respond_to_missing?(name, true)
+
       UnicornServer.unheeded("worker.#{name}")
     end
   end
@@ -53,11 +56,14 @@ module Oribi
       config[:pid]
     end
 
-    def respond_to_missing?(*)
-      true
+    # Anything but conversions, which Ruby itself asks for.
+    def respond_to_missing?(name, _private)
+      !name.start_with?("to_")
     end
 
     def method_missing(name, *)
+      return super unless respond_to_missing?(name, true)
+
       self.class.unheeded("server.#{name}")
     end
 
