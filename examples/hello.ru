@@ -4,4 +4,4 @@
 #
 #     oribi examples/hello.ru
 
-run ->(env) { [200, { "content-type" => "text/plain; charset=utf-8" }, ["Hello from Oribi, #{env["REMOTE_ADDR"]}\n"]] }
+run ->(env) { [200, { "content-type" => "text/plain; charset=utf-8" }, ["Hello from Oribi, #{env['REMOTE_ADDR']}\n"]] }

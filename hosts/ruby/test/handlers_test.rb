@@ -92,7 +92,7 @@ class HandlersTest < Minitest::Test
     rackup(*words, files: { "rhebok.rb" => file }) do |server|
       response = server.get("/")
       server.wait_for_workers(1)
-      hooks = "[\"before:#{server.pid}\", \"after:#{fact(response, "pid")}\"]"
+      hooks = "[\"before:#{server.pid}\", \"after:#{fact(response, 'pid')}\"]"
       assert_equal hooks, fact(response, "hooks")
       server.wait_for_log(/no harm/)
       assert_match(/^oribi: configuration read from rhebok\.rb$/, server.log)

@@ -17,7 +17,8 @@ class NativeCollectionTest < Minitest::Test
   FILE = Tempfile.new("oribi").tap { |file| file.write("c" * 100) && file.flush }
 
   APP = lambda do |env|
-    headers = { "x-long" => "v" * 40, "x-lines" => "a" * 30 + "\n" + "b" * 30, "x-number" => 123, +"x-list" => ["c" * 30, +"d" * 30] }
+    headers = { "x-long" => "v" * 40, "x-lines" => "a" * 30 + "\n" + "b" * 30, "x-number" => 123,
+                +"x-list" => ["c" * 30, +"d" * 30] }
     40.times { |number| headers["x-#{number}"] = "value #{number}" } if env["QUERY_STRING"] == "many"
     case env["PATH_INFO"]
     when "/array" then [200, headers, ["a" * 50, 5, +"b" * 50]]
@@ -42,7 +43,7 @@ class NativeCollectionTest < Minitest::Test
   def check(hook, requests, **settings)
     NativeServer.open(APP, settings: settings, hooks: { after_fork: [hook] }, environment: "development") do |server|
       requests.times do
-        assert_equal "#{"a" * 50}5#{"b" * 50}", server.get("/array").content, -> { server.log }
+        assert_equal "#{'a' * 50}5#{'b' * 50}", server.get("/array").content, -> { server.log }
         response = server.get("/each?many", fields: { "X-Some" => "thing" })
         assert_equal "a" * 50 + "b" * 50, response.content
         assert_equal ["a" * 30, "b" * 30, "c" * 30, "d" * 30], response.all("x-lines") + response.all("x-list")

@@ -106,7 +106,9 @@ class NativeDeferredTest < Minitest::Test
       server.wait_for_log(/after_fork \[1\]/)
       server.terminate
       log = server.log
-      [/before_fork \[1\]/, /before_fork \[2\]/, /worker_stopping \[2\]/, /server_ready \[\]/].each { |word| assert_match word, log }
+      [/before_fork \[1\]/, /before_fork \[2\]/, /worker_stopping \[2\]/, /server_ready \[\]/].each do |word|
+        assert_match word, log
+      end
       hooks.each_key { |moment| assert_match(/a hook of #{moment} failed|an #{moment} hook failed/, log) }
     end
   end

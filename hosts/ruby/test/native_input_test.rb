@@ -45,7 +45,7 @@ class NativeInputTest < Minitest::Test
   end
 
   def test_reads_lines
-    assert_reads(["a\n", "\n", "long" * 10_000 + "\n", "end", nil], "a\n\n#{"long" * 10_000}\nend") do |input|
+    assert_reads(["a\n", "\n", "long" * 10_000 + "\n", "end", nil], "a\n\n#{'long' * 10_000}\nend") do |input|
       Array.new(5) { input.gets }
     end
     assert_reads(%W[a\n b\n c], "a\nb\nc") { |input| input.each.to_a }
@@ -53,7 +53,7 @@ class NativeInputTest < Minitest::Test
   end
 
   def test_a_separator_across_what_is_looked_at_together
-    content = "#{"x" * 16_383}--y"
+    content = "#{'x' * 16_383}--y"
     assert_reads([16_385, "y"], content) { |input| [input.gets("--").size, input.gets] }
   end
 

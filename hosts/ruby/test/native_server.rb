@@ -30,7 +30,7 @@ class NativeServer
 
   def stop
     terminate if @pid
-    FileUtils.remove_entry(@directory) if File.exist?(@directory)
+    FileUtils.rm_rf(@directory)
   end
 
   # Ends the server in peace and returns its exit status.

@@ -212,6 +212,7 @@ class NativeStreamTest < Minitest::Test
 
   def test_an_upgrade
     return unless RACK3 # rack.protocol is younger
+
     app = lambda do |env|
       body = lambda do |stream|
         stream.write(stream.gets.upcase)
