@@ -48,6 +48,11 @@ class NativeEnvironmentTest < Minitest::Test
     end
   end
 
+  def test_whether_there_are_other_threads
+    key = "rack.multithread"
+    assert_equal [false, true], [1, 2].map { |threads| environment(settings: { threads: threads })[key] }
+  end
+
   def test_methods_and_protocols_that_are_not_the_usual_ones
     assert_equal "PROPFIND", environment(method: "PROPFIND")["REQUEST_METHOD"]
     assert_equal "DELETE", environment(method: "DELETE")["REQUEST_METHOD"]

@@ -100,6 +100,19 @@ class NativeResponseTest < Minitest::Test
     assert_equal %w[ab 2], answer(200, {}, body).then { |it| [it.content, it["content-length"]] }
   end
 
+  def test_arrays_in_the_proxies_of_middleware
+    app = lambda do |env|
+      next [200, {}, [$closed.to_s]] if env["PATH_INFO"] == "/closed" # rubocop:disable Style/GlobalVars
+
+      inner = Rack::BodyProxy.new(%w[a b]) { $closed = true } # rubocop:disable Style/GlobalVars
+      [200, {}, Rack::BodyProxy.new(inner) { nil }]
+    end
+    NativeServer.open(app) do |server|
+      assert_equal %w[ab 2], server.get("/").then { |it| [it.content, it["content-length"]] }
+      assert_equal "true", server.get("/closed").content
+    end
+  end
+
   def test_bodies_that_apps_have_chunked
     pieces = ["3\r\nab", "c\r\n4;x=y\r\ndefg\r", "\n0\r\n", "T: x\r\n\r\n"]
     response = answer(200, { "Transfer-Encoding" => "chunked" }, Pieces.new(pieces))

@@ -2,6 +2,7 @@
 
 require_relative "native_server"
 require "io/wait"
+require "timeout"
 
 class NativeStreamTest < Minitest::Test
   RACK3 = NativeServer::RACK.first >= 3
@@ -90,6 +91,26 @@ class NativeStreamTest < Minitest::Test
         socket.readpartial(10)
         socket.close
         server.wait_until("the end of the stream") { server.log.scan("gone").size > number }
+      end
+    end
+  end
+
+  def test_a_slow_client_does_not_outlast_a_timeout
+    [["/call", ->(stream) { loop { stream.write("x" * 100_000) } }],
+     ["/each", Enumerator.new { |yielder| loop { yielder << ("x" * 100_000) } }]].each do |path, body|
+      timed = Class.new { def initialize(body) = @body = body }
+      timed.define_method(path == "/call" ? :call : :each) do |*arguments, &block|
+        Timeout.timeout(0.2) { path == "/call" ? @body.call(*arguments) : @body.each(&block) }
+      rescue Timeout::Error
+        warn "timed out"
+      end
+      [1, 3].each do |threads|
+        serve(->(_) { [200, {}, timed.new(body)] }, settings: { threads: threads }) do |server|
+          socket = server.connect
+          socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+          server.wait_for_log(/timed out/)
+          socket.close
+        end
       end
     end
   end

@@ -181,16 +181,27 @@ static bool is_bodiless(const Call *call) {
     return call->bodiless || status == 204 || status == 205 || status == 304;
 }
 
+/* The Array in Rack::BodyProxies, which middleware wraps around most bodies to be told of close; or nil. Rack 2's have no
+ * to_ary. */
+static VALUE array_in_proxies(VALUE body) {
+    while (RB_TYPE_P(body, T_OBJECT) && RBASIC_CLASS(body) == rb_obj_class(body)
+           && strcmp(rb_obj_classname(body), "Rack::BodyProxy") == 0)
+        body = rb_ivar_get(body, names.body);
+    return RB_TYPE_P(body, T_ARRAY) && RBASIC_CLASS(body) == rb_cArray ? body : Qnil;
+}
+
 void body_send(Call *call) {
-    VALUE body = call->body;
+    VALUE body = call->body, array;
     const bool chunked = call->head.chunked;
     if (RB_SPECIAL_CONST_P(body))
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
     if (!chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
         && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
         return;
-    if (!chunked && !RB_TYPE_P(body, T_ARRAY) && rb_respond_to(body, names.to_ary)) {
-        VALUE array = rb_funcallv(body, names.to_ary, 0, NULL);
+    if (!chunked && !RB_TYPE_P(body, T_ARRAY)) {
+        array = array_in_proxies(body);
+        if (NIL_P(array) && rb_respond_to(body, names.to_ary))
+            array = rb_funcallv(body, names.to_ary, 0, NULL);
         if (RB_TYPE_P(array, T_ARRAY)) {
             body_send_array(call, array);
             return;

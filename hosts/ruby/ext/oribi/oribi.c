@@ -121,6 +121,7 @@ static void name_methods(void) {
     names.close = rb_intern("close");
     names.to_path = rb_intern("to_path");
     names.to_ary = rb_intern("to_ary");
+    names.body = rb_intern("@body");
     names.to_i = rb_intern("to_i");
     names.full_message = rb_intern("full_message");
     names.backtrace = rb_intern("backtrace");

@@ -31,7 +31,7 @@
 
 /* Names of methods, made once. */
 typedef struct {
-    ID call, each, close, to_path, to_ary, to_i, full_message, backtrace, message, run, flush, read;
+    ID call, each, close, to_path, to_ary, to_i, body, full_message, backtrace, message, run, flush, read;
 } Names;
 extern Names names;
 
