@@ -18,23 +18,37 @@ pub enum Answer {
     Count,
     /// 16 pieces of 1 KiB, without a length known beforehand.
     Stream,
+    /// 11 bytes, by a route of Sinatra.
+    Sinatra,
+    /// 11 bytes, by an action of Rails.
+    Rails,
 }
 
 impl Answer {
-    /// The file in `bench/apps` that gives this answer.
+    /// The app in `bench/apps` that gives this answer: a file for each language, with the language's ending.
     pub fn app(self) -> &'static str {
         match self {
-            Answer::Hello => "hello.psgi",
-            Answer::Body64k => "body64k.psgi",
-            Answer::Count => "upload.psgi",
-            Answer::Stream => "stream.psgi",
+            Answer::Hello => "hello",
+            Answer::Body64k => "body64k",
+            Answer::Count => "upload",
+            Answer::Stream => "stream",
+            Answer::Sinatra => "sinatra",
+            Answer::Rails => "rails",
+        }
+    }
+
+    /// The ending of the only language that has such an app; none when all have one.
+    pub fn only_language(self) -> Option<&'static str> {
+        match self {
+            Answer::Hello | Answer::Body64k | Answer::Count | Answer::Stream => None,
+            Answer::Sinatra | Answer::Rails => Some("ru"),
         }
     }
 
     /// The target; the apps ignore it, nginx tells its locations apart by it.
     pub fn path(self) -> &'static str {
         match self {
-            Answer::Hello => "/",
+            Answer::Hello | Answer::Sinatra | Answer::Rails => "/",
             Answer::Body64k => "/64k",
             Answer::Count => "/upload",
             Answer::Stream => "/stream",
@@ -78,7 +92,7 @@ impl Cell {
     /// The body that every server must answer with, byte for byte.
     pub fn body(&self) -> Vec<u8> {
         match self.answer {
-            Answer::Hello => b"Hello World".to_vec(),
+            Answer::Hello | Answer::Sinatra | Answer::Rails => b"Hello World".to_vec(),
             Answer::Body64k => (b'a'..=b'z').cycle().take(65536).collect(),
             Answer::Count => self.upload.to_string().into_bytes(),
             Answer::Stream => (b'a'..=b'p').flat_map(|letter| [letter; PIECE]).collect(),
@@ -133,6 +147,8 @@ pub const ALL: &[Cell] = &[
         answer: Answer::Stream,
         ..Cell::KEEP_ALIVE
     },
+    Cell { name: "sinatra", title: "Sinatra, 64 connections", answer: Answer::Sinatra, ..Cell::KEEP_ALIVE },
+    Cell { name: "rails", title: "Rails, 64 connections", answer: Answer::Rails, ..Cell::KEEP_ALIVE },
 ];
 
 /// Whether `name` is a cell or one of the two counts.

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// No body here is larger; a server that announces more is wrong.
 const LARGEST_BODY: u64 = 16 << 20;
-/// How long one read or write may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long one read or write may take once a server has answered.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A connection to a server on the loopback interface.
 pub struct Connection {
@@ -64,7 +64,7 @@ impl Connection {
             Ok([]) => Ok(()),
             Ok(_) => Err("bytes after the end of the response".to_owned()),
             Err(e) if e.kind() == ErrorKind::ConnectionReset => Ok(()),
-            Err(_) => Err("the connection was not closed although the request asked for it".to_owned()),
+            Err(_) => Err("the connection was not closed after the response".to_owned()),
         }
     }
 }
@@ -125,30 +125,39 @@ fn receive(reader: &mut impl BufRead) -> Result<Response, String> {
 }
 
 /// Checks that a server answers the requests of `cell` exactly: the status, every byte of the body, as many responses as
-/// requests, and on the same connection or not as the cell wants it.
+/// requests, and on the same connection or not as the cell wants it. One that does not `keep` connections must close each.
+/// One read or write may take `patience`: a server may listen before it has loaded its app.
 ///
 /// # Errors
 /// What is wrong.
-pub fn check(cell: &Cell, port: u16) -> Result<(), String> {
+pub fn check(cell: &Cell, port: u16, keep: bool, patience: Duration) -> Result<(), String> {
+    let closes = cell.close || !keep;
+    let mut connection = Connection::open(port, patience)?;
+    check_turn(cell, &mut connection, 1)?;
+    if closes {
+        connection.expect_close()?;
+        connection = Connection::open(port, patience)?;
+    }
+    check_turn(cell, &mut connection, 2)
+}
+
+/// One write of a cell's requests, and their answers.
+fn check_turn(cell: &Cell, connection: &mut Connection, turn: usize) -> Result<(), String> {
     let expected = cell.body();
-    let mut connection = Connection::open(port, PATIENCE)?;
-    let turns = if cell.close { 1 } else { 2 };
-    for turn in 0..turns {
-        connection.send(&cell.request().repeat(cell.depth))?;
-        for number in 0..cell.depth {
-            let told = |e| format!("response {} of write {}: {e}", number + 1, turn + 1);
-            let response = connection.receive().map_err(told)?;
-            if response.status != 200 {
-                return Err(told(format!("status {}", response.status)));
-            }
-            if response.body != expected {
-                let start = String::from_utf8_lossy(&response.body[..response.body.len().min(40)]).into_owned();
-                let (got, want) = (response.body.len(), expected.len());
-                return Err(told(format!("wrong body: {got} bytes ({start:?}), where {want} are right")));
-            }
+    connection.send(&cell.request().repeat(cell.depth))?;
+    for number in 0..cell.depth {
+        let told = |e| format!("response {} of write {turn}: {e}", number + 1);
+        let response = connection.receive().map_err(told)?;
+        if response.status != 200 {
+            return Err(told(format!("status {}", response.status)));
+        }
+        if response.body != expected {
+            let start = String::from_utf8_lossy(&response.body[..response.body.len().min(40)]).into_owned();
+            let (got, want) = (response.body.len(), expected.len());
+            return Err(told(format!("wrong body: {got} bytes ({start:?}), where {want} are right")));
         }
     }
-    if cell.close { connection.expect_close() } else { Ok(()) }
+    Ok(())
 }
 
 /// How long one new client waits for its answer while the server is under load, or none if it gets none within `patience`.

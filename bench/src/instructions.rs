@@ -7,7 +7,7 @@ use crate::cell::{self, Cell};
 use crate::client::Connection;
 use crate::interrupt;
 use crate::server::{Installation, Server};
-use crate::setup::Setup;
+use crate::setup::{Serves, Setup};
 use std::path::Path;
 use std::time::Duration;
 
@@ -56,8 +56,9 @@ fn run(installation: &Installation, setup: &Setup, turns: usize) -> Result<u64, 
     ];
     let server = Server::start(installation, setup, hello, &prefix, START)?;
     // A server that serves one connection at a time would never answer the second of a lockstep.
-    let connections = if setup.one_connection { 1 } else { CONNECTIONS };
-    lockstep(server.port, hello, connections, turns * CONNECTIONS / connections)?;
+    let connections = if setup.serves == Serves::Many && !setup.alone { CONNECTIONS } else { 1 };
+    let keep = setup.serves != Serves::OneRequest;
+    lockstep(server.port, hello, connections, turns * CONNECTIONS / connections, keep)?;
     settle(&server)?;
     if !server.end(END) {
         return Err("did not end under valgrind, so there is no count".to_owned());
@@ -65,7 +66,7 @@ fn run(installation: &Installation, setup: &Setup, turns: usize) -> Result<u64, 
     collected(&logs)
 }
 
-fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize) -> Result<(), String> {
+fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize, keep: bool) -> Result<(), String> {
     let body = cell.body();
     let mut open = Vec::new();
     for _ in 0..connections {
@@ -77,6 +78,9 @@ fn lockstep(port: u16, cell: &Cell, connections: usize, turns: usize) -> Result<
         }
         for connection in &mut open {
             let response = connection.receive()?;
+            if !keep {
+                *connection = Connection::open(port, PATIENCE)?;
+            }
             if response.status != 200 || response.body != body {
                 return Err(format!("wrong answer under valgrind: status {}", response.status));
             }

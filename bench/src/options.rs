@@ -52,7 +52,7 @@ fn command() -> Command {
     let value = |name: &'static str, shown: &'static str| Arg::new(name).long(name).value_name(shown);
     Command::new("oribi-bench")
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Measures Oribi beside nginx, Starman, Starlet and uWSGI: CPU time per request, and its ratio to nginx")
+        .about("Measures Oribi beside nginx and the servers of Perl and Ruby: CPU time per request, and its ratio to nginx")
         .after_help(format!("Cells and counts: {}.\nServers: one for each file in bench/servers.", cell::names().join(", ")))
         .arg(
             value("cells", "NAME,...")

@@ -5,7 +5,7 @@ use crate::client;
 use crate::group::Group;
 use crate::interrupt;
 use crate::process_tree::{self, Cpu, Member};
-use crate::setup::{Places, Setup};
+use crate::setup::{Places, Serves, Setup};
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Below the range from which the kernel takes the client's own ports (32768 by default), so that no client sits on them.
 static NEXT_PORT: AtomicU16 = AtomicU16::new(21000);
-/// How long a server may take until it answers; a Perl app loads in less than one second.
+/// How long a server may take until it answers; Rails, the slowest to load, needs two or three seconds.
 pub const START: Duration = Duration::from_secs(20);
 
 /// Where things are.
@@ -59,6 +59,7 @@ pub struct Server {
     /// Where it listens on the loopback interface.
     pub port: u16,
     group: Group,
+    serves: Serves,
     /// How much it had printed when it began to listen: banners explain no error.
     banner: usize,
 }
@@ -80,7 +81,11 @@ impl Server {
         let directory = installation.directory(&format!("{}-{port}", setup.name))?;
         let places = Places {
             port,
-            app: installation.bench.join("apps").join(cell.answer.app()),
+            app: installation
+                .bench
+                .join("apps")
+                .join(cell.answer.app())
+                .with_extension(setup.apps.as_deref().unwrap_or_default()),
             directory: directory.clone(),
             oribi: installation.oribi.clone(),
         };
@@ -95,7 +100,7 @@ impl Server {
         write(cell.name, &cell.body())?;
         let words = [prefix, &setup.command(cell.name, &places)?].concat();
         let group = Group::start(&words, installation.server_cpu, &directory.join("output"))?;
-        let mut server = Server { port, group, banner: 0 };
+        let mut server = Server { port, group, serves: setup.serves, banner: 0 };
         server.wait_until_right(cell, patience)?;
         Ok(server)
     }
@@ -111,7 +116,7 @@ impl Server {
                 Ok(connection) => {
                     drop(connection);
                     self.banner = self.group.output().len();
-                    return self.check(cell);
+                    return self.check_within(cell, patience);
                 }
                 Err(e) if Instant::now() > end => return Err(format!("{e}: {}", self.group.last_words(0))),
                 Err(_) => interrupt::sleep(Duration::from_millis(50))?,
@@ -124,9 +129,15 @@ impl Server {
     /// # Errors
     /// What is wrong, with the server's last words.
     pub fn check(&self, cell: &Cell) -> Result<(), String> {
-        client::check(cell, self.port).map_err(|e| match self.group.last_words(self.banner) {
-            words if words.is_empty() => e,
-            words => format!("{e} ({words})"),
+        self.check_within(cell, client::PATIENCE)
+    }
+
+    fn check_within(&self, cell: &Cell, patience: Duration) -> Result<(), String> {
+        client::check(cell, self.port, self.serves != Serves::OneRequest, patience).map_err(|e| {
+            match self.group.last_words(self.banner) {
+                words if words.is_empty() => e,
+                words => format!("{e} ({words})"),
+            }
         })
     }
 

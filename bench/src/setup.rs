@@ -19,6 +19,8 @@ pub struct Setup {
     pub package: String,
     /// Files that must exist beside the program.
     requires: Vec<String>,
+    /// The ending of the apps that it serves, which is their language; none for a server that needs no app.
+    pub apps: Option<String>,
     /// Prints the version, and fails when the server is not there.
     version: String,
     /// Starts it in the foreground.
@@ -27,14 +29,27 @@ pub struct Setup {
     extra: BTreeMap<String, String>,
     /// A file of `bench/servers` to be filled in and put into the server's directory.
     pub template: Option<String>,
-    /// Whether one worker answers one connection at a time, so that a second one waits as long as the first stays open.
-    pub one_connection: bool,
+    /// How a worker serves its connections.
+    pub serves: Serves,
+    /// Whether the instruction count goes over one connection: a lockstep of several would wait for what the server waits for.
+    pub alone: bool,
     /// If given, the only cells it takes part in.
     only: Option<BTreeSet<String>>,
     /// Cells that would say nothing new.
     skip: BTreeSet<String>,
     /// Cells it is not able to take part in, and why.
     cannot: BTreeMap<String, String>,
+}
+
+/// How a worker serves its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serves {
+    /// All at the same time, each for as long as its client wants.
+    Many,
+    /// One at a time, so that a second one waits as long as the first stays open.
+    OneConnection,
+    /// One request on each, and says that it closes.
+    OneRequest,
 }
 
 /// What a set-up does in a cell.
@@ -81,13 +96,24 @@ impl Setup {
             title: required("title", take("title"))?,
             package: take("package").unwrap_or_default(),
             requires: take("requires").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
+            apps: match take("apps").as_deref() {
+                None => None,
+                Some(ending @ ("psgi" | "ru")) => Some(ending.to_owned()),
+                Some(other) => return Err(format!("{name}: apps = {other}: there are psgi and ru")),
+            },
             version: required("version", take("version"))?,
             command: required("command", take("command"))?,
             template: take("template"),
-            one_connection: match take("serves").as_deref() {
+            serves: match take("serves").as_deref() {
+                None => Serves::Many,
+                Some("one-connection") => Serves::OneConnection,
+                Some("one-request") => Serves::OneRequest,
+                Some(other) => return Err(format!("{name}: serves = {other}: there are one-connection and one-request")),
+            },
+            alone: match take("lockstep").as_deref() {
                 None => false,
-                Some("one-connection") => true,
-                Some(other) => return Err(format!("{name}: serves = {other}: the only value is one-connection")),
+                Some("alone") => true,
+                Some(other) => return Err(format!("{name}: lockstep = {other}: the only value is alone")),
             },
             only: cells(take("only"))?,
             skip: cells(take("skip"))?.unwrap_or_default(),
@@ -136,11 +162,21 @@ impl Setup {
     pub fn part(&self, cell: &str) -> Part<'_> {
         if let Some(reason) = self.cannot.get(cell) {
             Part::Cannot(reason)
-        } else if self.skip.contains(cell) || self.only.as_ref().is_some_and(|only| !only.contains(cell)) {
+        } else if !self.has_app_for(cell)
+            || self.skip.contains(cell)
+            || self.only.as_ref().is_some_and(|only| !only.contains(cell))
+        {
             Part::Skips
         } else {
             Part::Takes
         }
+    }
+
+    /// Whether there is an app for it in a cell; the yardstick does without.
+    fn has_app_for(&self, cell: &str) -> bool {
+        let cell = cell::ALL.iter().find(|known| known.name == cell);
+        let only = cell.and_then(|cell| cell.answer.only_language());
+        self.is_yardstick() || only.is_none() || only == self.apps.as_deref()
     }
 
     /// The first line that it prints about its version.
@@ -194,7 +230,7 @@ impl Setup {
 pub struct Places {
     /// `{port}`: where to listen.
     pub port: u16,
-    /// `{app}`: the PSGI app of the cell.
+    /// `{app}`: the app of the cell, in the server's language.
     pub app: PathBuf,
     /// `{dir}`: a directory of the server's own.
     pub directory: PathBuf,
@@ -252,7 +288,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "# a comment\ntitle = A\nversion = a -v\ncommand = a 'b c' {port}\nskip = short\n\
-        cannot.stream = why not\nextra.upload-1m = -u\n";
+        cannot.stream = why not\nextra.upload-1m = -u\napps = psgi\n";
 
     #[test]
     fn a_file_says_what_takes_part() {
@@ -260,6 +296,7 @@ mod tests {
         assert_eq!(setup.part("keep-alive-64"), Part::Takes);
         assert_eq!(setup.part("short"), Part::Skips);
         assert_eq!(setup.part("stream"), Part::Cannot("why not"));
+        assert_eq!(setup.part("rails"), Part::Skips);
         let places = Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
         assert_eq!(setup.command("short", &places).expect("closed quotes"), ["a", "b c", "7"]);
         assert_eq!(setup.command("upload-1m", &places).expect("closed quotes"), ["a", "b c", "7", "-u"]);
@@ -270,7 +307,16 @@ mod tests {
 
     #[test]
     fn a_mistake_is_an_error() {
-        for wrong in ["colour = red", "skip = no-such-cell", "cannot.nothing = x", "serves = two", "title = B", "words"] {
+        for wrong in [
+            "colour = red",
+            "skip = no-such-cell",
+            "cannot.nothing = x",
+            "serves = two",
+            "lockstep = 2",
+            "apps = psgi",
+            "title = B",
+            "words",
+        ] {
             assert!(Setup::parse("a", &format!("{TEXT}{wrong}\n")).is_err(), "{wrong}");
         }
         assert!(Setup::parse("a", "title = A\n").is_err());
@@ -285,13 +331,19 @@ mod tests {
 
     #[test]
     fn every_set_up_of_the_checkout_is_understood() {
-        let setups = Setup::read_all(&Path::new(env!("CARGO_MANIFEST_DIR")).join("servers")).expect("good files");
+        let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let (setups, apps) = (Setup::read_all(&bench.join("servers")).expect("good files"), bench.join("apps"));
         assert!(setups[0].is_yardstick());
         assert!(setups[1].is_oribi());
         let places = Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
         for setup in setups {
             let command = setup.command("stream", &places).expect("closed quotes").join(" ");
             assert!(!command.contains('{'), "{command}");
+            assert_eq!(setup.apps.is_some(), setup.command.contains("{app}"), "{}: an app and its language", setup.name);
+            for cell in cell::ALL.iter().filter(|cell| setup.apps.is_some() && setup.part(cell.name) == Part::Takes) {
+                let app = format!("{}.{}", cell.answer.app(), setup.apps.as_deref().unwrap_or_default());
+                assert!(apps.join(&app).is_file(), "{}: no {app}", setup.name);
+            }
         }
     }
 }

@@ -158,7 +158,7 @@ fn counted(counts: &[Count]) -> String {
     }
     let mut text = String::from(
         "## Counts\n\nUser-space instructions (callgrind, 16 connections in lockstep, a request of 230 bytes; one connection where \
-         a server serves one at a time) and system calls (strace, 64 keep-alive connections).\n\n\
+         a server waits for the one it has) and system calls (strace, 64 keep-alive connections).\n\n\
          | server | instructions/request | ratio | system calls/request | which |\n|---|---:|---:|---:|---|\n",
     );
     let figure = |count: &Count| count.instructions.as_ref().and_then(|counted| counted.as_ref().ok().copied());
