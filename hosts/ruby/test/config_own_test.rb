@@ -182,6 +182,14 @@ class ConfigOwnTest < Minitest::Test
     end
   end
 
+  def test_the_example_of_the_manual
+    manual = File.read(File.expand_path("../../../docs/ruby.md", __dir__))
+    configuration, notes = read(manual[%r{^# config/oribi\.rb\n.*?(?=^```)}m])
+    expected = %w[workers=4 threads=1:5 listen=unix:/run/shop/app.sock?mode=660 max-requests=10000 request-timeout=30s]
+    assert_equal expected, told(configuration)
+    assert_empty notes
+  end
+
   def test_the_command_knows_the_same_places
     source = File.read(File.expand_path("../../../crates/cli/src/ruby.rs", __dir__))
     assert_equal Oribi::ConfigFile::PLACES, source[/CONFIGURATIONS[^\[]*\[[^\]]*\] = \[([^\]]*)\]/, 1].scan(/"([^"]+)"/).flatten
