@@ -43,7 +43,6 @@ static struct {
     pthread_cond_t news; /* everything else */
     uint32_t calls;  /* to resting threads that none has heard yet */
     uint64_t rounds; /* grows when those that pause shall look again */
-    uint64_t leaves; /* grows when a thread leaves the crew */
     bool ended;
 } bed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -111,10 +110,6 @@ static bool heard_a_call(Sleep *sleep) {
 
 static bool round_is_over(Sleep *sleep) {
     return bed.rounds != sleep->seen || bed.ended;
-}
-
-static bool somebody_left(Sleep *sleep) {
-    return bed.leaves != sleep->seen;
 }
 
 /* Grows a number in the bed and wakes whom it may concern. */
@@ -267,14 +262,13 @@ static VALUE check_interrupts(VALUE unused) {
     return Qnil;
 }
 
-/* Sees to what came from outside between two requests, and lets others run if the thread's time slice is over. False: the
- * thread is to end. */
-static bool obey_interrupts(void) {
+/* Has Ruby see to what came from outside while no request is being answered. False: the thread is to end. */
+static bool obey(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
     if (killed)
         return false;
-    rb_protect(check_interrupts, Qnil, &state);
+    rb_protect(interruptible, Qnil, &state);
     if (!state)
         return true;
     error = rb_errinfo();
@@ -286,6 +280,11 @@ static bool obey_interrupts(void) {
     oribi_log(ORIBI_LOG_WARN, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
     RB_GC_GUARD(text);
     return true;
+}
+
+/* Between two requests. Lets others run, too, if the thread's time slice is over. */
+static bool obey_interrupts(void) {
+    return obey(check_interrupts);
 }
 
 static void end_crew(void) {
@@ -338,20 +337,26 @@ static VALUE run_thread(void *unused) {
     crew.called = false;
     join_and_leave();
     crew.threads--;
-    announce(&bed.leaves);
+    rb_thread_wakeup_alive(rb_thread_main());
     return Qnil;
 }
 
-/* On the main thread, while others work: traps run here. */
+static VALUE sleep_for_ever(VALUE unused) {
+    (void)unused;
+    rb_thread_sleep_forever();
+    return Qnil;
+}
+
+/* On the main thread, while others work: traps run here. It sleeps as Ruby's own threads do, for Ruby 3.1 sees to a signal in
+ * such a thread only, and wakes no other. */
 static void oversee(void) {
     while (crew.threads) {
-        const uint64_t seen = read_number(&bed.leaves);
         while (!crew.ended && crew.threads < crew.least && start_thread())
             crew.called = true;
         if (!crew.threads)
             return;
-        go_to_bed(&bed.news, somebody_left, seen, -1);
-        if (!obey_interrupts()) {
+        /* Threads leave with the VM's lock, so none leaves between the look at them and the sleep. */
+        if (!obey(sleep_for_ever)) {
             /* The app has ended the main thread: nothing good can come after that. */
             end_crew();
             return;
