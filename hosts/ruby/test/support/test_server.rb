@@ -36,7 +36,7 @@ class TestServer
   # app: the path of a config.ru, or its text. by: :script (Oribi.serve in a script), :rackup or :oribi. settings: those of the
   # server, for :script. arguments: of the command, for the others. extras: what else Oribi.serve takes, as plain data.
   def initialize(app: PROBE, by: :script, unix: false, settings: {}, arguments: [], extras: {}, env: {}, ruby: [], wait: true,
-                 files: {})
+                 files: {}, keep: {})
     @directory = Dir.mktmpdir("oribi")
     @path = File.join(@directory, "app.sock") if unix
     @port = TestServer.free_port unless unix
@@ -46,7 +46,7 @@ class TestServer
     FileUtils.touch(@events)
     command = command_for(by, app_path(app), settings, arguments, extras, ruby)
     @pid = Process.spawn({ **CLEAN, "PROBE_EVENTS" => @events, "TEST_DIRECTORY" => @directory, **env }, *command,
-                         out: [log_path, "a"], err: [log_path, "a"], in: File::NULL, chdir: @directory)
+                         out: [log_path, "a"], err: [log_path, "a"], in: File::NULL, chdir: @directory, **keep)
     connection.close if wait
   rescue StandardError
     kill if @pid
