@@ -12,7 +12,8 @@ class NativeEnvironmentTest < Minitest::Test
       [200, {}, [Marshal.dump(kept)]]
     end
     NativeServer.open(app, **extras) do |server|
-      return Marshal.load(server.request(method, path, fields: fields, content: content).content) # rubocop:disable Security/MarshalLoad
+      content = server.request(method, path, fields: fields, content: content).content
+      return Marshal.load(content) # rubocop:disable Security/MarshalLoad
     end
   end
 
@@ -83,6 +84,17 @@ class NativeEnvironmentTest < Minitest::Test
     fields = (1..80).to_h { |number| ["X-Field-#{number}", "value #{number}"] }
     env = environment(fields: fields)
     assert_equal((1..80).map { |number| "value #{number}" }, (1..80).map { |number| env["HTTP_X_FIELD_#{number}"] })
+  end
+
+  def test_many_different_lists_of_fields
+    app = ->(env) { [200, {}, [env.select { |name,| name.start_with?("HTTP_X") }.inspect, env.keys.uniq.size == env.size]] }
+    NativeServer.open(app) do |server|
+      100.times do |number|
+        fields = (0..number % 40).to_h { |count| ["X-#{number % 40}-#{count}", "#{number} #{count}"] }
+        expected = fields.transform_keys { |name| "HTTP_#{name.tr("-", "_")}" }
+        assert_equal "#{expected.inspect}true", server.get("/", fields: fields).content
+      end
+    end
   end
 
   def test_the_protocols_that_a_client_offers

@@ -40,7 +40,11 @@ class NativeInputTest < Minitest::Test
 
   def test_refuses_a_frozen_buffer_and_a_negative_length
     assert_reads([FrozenError, ArgumentError], "hello") do |input|
-      [-> { input.read(1, "x") }, -> { input.read(-1) }].map { |call| call.call rescue $!.class } # rubocop:disable Style/RescueModifier
+      [-> { input.read(1, "x") }, -> { input.read(-1) }].map do |call|
+        call.call
+      rescue StandardError => e
+        e.class
+      end
     end
   end
 

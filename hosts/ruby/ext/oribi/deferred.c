@@ -1,4 +1,4 @@
-/* deferred.c - what is done when a response has left: rack.response_finished, rack.after_reply, and the work between requests. */
+/* deferred.c - what is done when a response has left: rack.response_finished, rack.after_reply, work between requests. */
 #include "ruby_host.h"
 
 /* The elements of a record. */

@@ -76,7 +76,7 @@ static bool is(const oribi_bytes *bytes, VALUE string) {
     return (size_t)RSTRING_LEN(string) == bytes->size && memcmp(RSTRING_PTR(string), bytes->data, bytes->size) == 0;
 }
 
-/* The same string as the last time, if that still fits: a listener's address, and that of a proxy, are those of all requests. */
+/* The same string as the last time, if that still fits: a listener's address and that of a proxy are those of all requests. */
 static VALUE text_kept(const oribi_bytes *bytes, Context *context, VALUE *kept) {
     if (RB_UNLIKELY(!is(bytes, *kept)))
         RB_OBJ_WRITE(context->self, kept, rb_str_freeze(rb_str_new(bytes->data, (long)bytes->size)));
@@ -115,7 +115,17 @@ static VALUE upgrade_names(const oribi_bytes *bytes) {
 }
 
 /* What belongs to a request and is no variable of it. They stand behind the variables, in this order. */
-enum { OWN_URL_SCHEME, OWN_HTTP_VERSION, OWN_HIJACK, OWN_EARLY_HINTS, OWN_AFTER_REPLY, OWN_FINISHED, OWN_INPUT, OWN_PROTOCOL, OWN_KEYS };
+enum {
+    OWN_URL_SCHEME,
+    OWN_HTTP_VERSION,
+    OWN_HIJACK,
+    OWN_EARLY_HINTS,
+    OWN_AFTER_REPLY,
+    OWN_FINISHED,
+    OWN_INPUT,
+    OWN_PROTOCOL,
+    OWN_KEYS
+};
 
 /* The values of a request. They are made before the environment is, which is then filled at once. */
 typedef struct {
@@ -190,8 +200,9 @@ static void set_constants(VALUE environment) {
 }
 
 static VALUE name_of(const oribi_variable *variable) {
-    return variable->key < server_key_count ? server_keys[variable->key]
-                                            : rb_enc_interned_str(variable->name.data, (long)variable->name.size, rb_utf8_encoding());
+    if (variable->key < server_key_count)
+        return server_keys[variable->key];
+    return rb_enc_interned_str(variable->name.data, (long)variable->name.size, rb_utf8_encoding());
 }
 
 /* Lays out a request key by key: in the order of a shape, so that an app never sees a difference. */
@@ -254,7 +265,8 @@ static bool shape_make(Context *context, Shape *shape, const Call *call, const V
     }
     set_own(template, values->own);
     set_constants(template);
-    if ((size_t)RHASH_SIZE(template) <= request->variable_count || !is_as_expected(template, request->variable_count, names, values->own))
+    if ((size_t)RHASH_SIZE(template) <= request->variable_count
+        || !is_as_expected(template, request->variable_count, names, values->own))
         return false;
     shape->count = 0;
     RB_OBJ_WRITE(context->self, &shape->template, template);

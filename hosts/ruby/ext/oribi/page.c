@@ -38,8 +38,9 @@ static void append_escaped(VALUE page, VALUE text) {
 }
 
 VALUE page_text(VALUE error, VALUE environment) {
-    VALUE page = rb_str_new_cstr("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>500 Internal Server Error"
-                                 "</title></head>\n<body><h1>500 Internal Server Error</h1>\n<p><b>");
+    VALUE page = rb_str_new_cstr("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+                                 "<title>500 Internal Server Error</title></head>\n"
+                                 "<body><h1>500 Internal Server Error</h1>\n<p><b>");
     VALUE target = rb_hash_lookup(environment, rb_str_new_cstr("REQUEST_URI"));
     VALUE backtrace = rb_funcallv(error, names.backtrace, 0, NULL);
     append_escaped(page, rb_class_name(CLASS_OF(error)));

@@ -81,8 +81,8 @@ void response_send(Call *call) {
     Head *head = &call->head;
     read_triplet(call);
     head->status = read_status(call->status);
-    if (RB_LIKELY(body_is_plain(call->body) && head_point(head, call->headers) && !head->hijack && !head->protocol && !head->chunked
-                  && head->status != 101))
+    if (RB_LIKELY(body_is_plain(call->body) && head_point(head, call->headers) && !head->hijack && !head->protocol
+                  && !head->chunked && head->status != 101))
         body_send_array(call, call->body);
     else
         send_by_copy(call);

@@ -1,9 +1,9 @@
 /* ruby_host.h - what the C files of the Ruby host share.
  *
  * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and hijack.c)
- * lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what it returned and
- * hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the response
- * has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with fork.c and
+ * lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what it returned
+ * and hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the
+ * response has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with fork.c and
  * signals.c) follows the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
