@@ -29,8 +29,8 @@ require "oribi/options"
 # `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call it; docs/ruby.md describes them.
 module Oribi
   # Serves a Rack app until told to stop and returns the exit status of the process. Options are those of `rackup -s oribi -h`,
-  # in any spelling, and hooks. Raises Oribi::Error when an option or the configuration file does not fit.
+  # in any spelling, and hooks; no configuration file is looked for. Raises Oribi::Error when something does not fit.
   def self.run(app, **options)
-    Options.new(options).configuration.serve(app)
+    Options.new(options, caller: "program", finds_file: false).configuration.serve(app)
   end
 end

@@ -126,8 +126,23 @@ class ConfigOwnTest < Minitest::Test
 
   def test_a_directory_to_change_to
     assert_equal File.join(@directory, "shop"), read("directory 'shop'").first.directory
-    file("shop/config.rb", "directory '..'")
     assert_nil read("workers 1").first.directory
+  end
+
+  def test_paths_are_seen_from_that_directory
+    configuration, = read(<<~RUBY)
+      pid_file "x.pid"
+      listen "tmp/x.sock", "/y.sock", ":80"
+      error_log "-"
+      access_log "a"
+      stdout_path "o"
+      directory "/srv"
+    RUBY
+    expected = %w[pid-file=/srv/x.pid listen=unix:/srv/tmp/x.sock listen=unix:/y.sock listen=:80 error-log=- access-log=/srv/a]
+    assert_equal expected, told(configuration)
+    assert_equal "/srv/o", configuration[:standard_output]
+    assert_equal ["listen=unix:/srv/x?mode=660"], told(read("bind 'unix://x?mode=0660'\ndirectory '/srv'").first)
+    assert_equal %w[pid-file=x.pid], told(read("pid_file 'x.pid'").first)
   end
 
   # ---- What is wrong ----

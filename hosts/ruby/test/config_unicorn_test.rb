@@ -36,11 +36,11 @@ class ConfigUnicornTest < Minitest::Test
     RUBY
     expected = %w[
       workers=4 backlog=64 listen=unix:/srv/shop/tmp/unicorn.sock listen=8080 request-timeout=30
-      pid-file=/srv/shop/tmp/unicorn.pid error-log=err.log
+      pid-file=/srv/shop/tmp/unicorn.pid error-log=/srv/shop/err.log
     ]
     assert_equal expected, told(configuration)
     assert_equal "/srv/shop", configuration.directory
-    assert_equal "out.log", configuration[:standard_output]
+    assert_equal "/srv/shop/out.log", configuration[:standard_output]
     assert_equal(["config/unicorn.rb:12: `check_client_connection`"], notes.map { |note| note[/\A.*`/] })
     $oribi_test = []
     configuration.hooks.each_value { |hooks| hooks.each { |hook| hook.call(2) } }
@@ -54,7 +54,7 @@ class ConfigUnicornTest < Minitest::Test
       "listen '*:80', tcp_nodelay: true, reuseport: true" => %w[reuse-port=on listen=*:80],
       "listen '/x.sock', umask: 0077, backlog: 9" => %w[backlog=9 listen=unix:/x.sock?mode=700],
       "listen 'unix:/x.sock'" => ["listen=unix:/x.sock"],
-      "listen '~/x.sock'" => ["listen=unix:#{Dir.home}/x.sock"],
+      "listen 'tmp/x.sock'" => ["listen=unix:tmp/x.sock"], "listen '~/x.sock'" => ["listen=unix:#{Dir.home}/x.sock"],
       "listen 1\nlisten 2" => %w[listen=1 listen=2]
     }.each do |text, expected|
       configuration, notes = read_unicorn(text)

@@ -59,6 +59,27 @@ class HandlersTest < Minitest::Test
     end
   end
 
+  # Sockets of start_server: all of them, and an address is host and port.
+  def test_every_socket_from_above_is_served_and_named_right
+    Dir.mktmpdir do |directory|
+      path = File.join(directory, "x.sock")
+      above = [TCPServer.new("127.0.0.1", 0), TCPServer.new("127.0.0.1", 0), UNIXServer.new(path)]
+      ports = above.first(2).map { |socket| socket.addr[1] }
+      env = { "SERVER_STARTER_PORT" => "127.0.0.1:#{ports[0]}=#{above[0].fileno};#{ports[1]}=#{above[1].fileno};" \
+                                       "#{path}=#{above[2].fileno}" }
+      rackup("-s", "Rhebok", "-E", "production", env: env, keep: above.to_h { |io| [io, io] }, wait: false) do
+        ports.each do |port|
+          response = get(TCPSocket.new("127.0.0.1", port))
+          assert_equal port.to_s, fact(response, "SERVER_PORT")
+          refute_match(/:/, fact(response, "SERVER_NAME"))
+        end
+        assert_equal "", fact(get(UNIXSocket.new(path)), "REMOTE_ADDR")
+      end
+    ensure
+      above&.each(&:close)
+    end
+  end
+
   def test_content_of_unknown_length_is_chunked_when_it_is_asked_for
     { "Timeout=9" => nil, "ChunkedTransfer" => "chunked", "Chunked_Transfer=true" => "chunked" }.each do |option, expected|
       rackup("-s", "Rhebok", "-E", "production", "-O", "MaxWorkers=1", "-O", option) do |server|
@@ -144,6 +165,13 @@ class HandlersTest < Minitest::Test
 
   def rackup(*arguments, **options, &block)
     TestServer.open(by: :rackup, app: APP, arguments: arguments, **options, &block)
+  end
+
+  def get(socket)
+    connection = Connection.new(socket)
+    connection.get("/")
+  ensure
+    connection.close
   end
 
   def fact(response, name)

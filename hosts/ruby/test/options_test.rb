@@ -126,6 +126,7 @@ class OptionsTest < Minitest::Test
   def test_threads_may_be_a_range
     configuration = options(Threads: "2:8")
     assert_equal ["threads=2:8"], told(configuration)
+    assert_equal ["threads=1:16"], told(options(Threads: "0:16"))
     assert configuration.ruby_options[:multithread]
     refute options(Threads: "1").ruby_options[:multithread]
     refute options(threads: 1).ruby_options[:multithread]

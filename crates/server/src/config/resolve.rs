@@ -255,6 +255,11 @@ mod tests {
         config.set("listen", ":7", Origin::File("/etc/oribi".to_owned())).expect("fits");
         assert_eq!(config.finish().expect("fits").workers, 5);
         assert_eq!(config.finish().expect("fits").listen[0].to_string(), "*:7");
+        config.set("workers", "9", Origin::named("file oribi.rb:3")).expect("fits");
+        assert_eq!(config.finish().expect("fits").workers, 5);
+        config.set("threads", "9", Origin::named("file oribi.rb:3")).expect("fits");
+        let resolved = config.resolve().expect("fits");
+        assert!(resolved.explain().any(|(_, line)| line.origin.to_string() == "oribi.rb:3"));
         config.set("socket", "/x", Origin::CommandLine).expect("fits");
         assert_eq!(config.finish().expect("fits").listen[0].to_string(), "unix:/x");
     }

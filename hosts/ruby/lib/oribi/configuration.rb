@@ -128,6 +128,9 @@ module Oribi
 
     # A value in the server's words. Flags without a value arrive as true.
     def text_of(said)
+      # A thread is there from the beginning, which others count as none.
+      return said.value.to_s.sub(/\A0+:/, "1:") if said.name == "threads"
+
       case said.value
       when true then said.name == "access-log" ? "-" : "on"
       when false then "off"

@@ -26,9 +26,11 @@ module Oribi
 
     attr_reader :configuration
 
-    def initialize(options, persona: Persona::ORIBI, caller: "rackup")
+    # `finds_file`: whether a configuration file is looked for when none is named. Rhebok reads only what it is told to.
+    def initialize(options, persona: Persona::ORIBI, caller: "rackup", finds_file: !persona.file_wins?)
       @options = options.dup
       @persona = persona
+      @finds_file = finds_file
       @configuration = Configuration.new(persona)
       @origin = Configuration::Origin.caller(caller)
       @default = Configuration::Origin.default(caller)
@@ -100,11 +102,11 @@ module Oribi
       end
     end
 
-    # `-` is no file, as with other servers. Rhebok reads only what it is told to.
+    # `-` is no file, as with other servers.
     def read_file
       return if @file == "-"
 
-      path = @file || (ConfigFile.find unless @persona.file_wins?)
+      path = @file || (ConfigFile.find if @finds_file)
       return unless path
 
       file = ConfigFile.read(path, @configuration)

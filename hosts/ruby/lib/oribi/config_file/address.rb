@@ -32,12 +32,18 @@ module Oribi
       def self.unicorn(address, options, &note)
         text = address.to_s
         mode = options[:umask] && (0o777 & ~options[:umask])
-        place = path?(text) ? unix(File.expand_path(text.delete_prefix("unix:")), mode) : text
+        place = path?(text) ? unix(text.delete_prefix("unix:").sub(%r{\A~[^/]*}) { |home| File.expand_path(home) }, mode) : text
         common(options, &note).push(["listen", place])
       end
 
       # What all connections are served with: it is not said, and not worth a word.
       NATURAL = %i[tcp_nodelay tcp_nopush tcp_defer_accept accept_filter umask tries delay].freeze
+
+      # An address as it is seen from a directory.
+      def self.within(directory, text)
+        path = text[/\Aunix:(.*)/m, 1] || (text if text.include?("/") && !text.include?("://"))
+        path ? "unix:#{File.expand_path(path, directory)}" : text
+      end
 
       def self.common(options)
         pairs = []

@@ -40,11 +40,9 @@ module Oribi
         sheet.set("workers", number.to_s == "0" ? 1 : number)
       end
 
-      # MAX or MIN, MAX. A thread is there from the beginning.
+      # MAX, or MIN and MAX.
       def threads(least, most = nil)
-        return sheet.set("threads", least) if most.nil?
-
-        sheet.set("threads", "#{[least.to_i, 1].max}:#{most}")
+        sheet.set("threads", most.nil? ? least : "#{least}:#{most}")
       end
 
       def access_log(target = true)

@@ -35,16 +35,10 @@ module Oribi
         @path = outer
       end
 
-      # Draws the conclusions that need the whole file: beside other addresses a port is one more.
+      # Draws the conclusions that need the whole file.
       def settle
-        return unless @port
-
-        if @listens
-          say(@port.place, "listen", "#{@port.host || @default_host || '*'}:#{@port.number}")
-        else
-          say(@port.place, "port", @port.number)
-          say(@port.place, "host", @port.host) if @port.host
-        end
+        settle_port if @port
+        settle_paths if @configuration.directory
       end
 
       # Takes a setting.
@@ -100,6 +94,31 @@ module Oribi
       end
 
       private
+
+      # Beside other addresses a port is one more.
+      def settle_port
+        if @listens
+          say(@port.place, "listen", "#{@port.host || @default_host || '*'}:#{@port.number}")
+        else
+          say(@port.place, "port", @port.number)
+          say(@port.place, "host", @port.host) if @port.host
+        end
+      end
+
+      PATHS = %w[pid-file error-log access-log temporary-directory].freeze
+      NO_PATHS = %w[- on off true false].freeze
+
+      # Paths of the file are seen from the directory that it changes to.
+      def settle_paths
+        directory = @configuration.directory
+        @configuration.said.select { |said| said.origin.kind == :file }.each do |said|
+          if %w[listen socket].include?(said.name)
+            said.value = Address.within(directory, said.value.to_s)
+          elsif (PATHS.include?(said.name) && !NO_PATHS.include?(said.value.to_s)) || said.name == :standard_output
+            said.value = File.expand_path(said.value.to_s, directory)
+          end
+        end
+      end
 
       def read(path)
         File.read(path)
