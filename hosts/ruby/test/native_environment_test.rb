@@ -91,7 +91,7 @@ class NativeEnvironmentTest < Minitest::Test
     NativeServer.open(app) do |server|
       100.times do |number|
         fields = (0..number % 40).to_h { |count| ["X-#{number % 40}-#{count}", "#{number} #{count}"] }
-        expected = fields.transform_keys { |name| "HTTP_#{name.tr("-", "_")}" }
+        expected = fields.transform_keys { |name| "HTTP_#{name.tr('-', '_')}" }
         assert_equal "#{expected.inspect}true", server.get("/", fields: fields).content
       end
     end
