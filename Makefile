@@ -84,6 +84,7 @@ uninstall: ## remove what `make install` installed
 	rm -rf "$(installed)/bin/oribi" "$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
 
 clean: ## remove everything that was built
+	@[ ! -d target/debian13 ] || [ -w target/debian13 ] || sudo rm -rf --one-file-system target/debian13
 	cargo clean
 	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
 

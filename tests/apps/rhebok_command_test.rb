@@ -58,6 +58,16 @@ class RhebokCommandTest < Minitest::Test
     assert_ends(@server)
   end
 
+  # What Rhebok's manual recommends, which never worked: its workers all ended a second later.
+  def test_a_slow_restart_under_start_server
+    port = ServerProcess.free_port
+    command = %w[rackup -s Rhebok -O MaxWorkers=3 -O MaxRequestPerChild=0 -O SpawnInterval=1 -E production config.ru]
+    start("start_server", "--port", "127.0.0.1:#{port}", "--interval", "1", "--signal-on-hup", "USR1", "--", *command, port:)
+    assert_generations_change_without_a_loss(@server, 3)
+    assert_equal 2, @server.log_text.scan("stopping slowly: 3 workers, one every 1 s").size
+    assert_ends(@server)
+  end
+
   def test_threads_under_start_server
     port = ServerProcess.free_port
     command = %w[rackup -s oribi -O Workers=2 -O Threads=5 -E production config.ru]
@@ -74,20 +84,21 @@ class RhebokCommandTest < Minitest::Test
     load.run(200)
     assert_match(/generation 1$/, load.latest)
     [2, 3].each do |generation|
-      before = @server.workers
+      # With an interval between them, they are not all there at first.
+      assert ServerProcess.wait_until { workers_below_start_server.size == workers }, @server.log_end
+      before = workers_below_start_server
       @server.signal(:HUP)
-      assert ServerProcess.wait_until { number_of_others_than(before) == workers }, @server.log_end
+      assert ServerProcess.wait_until { (workers_below_start_server & before).empty? }, @server.log_end
       load.run(500)
       assert_match(/generation #{generation}$/, load.latest)
     end
+    assert ServerProcess.wait_until { workers_below_start_server.size == workers }, @server.log_end
     load.stop
     assert_empty load.losses
   end
 
-  # How many workers there are when none of those before is left, else nil. A supervisor whose workers have ended counts as one
-  # until it has ended, too.
-  def number_of_others_than(before)
-    now = @server.workers
-    now.size if (now & before).empty?
+  # Without the supervisors, which have no children either when their workers are not there yet, or no longer.
+  def workers_below_start_server
+    @server.workers - @server.children
   end
 end

@@ -102,15 +102,20 @@ class ServerProcess
     nil
   end
 
-  # The processes below the first one that have no children themselves, wherever in the tree they are.
-  def workers(pid = @pid)
-    children = Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
+  # The processes that the first one has started, or another one.
+  def children(pid = @pid)
+    Dir.glob("/proc/[0-9]*/stat").filter_map do |file|
       # The name in parentheses may hold anything; state and parent follow the last one.
       File.read(file)[/\A(\d+) .*\) (?!Z)\S #{pid} /m, 1]&.to_i
     rescue SystemCallError
       nil
     end
-    children.empty? ? [pid] : children.flat_map { |child| workers(child) }
+  end
+
+  # The processes that have no children themselves, wherever in the tree they are.
+  def workers(pid = @pid)
+    below = children(pid)
+    below.empty? ? [pid] : below.flat_map { |child| workers(child) }
   end
 
   private
