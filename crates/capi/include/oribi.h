@@ -170,9 +170,12 @@ typedef struct oribi_host {
      * between `least` and `most` threads join the crew and take turns, and returns when all have left it. */
     void (*work)(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
     /* With `work`: called in the middle of oribi_write() when a slow client holds its app up. Lets go of the lock, and returns
-     * with it when oribi_crew_wait(), here or in another thread, has come back, or after `milliseconds` (-1: no limit). 0: the
-     * thread was interrupted, and oribi_write() returns for it to see to that: what it was to write is kept and will be sent. */
+     * with it when oribi_crew_wait(), if it was called here, has come back, on `resume`, or after `milliseconds` (-1: no limit).
+     * 0: the thread was interrupted, and oribi_write() returns for it to see to that: what it was to write is kept and will be
+     * sent. */
     int (*pause)(void *data, int milliseconds);
+    /* With `pause`: ends every pause, for what one of them waits for has happened. It must not run the language's code. */
+    void (*resume)(void *data);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

@@ -67,6 +67,13 @@ impl Runtime for CRuntime {
         self.table.pause.is_some_and(|pause| unsafe { pause(self.table.data, milliseconds(timeout)) } != 0)
     }
 
+    fn resume(&self) {
+        if let Some(resume) = self.table.resume {
+            // SAFETY: as in `moment`.
+            unsafe { resume(self.table.data) };
+        }
+    }
+
     fn before_fork(&self, worker: usize) {
         self.moment(self.table.before_fork, worker);
     }

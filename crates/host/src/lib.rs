@@ -54,6 +54,9 @@ pub trait Runtime: Sync {
         false
     }
 
+    /// Called with the lock held: ends every [`Runtime::pause`], for what one of them waits for has happened.
+    fn resume(&self) {}
+
     /// Runs in the process that loaded the app, just before it forks worker number `worker` (counted from 1).
     fn before_fork(&self, worker: usize) {
         let _ = worker;

@@ -128,6 +128,11 @@ struct Aside<'a, B: Backend> {
     /// Locked by the thread that waits.
     waiter: Mutex<B::Waiter>,
     runtime: &'a dyn Runtime,
+    /// Threads that may run an app at once, and that do.
+    threads: usize,
+    busy: Cell<usize>,
+    /// Exchanges whose apps wait for their clients.
+    held: RefCell<Vec<ExchangeId>>,
 }
 
 impl<'a, B: Backend> Lane<'a, B> {
@@ -142,10 +147,16 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// A lane that threads of `runtime` share.
-    pub(crate) fn shared(engine: Engine<'a, B>, slot: &'a WorkerSlot, runtime: &'a dyn Runtime) -> io::Result<Self> {
-        let waiter = Mutex::new(engine.waiter()?);
-        Ok(Self { aside: Some(Aside { waiter, runtime }), ..Self::new(engine, slot) })
+    /// A lane that up to `threads` threads of `runtime` share.
+    pub(crate) fn shared(
+        engine: Engine<'a, B>,
+        slot: &'a WorkerSlot,
+        runtime: &'a dyn Runtime,
+        threads: usize,
+    ) -> io::Result<Self> {
+        let (waiter, held) = (Mutex::new(engine.waiter()?), RefCell::default());
+        let aside = Aside { waiter, runtime, threads, busy: Cell::new(0), held };
+        Ok(Self { aside: Some(aside), ..Self::new(engine, slot) })
     }
 
     /// The same lane, which tells on `lines` what its threads are running.
@@ -177,7 +188,9 @@ impl<'a, B: Backend> Lane<'a, B> {
         if let Some(running) = &self.running {
             running.begin(id, &request.head);
         }
+        self.count_busy(1);
         let after = host.answer(&request, Reply::new(self, id));
+        self.count_busy(-1);
         if let Some(running) = &self.running {
             running.end(id);
         }
@@ -217,6 +230,29 @@ impl<'a, B: Backend> Lane<'a, B> {
         true
     }
 
+    #[inline]
+    fn count_busy(&self, change: isize) {
+        if let Some(aside) = &self.aside {
+            aside.busy.set(aside.busy.get().wrapping_add_signed(change));
+        }
+    }
+
+    /// Lets those apps go on whose clients have caught up or gone. To be called whenever news have been seen to, for it may have
+    /// been another thread that saw to them.
+    pub(crate) fn release_held(&self) {
+        let Some(aside) = &self.aside else { return };
+        let mut held = aside.held.borrow_mut();
+        if held.is_empty() {
+            return;
+        }
+        let (engine, before) = (self.engine.borrow(), held.len());
+        let most = engine.output_limit();
+        held.retain(|&exchange| engine.waiting(exchange).is_ok_and(|waiting| waiting > most));
+        if held.len() < before {
+            aside.runtime.resume();
+        }
+    }
+
     /// Waits for news with an app in the middle of its answer to `exchange`, while more than `most` of what it has written
     /// waits for its client. `None`: the app is to be interrupted.
     fn wait_for_client<'e>(
@@ -229,16 +265,21 @@ impl<'a, B: Backend> Lane<'a, B> {
             engine.turn()?;
             return Ok(Some(engine));
         };
+        if aside.busy.get() >= aside.threads {
+            engine.leave_line();
+        }
         let timeout = engine.attend()?;
         // Seeing to the news may have sent all that there was to wait for.
-        if timeout == Some(Duration::ZERO) || engine.waiting(exchange).map_or(true, |waiting| waiting <= most) {
-            return Ok(Some(engine));
-        }
+        let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(engine);
-        if !aside.runtime.pause(timeout) {
-            return Ok(None);
+        self.release_held();
+        if released || timeout == Some(Duration::ZERO) {
+            return Ok(Some(self.engine()));
         }
-        Ok(Some(self.engine_with_news()))
+        aside.held.borrow_mut().push(exchange);
+        let go_on = aside.runtime.pause(timeout);
+        aside.held.borrow_mut().retain(|&held| held != exchange);
+        Ok(go_on.then(|| self.engine_with_news()))
     }
 
     /// The app has done something for its client.
@@ -317,7 +358,10 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut engine = self.engine_with_news();
         // Failing to look is found by the next turn, too.
         let _ = engine.attend();
-        engine.waiting_requests()
+        let waiting = engine.waiting_requests();
+        drop(engine);
+        self.release_held();
+        waiting
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {

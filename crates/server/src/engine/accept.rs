@@ -67,6 +67,20 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
+    /// Leaves new connections to other lanes until the next request is asked for: who came here now would wait behind an app that
+    /// is held up. A lane that is alone may as well take them.
+    pub fn leave_line(&mut self) {
+        if self.accepting == Accepting::Yes && self.census.is_some_and(|census| census.lanes > 1) {
+            self.unlisten();
+            self.accepting = Accepting::Left;
+        }
+    }
+
+    pub(super) fn join_line(&mut self) {
+        self.listen();
+        self.accepting = Accepting::Yes;
+    }
+
     /// Takes everything that waits.
     pub(super) fn accept_all(&mut self) {
         for listener in 0..self.listeners.len() {
@@ -143,12 +157,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             return;
         }
-        for (number, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = self.backend.listen(number, listener.socket.as_fd()) {
-                log::error!("cannot accept on {} again: {error}", listener.display);
-            }
-        }
-        self.accepting = Accepting::Yes;
+        self.join_line();
     }
 
     /// A connection has closed or become idle: whoever waits to be accepted need not wait longer.
@@ -164,6 +173,14 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.accepting = Accepting::Never;
+    }
+
+    fn listen(&mut self) {
+        for (number, listener) in self.listeners.iter().enumerate() {
+            if let Err(error) = self.backend.listen(number, listener.socket.as_fd()) {
+                log::error!("cannot accept on {} again: {error}", listener.display);
+            }
+        }
     }
 
     fn unlisten(&mut self) {

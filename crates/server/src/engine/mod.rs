@@ -114,6 +114,8 @@ enum Accepting {
     Yes,
     /// Descriptors or connections have run out: not before this time, or until a connection closes.
     Paused(Duration),
+    /// Nobody here could answer now, but others who share the listeners might: not before this lane asks for a request again.
+    Left,
     Never,
 }
 
@@ -209,6 +211,9 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     fn next(&mut self, patient: bool) -> io::Result<Next> {
         let mut looked = false;
+        if self.accepting == Accepting::Left {
+            self.join_line();
+        }
         loop {
             if self.backend.now() - self.waited > NEWS_AFTER {
                 self.look(Some(Duration::ZERO))?;
@@ -266,6 +271,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// # Errors
     /// The backend can wait no more.
     pub fn turn(&mut self) -> io::Result<()> {
+        self.leave_line();
         while self.handle_event() {}
         self.wait()?;
         while self.handle_event() {}

@@ -32,7 +32,7 @@ impl<'a> SharedLane<'a> {
         runtime: &'a dyn Runtime,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let lane = Lane::shared(setup.engine(settings.workers)?, setup.slot, runtime)?.watched(setup.running);
+        let lane = Lane::shared(setup.engine(settings.workers)?, setup.slot, runtime, settings.threads)?.watched(setup.running);
         lane.obey();
         Ok(Self {
             lane,
@@ -75,6 +75,7 @@ impl Crew for SharedLane<'_> {
         while !self.ended.get() {
             // The engine must not be borrowed while the app runs.
             let next = self.lane.engine_with_news().next_exchange_now();
+            self.lane.release_held();
             match next {
                 Ok(Next::Exchange(exchange)) => {
                     let retire = self.lane.answer(exchange, self.listeners, host);

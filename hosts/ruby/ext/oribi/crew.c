@@ -152,8 +152,6 @@ static bool wait_for_news(int milliseconds) {
     crew.waiting = rb_thread_current();
     waited = rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL) != NULL;
     crew.waiting = Qnil;
-    if (crew.pausing)
-        announce(&bed.rounds);
     return waited;
 }
 
@@ -254,6 +252,12 @@ int crew_pause(void *data, int milliseconds) {
     return slept && !rb_thread_interrupted(rb_thread_current());
 }
 
+void crew_resume(void *data) {
+    (void)data;
+    if (crew.pausing)
+        announce(&bed.rounds);
+}
+
 /* ---- The life of a thread ------------------------------------------------------------------------------------------ */
 
 static VALUE check_interrupts(VALUE unused) {
@@ -337,6 +341,8 @@ static VALUE run_thread(void *unused) {
     crew.called = false;
     join_and_leave();
     crew.threads--;
+    /* It may have been the one that waited for those that pause. */
+    announce(&bed.rounds);
     rb_thread_wakeup_alive(rb_thread_main());
     return Qnil;
 }

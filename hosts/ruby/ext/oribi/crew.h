@@ -5,9 +5,10 @@
 #include "oribi.h"
 #include <stdbool.h>
 
-/* For the table of functions: oribi_host.work and oribi_host.pause. */
+/* For the table of functions: oribi_host.work, pause and resume. */
 void crew_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
 int crew_pause(void *data, int milliseconds);
+void crew_resume(void *data);
 
 /* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
 void crew_app_begins(void);

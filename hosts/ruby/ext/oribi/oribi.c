@@ -84,6 +84,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .fork = fork_by_ruby,
         .work = process_work,
         .pause = crew_pause,
+        .resume = crew_resume,
     };
     static bool serving;
     VALUE app, settings, options, environment;
