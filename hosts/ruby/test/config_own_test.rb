@@ -115,11 +115,11 @@ class ConfigOwnTest < Minitest::Test
   # ---- Other things than settings ----
 
   def test_what_concerns_ruby_alone
-    configuration, = read("environment 'staging'\nearly_hints false\nerror_handler { |error| error }\noobgc\n")
+    configuration, = read("environment 'staging'\nearly_hints true\nerror_handler { |error| error }\noobgc\n")
     assert_empty told(configuration)
     assert_equal "staging", configuration.environment
     ruby = configuration.ruby_options
-    assert_equal [false, 7, 5], [ruby[:early_hints], ruby[:error_handler].call(7), ruby[:out_of_band][:every]]
+    assert_equal [true, 7, 5], [ruby[:early_hints], ruby[:error_handler].call(7), ruby[:out_of_band][:every]]
     ENV["RACK_ENV"] = "test"
     assert_equal "test", configuration.environment
   end

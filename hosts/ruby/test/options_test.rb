@@ -165,9 +165,11 @@ class OptionsTest < Minitest::Test
   end
 
   def test_early_hints
-    assert options.ruby_options[:early_hints]
-    assert options(early_hints: nil).ruby_options[:early_hints]
+    refute options.ruby_options[:early_hints]
+    refute options(early_hints: nil).ruby_options[:early_hints]
     refute options(early_hints: false).ruby_options[:early_hints]
+    assert options(early_hints: true).ruby_options[:early_hints]
+    assert options(EarlyHints: "on").ruby_options[:early_hints]
   end
 
   # ---- With a file ----

@@ -109,7 +109,8 @@ module Oribi
         rack_version: rack_version,
         out_of_band: out_of_band,
         error_handler: self[:error_handler],
-        early_hints: self[:early_hints].nil? || truth(self[:early_hints]),
+        # Asked for, not given: Rails sends them wherever it can, and not every proxy lets them pass (nginx 1.22 does not).
+        early_hints: truth(self[:early_hints]),
         multithread: self.class.several?(threads)
       }
     end

@@ -21,7 +21,7 @@ module Oribi
       "MaxGCPerRequest=NUMBER" => "With OobGC: collect after so many requests (default: 5)",
       "MinGCPerRequest=NUMBER" =>
         "With OobGC: let each worker draw a number between this one and MaxGCPerRequest (default: none)",
-      "EarlyHints" => "Give apps rack.early_hints (default: on)"
+      "EarlyHints" => "Give apps rack.early_hints (default: off, for not every proxy lets them pass)"
     }.freeze
 
     def initialize(persona)
