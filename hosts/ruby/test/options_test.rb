@@ -127,10 +127,6 @@ class OptionsTest < Minitest::Test
     configuration = options(Threads: "2:8")
     assert_equal ["threads=2:8"], told(configuration)
     assert_equal ["threads=1:16"], told(options(Threads: "0:16"))
-    assert configuration.ruby_options[:multithread]
-    refute options(Threads: "1").ruby_options[:multithread]
-    refute options(threads: 1).ruby_options[:multithread]
-    assert options(threads: "1:2").ruby_options[:multithread]
   end
 
   def test_lists_are_several_listeners
@@ -195,7 +191,6 @@ class OptionsTest < Minitest::Test
     assert_includes words, %w[Workers rackup]
     assert_equal "test", configuration.environment
     assert_equal 5, configuration.ruby_options[:out_of_band][:every]
-    assert configuration.ruby_options[:multithread]
   end
 
   def test_a_file_that_says_where_to_listen_wins_over_rackups_own_host_and_port

@@ -110,8 +110,7 @@ module Oribi
         out_of_band: out_of_band,
         error_handler: self[:error_handler],
         # Asked for, not given: Rails sends them wherever it can, and not every proxy lets them pass (nginx 1.22 does not).
-        early_hints: truth(self[:early_hints]),
-        multithread: self.class.several?(threads)
+        early_hints: truth(self[:early_hints])
       }
     end
 
@@ -120,11 +119,6 @@ module Oribi
       given = @said.select { |said| said.name == :environment }.group_by { |said| said.origin.kind }
       text = given[:caller]&.last&.value || ENV.values_at("RACK_ENV", "RAILS_ENV").find { |value| !value.to_s.empty? }
       (text || given[:file]&.last&.value || "production").to_s
-    end
-
-    # Whether a number of threads, `4` or `1:5`, is more than one.
-    def self.several?(text)
-      text.to_s.split(":").last.to_i > 1
     end
 
     # A value in the server's words. Flags without a value arrive as true.
@@ -140,10 +134,6 @@ module Oribi
     end
 
     private
-
-    def threads
-      winners("threads").last&.value
-    end
 
     # What was said of a name by those whose word counts most.
     def winners(name)

@@ -22,7 +22,7 @@ module Oribi
       app = load_app(app_file, configuration)
       return 0 if check
 
-      configuration.serve(app, settings_of(settings), multithread: several_threads?(settings))
+      configuration.serve(app, settings_of(settings))
     rescue Error => e
       warn e.message
       1
@@ -50,11 +50,6 @@ module Oribi
       raise Error, e.message
     end
 
-    def self.several_threads?(pairs)
-      threads = pairs.reverse.find { |pair| pair.start_with?("threads=") }
-      Configuration.several?(threads.to_s.delete_prefix("threads="))
-    end
-
-    private_class_method :load_app, :settings_of, :several_threads?
+    private_class_method :load_app, :settings_of
   end
 end

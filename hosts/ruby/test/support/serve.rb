@@ -25,6 +25,5 @@ end
 app, = Rack::Builder.parse_file(ARGV[0])
 extras = options["extras"].transform_keys(&:to_sym)
 extras[:out_of_band] &&= extras[:out_of_band].transform_keys(&:to_sym)
-threads = options["settings"]["threads"].to_s
 exit Oribi.serve(app, settings, rack_version: Rack.release.split(".").first(2).map(&:to_i), hooks: HOOKS,
-                                multithread: !["", "1", "1:1"].include?(threads), **extras, **EXTRAS)
+                                **extras, **EXTRAS)
