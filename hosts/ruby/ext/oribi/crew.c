@@ -161,6 +161,11 @@ static void hurry_waiting(int milliseconds) {
         rb_thread_wakeup_alive(crew.waiting);
 }
 
+void crew_lane_was_used(void) {
+    if (!NIL_P(crew.waiting))
+        rb_thread_wakeup_alive(crew.waiting);
+}
+
 /* Rests until called. False: it was long, and the crew is large enough without the calling thread. */
 static bool rest(void) {
     Sleep sleep;

@@ -13,6 +13,9 @@ void crew_resume(void *data);
 /* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
 void crew_app_begins(void);
 
+/* To be called when a thread has answered an exchange out of its turn: there may be something to do now for whoever waits. */
+void crew_lane_was_used(void);
+
 /* To be called when the app's code was left by Thread#kill: the calling thread ends after its turn. */
 void crew_thread_was_killed(void);
 

@@ -68,6 +68,9 @@ static Stream *open_stream(VALUE self) {
 
 /* Sees what the server said. */
 static void accept(Stream *stream, oribi_result result) {
+    /* A deadline may have been set for a client that is slow. */
+    if (stream->kept)
+        crew_lane_was_used();
     if (RB_LIKELY(result == ORIBI_OK))
         return;
     stream->state = STREAM_GONE;
@@ -136,6 +139,9 @@ static VALUE stream_close(VALUE self) {
         return Qnil;
     if (stream->state == STREAM_OPEN && process_has_lanes())
         result = oribi_finish(stream->lane, stream->exchange);
+    /* The client may have sent its next request already. */
+    if (stream->kept)
+        crew_lane_was_used();
     stream->state = STREAM_CLOSED;
     settle(stream);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
