@@ -270,6 +270,14 @@ module Bodies
     assert_equal %w[close done], server.events(id).sort
   end
 
+  def test_a_request_behind_a_stream_that_goes_on_in_a_thread
+    connection = server.connection
+    target = stream("/stream/thread")
+    connection.write(Connection.text("GET", target) + Connection.text("GET", target) + Connection.text("GET", "/"))
+    2.times { assert_equal "piece 0 piece 1 piece 2 ", connection.response.body }
+    assert_equal "probe\n", connection.response.body
+  end
+
   def test_a_stream_that_raises_does_not_look_whole
     refute server.get("#{stream('/stream/raises')}?id=#{new_id}").complete?
     server.wait_for_log(/raised in call/)
