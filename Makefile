@@ -49,6 +49,7 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds
 
 leak: setup-test build ## answer a million requests and compare the memory with that of ten thousand
 	@cd hosts/perl && $(PERL) -Mblib xt/leak.t
+	@cd hosts/ruby && $(RUBY) -Ilib xt/leak.rb
 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench

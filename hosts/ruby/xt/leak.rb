@@ -1,0 +1,37 @@
+# frozen_string_literal: true
+
+# A million mixed requests, half of them with content, half of which their clients give up in the middle: the memory of the
+# worker must be what it was after fifty thousand, within 2 %, no descriptor may be lost, and a worker with nothing to do uses
+# no processor.
+# ruby -Ilib xt/leak.rb; REQUESTS=100000 makes it shorter, THREADS=4 is the number of threads (1).
+
+require "minitest/autorun"
+require_relative "../test/support/leak_check"
+
+# The long form of test/leak_test.rb.
+class LongLeakTest < Minitest::Test
+  REQUESTS = Integer(ENV.fetch("REQUESTS", "1000000"), 10)
+  # Ruby's heap has found its size by then.
+  SETTLED = REQUESTS / 20
+
+  def test_a_million_requests
+    check = LeakCheck.new(threads: ENV.fetch("THREADS", "1"))
+    check.run(SETTLED)
+    before = check.memory
+    descriptors = check.descriptors
+    report(check, before)
+    10.times do
+      check.run((REQUESTS - SETTLED) / 10)
+      report(check, check.memory)
+    end
+    after = check.memory
+    assert_in_delta before, after, before * 0.02, "KiB after #{SETTLED} requests and after #{check.requests}"
+    Waiting.wait_until("no more than #{descriptors} descriptors") { check.descriptors <= descriptors }
+    Waiting.wait_until("an idle worker") { check.idle? }
+    assert_equal 0, check.stop
+  end
+
+  def report(check, memory)
+    puts "#{memory} KiB after #{check.requests} requests"
+  end
+end
