@@ -77,6 +77,7 @@ class ProcessesTest < Minitest::Test
   def test_before_fork_runs_again_for_each_replacement
     serve(workers: 1) do |server|
       worker, = server.wait_for_workers(1)
+      server.wait_for_events("after_fork", 1)
       Process.kill(:KILL, worker)
       wait_for_other_workers(server, [worker])
       assert_equal [[1, server.pid]] * 2, events(server, "before_fork").reject { |event| event.first == "again" }
