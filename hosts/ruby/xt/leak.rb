@@ -29,6 +29,8 @@ class LongLeakTest < Minitest::Test
     Waiting.wait_until("no more than #{descriptors} descriptors") { check.descriptors <= descriptors }
     Waiting.wait_until("an idle worker") { check.idle? }
     assert_equal 0, check.stop
+  ensure
+    check&.server&.kill
   end
 
   def report(check, memory)
