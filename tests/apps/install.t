@@ -50,7 +50,7 @@ for my $app (qw(hello.psgi hello.ru)) {
 
 chdir Test::Oribi::root() or die "chdir: $!";
 is make('install-gem'), 0, 'make install-gem' or diag content_of("$folder/make.log");
-my ($gems) = grep { s{/specifications/oribi-[^/]*[.]gemspec\z}{} } files();
+my ($gems) = map { m{\A(.*)/specifications/oribi-[^/]*[.]gemspec\z} } files();
 {
     my $port = empty_port();
     local $ENV{GEM_PATH} = "$gems:";
