@@ -28,8 +28,8 @@ enum Unsafe {
     Allowed,
 }
 
-/// The picture: `message <- proto`, `message <- host`; `io` knows none of them; only `server` sees all of them; `cli` and
-/// `capi` stand on `server`.
+/// The picture: `message <- proto`, `message <- host`; `io` knows none of them; only `server` sees all of them; `capi` and the
+/// Lua host stand on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -52,7 +52,18 @@ const RULES: &[Rule] = &[
         uses: Uses::Anything,
         unsafe_code: Unsafe::Allowed,
     },
-    Rule { name: "oribi-cli", sees: &["oribi-host", "oribi-server"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule {
+        name: "oribi-lua",
+        sees: &["oribi-message", "oribi-host", "oribi-server"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Allowed,
+    },
+    Rule {
+        name: "oribi-cli",
+        sees: &["oribi-host", "oribi-server", "oribi-lua"],
+        uses: Uses::Anything,
+        unsafe_code: Unsafe::Forbidden,
+    },
     Rule { name: "oribi-bench", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
 ];

@@ -1,0 +1,1 @@
+//! The Lua host: scripts in persistent states, loaded on demand, kept by popularity and age.
