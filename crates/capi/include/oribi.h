@@ -176,6 +176,9 @@ typedef struct oribi_host {
     int (*pause)(void *data, int milliseconds);
     /* With `pause`: ends every pause, for what one of them waits for has happened. It must not run the language's code. */
     void (*resume)(void *data);
+    /* With `work`: requests wait, and the calling thread, which runs an app, will take no turn soon. Another one should. It must
+     * not run the language's code either. */
+    void (*summon)(void *data);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

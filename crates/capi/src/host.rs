@@ -67,6 +67,13 @@ impl Runtime for CRuntime {
         self.table.pause.is_some_and(|pause| unsafe { pause(self.table.data, milliseconds(timeout)) } != 0)
     }
 
+    fn summon(&self) {
+        if let Some(summon) = self.table.summon {
+            // SAFETY: as in `moment`.
+            unsafe { summon(self.table.data) };
+        }
+    }
+
     fn resume(&self) {
         if let Some(resume) = self.table.resume {
             // SAFETY: as in `moment`.

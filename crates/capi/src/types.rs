@@ -147,6 +147,7 @@ pub struct OribiHost {
     pub work: Option<unsafe extern "C" fn(data: *mut c_void, crew: *const OribiCrew, least: u32, most: u32)>,
     pub pause: Option<unsafe extern "C" fn(data: *mut c_void, milliseconds: c_int) -> c_int>,
     pub resume: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    pub summon: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
 
 /// A null pointer for what is not there.

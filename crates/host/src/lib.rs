@@ -54,6 +54,9 @@ pub trait Runtime: Sync {
         false
     }
 
+    /// Called with the lock held: requests wait, and the calling thread will take no turn soon. Another one should.
+    fn summon(&self) {}
+
     /// Called with the lock held: ends every [`Runtime::pause`], for what one of them waits for has happened.
     fn resume(&self) {}
 

@@ -200,7 +200,17 @@ impl<'a, B: Backend> Lane<'a, B> {
             return after.retire;
         }
         self.engine().send_held_back(id);
+        self.summon_for_requests();
         after.retire | host.run_deferred().retire
+    }
+
+    /// The calling thread has found requests and has something else to do first.
+    fn summon_for_requests(&self) {
+        if let Some(aside) = &self.aside
+            && self.engine.borrow().waiting_requests() > 0
+        {
+            aside.runtime.summon();
+        }
     }
 
     /// The engine. No reply may be used while it is borrowed.
@@ -273,6 +283,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(engine);
         self.release_held();
+        self.summon_for_requests();
         if released || timeout == Some(Duration::ZERO) {
             return Ok(Some(self.engine()));
         }

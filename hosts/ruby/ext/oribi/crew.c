@@ -263,6 +263,14 @@ void crew_resume(void *data) {
         announce(&bed.rounds);
 }
 
+void crew_summon(void *data) {
+    (void)data;
+    if (!NIL_P(crew.waiting))
+        rb_thread_wakeup_alive(crew.waiting);
+    else if (!crew.called)
+        call_another();
+}
+
 /* ---- The life of a thread ------------------------------------------------------------------------------------------ */
 
 static VALUE check_interrupts(VALUE unused) {

@@ -5,10 +5,11 @@
 #include "oribi.h"
 #include <stdbool.h>
 
-/* For the table of functions: oribi_host.work, pause and resume. */
+/* For the table of functions: oribi_host.work, pause, resume and summon. */
 void crew_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
 int crew_pause(void *data, int milliseconds);
 void crew_resume(void *data);
+void crew_summon(void *data);
 
 /* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
 void crew_app_begins(void);

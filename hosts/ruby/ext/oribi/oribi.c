@@ -85,6 +85,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .work = process_work,
         .pause = crew_pause,
         .resume = crew_resume,
+        .summon = crew_summon,
     };
     static bool serving;
     VALUE app, settings, options, environment;
