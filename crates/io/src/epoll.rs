@@ -98,8 +98,6 @@ impl Backend for Epoll {
     }
 
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
-        // Accepted sockets inherit the option, which saves a call for each. A Unix socket has no such option.
-        let _ = sockopt::set_tcp_nodelay(socket, true);
         let data = EventData::new_u64(Token::LIMIT + listener as u64);
         Ok(epoll::add(&self.epoll, socket, data, EventFlags::IN | EventFlags::EXCLUSIVE)?)
     }

@@ -59,6 +59,9 @@ impl Listener {
         rustix::io::ioctl_fionbio(&socket, true).map_err(words)?;
         let address = rustix::net::getsockname(&socket).map_err(words)?;
         let internet = SocketAddr::try_from(address.clone()).ok();
+        if internet.is_some() {
+            send_at_once(&socket).map_err(words)?;
+        }
         let (display, server_name, server_port) = match internet {
             Some(bound) => {
                 let host = if host.is_empty() { bound.ip().to_string() } else { host.to_owned() };
@@ -219,12 +222,19 @@ fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(OwnedFd, Socket
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
+    send_at_once(&socket)?;
     // TCP_DEFER_ACCEPT stays off: it would keep connections that have sent nothing yet where no deadline of ours sees them,
     // and where closing the listener drops them without a word.
     rustix::net::bind(&socket, &address)?;
     rustix::net::listen(&socket, queue_length(settings.backlog))?;
     let bound = rustix::net::getsockname(&socket).and_then(SocketAddr::try_from)?;
     Ok((socket, bound))
+}
+
+/// Small parts of responses do not wait until the client has acknowledged what was sent before. A connection inherits this option,
+/// which saves a call for each, but not the one that was made before the option was set, although nobody has accepted it yet.
+fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
+    sockopt::set_tcp_nodelay(socket, true)
 }
 
 /// The name of a Unix socket, for people. One without a path is rare, but a program above may have made it.
@@ -356,6 +366,18 @@ mod tests {
         assert!(!listener.has_waiting());
         let _client = std::net::TcpStream::connect(("127.0.0.1", listener.server_port.parse().expect("a port")));
         assert!(listener.has_waiting());
+    }
+
+    #[test]
+    fn connections_send_at_once_even_those_that_come_before_there_is_a_worker() {
+        let opened = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there").remove(0);
+        let lent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+        for listener in [opened, Listener::adopted(lent.into(), "").expect("it listens")] {
+            let address = SocketAddr::try_from(rustix::net::getsockname(&listener.socket).expect("it is bound"));
+            let _client = std::net::TcpStream::connect(address.expect("it is a TCP socket")).expect("it listens");
+            let accepted = rustix::net::accept(&listener.socket).expect("a client waits");
+            assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(true), "{}", listener.display);
+        }
     }
 
     #[test]
