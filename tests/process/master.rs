@@ -59,10 +59,8 @@ fn is_first_generation() -> bool {
 }
 
 fn settings() -> Settings {
-    let listen = std::env::var("ORIBI_TEST_SOCKET").map_or_else(
-        |_| ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 },
-        |path| ListenAddress::Unix { path: path.into(), mode: None },
-    );
+    let listen = std::env::var("ORIBI_TEST_SOCKET")
+        .map_or_else(|_| ListenAddress::tcp("127.0.0.1", 0), |path| ListenAddress::unix(path, None));
     let respawn_interval = Duration::from_millis(10);
     let error_log = std::env::var("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into()));
     let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, ..Settings::default() };

@@ -44,7 +44,7 @@ fn variable(name: &str) -> Option<String> {
 fn settings() -> Settings {
     let number = |name| variable(name).and_then(|value| value.parse().ok()).unwrap_or(1);
     let settings = Settings {
-        listen: vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }],
+        listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
         respawn_interval: Duration::from_millis(10),

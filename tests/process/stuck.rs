@@ -41,7 +41,7 @@ fn settings() -> Settings {
     // Longer than the request timeout, unless a test is about it.
     let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 30 });
     let settings = Settings {
-        listen: vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }],
+        listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would come too late for a test.

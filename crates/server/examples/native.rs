@@ -23,7 +23,7 @@ impl ContextSupply for Only {
 
 fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
-    let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port }];
+    let listen = vec![ListenAddress::tcp("127.0.0.1", port)];
     let settings = Settings { listen, ..Settings::default() };
     let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;

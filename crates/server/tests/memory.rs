@@ -55,7 +55,7 @@ static ALLOCATOR: Counting = Counting;
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: some client\r\nAccept: */*\r\n\r\n";
 
 fn listeners() -> Vec<Listener> {
-    let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+    let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
     open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
 }
 

@@ -1,30 +1,40 @@
 //! Listen addresses as people write them.
 
-use super::settings::ListenAddress;
+use super::settings::{ListenAddress, Place, Protocol};
 use std::fmt;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
 
 /// Bytes of the path of a Unix socket: `sun_path` has 108 (Linux, unix(7)), one of them for the NUL.
 const SOCKET_PATH_BYTES: usize = 107;
 
-const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a Unix socket: /PATH, ./PATH, unix:PATH";
+const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a Unix socket: /PATH, ./PATH, unix:PATH; with fcgi:// or fcgi+unix: \
+     in front, for FastCGI";
 const NO_TLS: &str = "Oribi does not speak TLS; put a TLS proxy in front of it";
 
 impl ListenAddress {
     /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. Behind the path of a Unix socket, `?mode=660` or
-    /// `:mode=660` sets its permission bits.
+    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`.
     ///
     /// # Errors
     /// What would have fitted.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
+        if let Some((rest, protocol)) = speaker(text) {
+            return Ok(Self::parse_place(rest, protocol)?.speaking(protocol));
+        }
+        Self::parse_place(text, Protocol::Http)
+    }
+
+    fn parse_place(text: &str, protocol: Protocol) -> Result<Self, String> {
         if let Some(path) = socket_path(text) {
             return parse_socket(path);
         }
         let rest = match text.split_once("://") {
-            Some(("http", authority)) => return parse_tcp(authority.strip_suffix('/').unwrap_or(authority), Some(80)),
+            Some(("http", authority)) => {
+                let default_port = (protocol == Protocol::Http).then_some(80);
+                return parse_tcp(authority.strip_suffix('/').unwrap_or(authority), default_port);
+            }
             Some(("tcp", authority)) => authority,
             Some(("https" | "ssl" | "tls", _)) => return Err(NO_TLS.to_owned()),
             Some(_) => return Err(EXPECTED.to_owned()),
@@ -35,6 +45,23 @@ impl ListenAddress {
         }
         parse_tcp(rest, None)
     }
+}
+
+/// What is spoken at an address that says it, and the address without that.
+fn speaker(text: &str) -> Option<(&str, Protocol)> {
+    if text.starts_with("http://") {
+        return Some((text, Protocol::Http));
+    }
+    for (scheme, protocol) in [("fcgi", Protocol::FastCgi), ("fastcgi", Protocol::FastCgi), ("http", Protocol::Http)] {
+        let Some(rest) = text.strip_prefix(scheme) else { continue };
+        if let Some(authority) = rest.strip_prefix("://") {
+            return Some((authority.strip_suffix('/').unwrap_or(authority), protocol));
+        }
+        if let Some(place) = rest.strip_prefix('+').filter(|place| place.starts_with("unix:")) {
+            return Some((place, protocol));
+        }
+    }
+    None
 }
 
 /// The path, if `text` names a Unix socket: by a scheme, a slash, or (what plackup takes for a socket) its ending.
@@ -60,7 +87,7 @@ pub(super) fn parse_socket(text: &str) -> Result<ListenAddress, String> {
     if path.len() > SOCKET_PATH_BYTES {
         return Err(format!("expected a path of at most {SOCKET_PATH_BYTES} bytes: Unix sockets allow no more"));
     }
-    Ok(ListenAddress::Unix { path: PathBuf::from(path), mode })
+    Ok(ListenAddress::unix(path, mode))
 }
 
 fn parse_mode(text: &str) -> Result<u32, String> {
@@ -78,16 +105,19 @@ fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, Str
             (None, Some(port)) if rest.is_empty() => port,
             _ => return Err("expected a port behind the IPv6 address: [::1]:5000".to_owned()),
         };
-        return Ok(ListenAddress::Tcp { host: parse_host(&format!("[{host}]"))?, port });
+        return Ok(ListenAddress::tcp(&parse_host(&format!("[{host}]"))?, port));
     }
     if text.bytes().filter(|&byte| byte == b':').count() > 1 {
         return Err("expected brackets around an IPv6 address: [::1]:5000".to_owned());
     }
     match (text.rsplit_once(':'), default_port) {
-        (Some((host, port)), _) => Ok(ListenAddress::Tcp { port: parse_port(port)?, host: parse_host(host)? }),
-        (None, Some(port)) if !text.is_empty() => Ok(ListenAddress::Tcp { host: parse_host(text)?, port }),
+        (Some((host, port)), _) => {
+            let port = parse_port(port)?;
+            Ok(ListenAddress::tcp(&parse_host(host)?, port))
+        }
+        (None, Some(port)) if !text.is_empty() => Ok(ListenAddress::tcp(&parse_host(text)?, port)),
         (None, None) if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Ok(ListenAddress::Tcp { host: String::new(), port: parse_port(text)? })
+            Ok(ListenAddress::tcp("", parse_port(text)?))
         }
         _ => Err(EXPECTED.to_owned()),
     }
@@ -121,12 +151,20 @@ pub(super) fn parse_port(text: &str) -> Result<u16, String> {
 impl fmt::Display for ListenAddress {
     /// In a form that [`ListenAddress::parse`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp { host, port } if host.is_empty() => write!(formatter, "*:{port}"),
-            Self::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(formatter, "{host}:{port}"),
-            Self::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
-            Self::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
+        let scheme = self.protocol.map(|protocol| match protocol {
+            Protocol::Http => "http",
+            Protocol::FastCgi => "fcgi",
+        });
+        if let Some(scheme) = scheme {
+            let between = if matches!(self.place, Place::Tcp { .. }) { "://" } else { "+" };
+            write!(formatter, "{scheme}{between}")?;
+        }
+        match &self.place {
+            Place::Tcp { host, port } if host.is_empty() => write!(formatter, "*:{port}"),
+            Place::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
+            Place::Tcp { host, port } => write!(formatter, "{host}:{port}"),
+            Place::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
+            Place::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
         }
     }
 }
@@ -134,13 +172,14 @@ impl fmt::Display for ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Protocol::{FastCgi, Http};
 
     fn tcp(host: &str, port: u16) -> ListenAddress {
-        ListenAddress::Tcp { host: host.to_owned(), port }
+        ListenAddress::tcp(host, port)
     }
 
     fn unix(path: &str, mode: Option<u32>) -> ListenAddress {
-        ListenAddress::Unix { path: PathBuf::from(path), mode }
+        ListenAddress::unix(path, mode)
     }
 
     #[test]
@@ -153,10 +192,18 @@ mod tests {
             ("[::1]:5000", tcp("::1", 5000)),
             ("[::]:5000", tcp("::", 5000)),
             ("localhost:0", tcp("localhost", 0)),
-            ("http://127.0.0.1:5000", tcp("127.0.0.1", 5000)),
-            ("http://127.0.0.1:5000/", tcp("127.0.0.1", 5000)),
-            ("http://localhost", tcp("localhost", 80)),
-            ("http://[::1]", tcp("::1", 80)),
+            ("http://127.0.0.1:5000", tcp("127.0.0.1", 5000).speaking(Http)),
+            ("http://127.0.0.1:5000/", tcp("127.0.0.1", 5000).speaking(Http)),
+            ("http://localhost", tcp("localhost", 80).speaking(Http)),
+            ("http://[::1]", tcp("::1", 80).speaking(Http)),
+            ("http://*:5000", tcp("", 5000).speaking(Http)),
+            ("http+unix:/a", unix("/a", None).speaking(Http)),
+            ("fcgi://127.0.0.1:9000", tcp("127.0.0.1", 9000).speaking(FastCgi)),
+            ("fastcgi://[::1]:9000/", tcp("::1", 9000).speaking(FastCgi)),
+            ("fcgi://:9000", tcp("", 9000).speaking(FastCgi)),
+            ("fcgi:///run/app.sock", unix("/run/app.sock", None).speaking(FastCgi)),
+            ("fcgi+unix:///run/app.sock", unix("/run/app.sock", None).speaking(FastCgi)),
+            ("fcgi+unix:app?mode=660", unix("app", Some(0o660)).speaking(FastCgi)),
             ("tcp://0.0.0.0:9292", tcp("0.0.0.0", 9292)),
             ("/run/app.sock", unix("/run/app.sock", None)),
             ("/run/app", unix("/run/app", None)),
@@ -190,6 +237,9 @@ mod tests {
             ("https://localhost", "TLS"),
             (":5000:ssl", "TLS"),
             ("ftp://localhost", "expected HOST:PORT"),
+            ("fcgi://localhost", "expected HOST:PORT"),
+            ("fcgi://https://localhost", "TLS"),
+            ("fcgi+tcp:9000", "host name"),
             ("unix:", "path"),
             ("/run/", "path"),
             ("/run/app.sock?mode=999", "octal"),
@@ -208,7 +258,9 @@ mod tests {
         for address in
             [tcp("", 80), tcp("::1", 80), tcp("a.b", 0), unix("/a", None), unix("b", Some(0o60)), unix("/a", Some(0))]
         {
-            assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
+            for address in [address.clone(), address.clone().speaking(Http), address.speaking(FastCgi)] {
+                assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
+            }
         }
     }
 }

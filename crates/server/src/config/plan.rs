@@ -2,7 +2,7 @@
 
 use super::origin::Origin;
 use super::resolve::Resolved;
-use super::settings::ListenAddress;
+use super::settings::{ListenAddress, Place, Protocol};
 use std::fmt;
 
 /// What would be served, and how. Displayed, it is a text of several lines for people.
@@ -23,7 +23,7 @@ impl fmt::Display for Plan<'_> {
         writeln!(formatter, "language   {}", self.language)?;
         for (index, address) in settings.listen.iter().enumerate() {
             let label = if index == 0 { "listeners" } else { "" };
-            writeln!(formatter, "{label:<10} {}", spelled(address))?;
+            writeln!(formatter, "{label:<10} {}", spelled(address, settings.protocol))?;
         }
         let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
@@ -55,12 +55,18 @@ impl Plan<'_> {
     }
 }
 
-fn spelled(address: &ListenAddress) -> String {
-    match address {
-        ListenAddress::Tcp { host, port } if host.is_empty() => format!("http://*:{port} (all interfaces)"),
-        ListenAddress::Tcp { .. } => format!("http://{address}"),
-        ListenAddress::Unix { path, mode: None } => format!("unix:{}", path.display()),
-        ListenAddress::Unix { path, mode: Some(mode) } => format!("unix:{} (mode {mode:03o})", path.display()),
+fn spelled(address: &ListenAddress, otherwise: Protocol) -> String {
+    let protocol = address.protocol.unwrap_or(otherwise);
+    match &address.place {
+        Place::Tcp { host, .. } => {
+            let everywhere = if host.is_empty() { " (all interfaces)" } else { "" };
+            format!("{}{everywhere}", address.clone().speaking(protocol))
+        }
+        Place::Unix { path, mode } => {
+            let scheme = if protocol == Protocol::FastCgi { "fcgi+unix" } else { "unix" };
+            let mode = mode.map_or_else(String::new, |mode| format!(" (mode {mode:03o})"));
+            format!("{scheme}:{}{mode}", path.display())
+        }
     }
 }
 

@@ -135,7 +135,7 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     // Who hands out ports by the environment (a container, a platform) connects from elsewhere.
     let default_host = if port_by_environment { "" } else { DEFAULT_HOST };
     let host = draft.host.take().unwrap_or_else(|| default_host.to_owned());
-    draft.settings.listen = vec![ListenAddress::Tcp { host, port: draft.port.unwrap_or(DEFAULT_PORT) }];
+    draft.settings.listen = vec![ListenAddress::tcp(&host, draft.port.unwrap_or(DEFAULT_PORT))];
     Ok(tcp.map(|tcp| tcp.origin.clone()))
 }
 
@@ -362,6 +362,9 @@ mod tests {
             "output-buffer-size=64k",
             "max-connections=9",
             "max-pipelined-requests=1",
+            "max-fastcgi-requests=1",
+            "protocol=fastcgi",
+            "fastcgi-clients=127.0.0.1,::1",
             "server-header=",
             "access-log=-",
             "access-log-format=json",

@@ -1,11 +1,51 @@
 //! What the server is told to do: one typed value for each setting, with its default.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Where to listen.
+/// What the clients of a listener speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Protocol {
+    /// HTTP/1.1 and HTTP/1.0.
+    #[default]
+    Http,
+    /// FastCGI 1.0: the client is a web server.
+    FastCgi,
+}
+
+/// Where to listen, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ListenAddress {
+pub struct ListenAddress {
+    /// Where.
+    pub place: Place,
+    /// What clients speak there; `None`: what [`Settings::protocol`] says.
+    pub protocol: Option<Protocol>,
+}
+
+impl ListenAddress {
+    /// A TCP address: see [`Place::Tcp`].
+    #[must_use]
+    pub fn tcp(host: &str, port: u16) -> Self {
+        Self { place: Place::Tcp { host: host.to_owned(), port }, protocol: None }
+    }
+
+    /// A Unix socket: see [`Place::Unix`].
+    #[must_use]
+    pub fn unix(path: impl Into<PathBuf>, mode: Option<u32>) -> Self {
+        Self { place: Place::Unix { path: path.into(), mode }, protocol: None }
+    }
+
+    /// The same, for clients that speak `protocol`.
+    #[must_use]
+    pub fn speaking(self, protocol: Protocol) -> Self {
+        Self { protocol: Some(protocol), ..self }
+    }
+}
+
+/// Where a listener can be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
     /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
     Tcp {
         /// Host name, IPv4 or IPv6 address.
@@ -43,6 +83,8 @@ pub struct Limits {
     pub requests_per_connection: Option<u32>,
     /// Pipelined requests of one connection answered before another connection has its turn.
     pub pipelined_per_turn: u32,
+    /// Requests that a web server may have open on one FastCGI connection; it is told that more are too many.
+    pub fastcgi_requests: usize,
 }
 
 impl Limits {
@@ -100,6 +142,10 @@ pub enum AccessFormat {
 pub struct Settings {
     /// Where to listen.
     pub listen: Vec<ListenAddress>,
+    /// What clients speak where a [`ListenAddress`] does not say, and at sockets that another program opened.
+    pub protocol: Protocol,
+    /// The addresses that FastCGI requests are taken from; empty: all. Unix sockets are not concerned.
+    pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses beside this one (SO_REUSEPORT).
     pub reuse_port: bool,
     /// Permission bits for the files of Unix sockets whose address names none; `None` leaves them to the umask.
@@ -156,6 +202,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             listen: Vec::new(),
+            protocol: Protocol::Http,
+            fastcgi_clients: Vec::new(),
             reuse_port: false,
             socket_mode: None,
             backlog: 4096,
@@ -177,6 +225,7 @@ impl Default for Settings {
                 connections: 16384,
                 requests_per_connection: None,
                 pipelined_per_turn: 16,
+                fastcgi_requests: 1024,
             },
             timeouts: Timeouts {
                 head: Duration::from_secs(30),

@@ -5,11 +5,12 @@
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
-use super::settings::{ListenAddress, Settings};
+use super::settings::{ListenAddress, Place, Settings};
 use super::value::{
-    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, limit, log_level, log_target,
-    optional_log_target, path, patience, show_access_format, show_duration, show_file_mode, show_limit, show_log_target,
-    show_size, show_span, show_switch, size, size_limit, small_count, span,
+    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, ip_addresses, limit,
+    log_level, log_target, optional_log_target, path, patience, protocol, show_access_format, show_duration, show_file_mode,
+    show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit,
+    small_count, span,
 };
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub(super) static TABLE: &[Setting] = &[
         Section::Listening,
         "ADDRESS",
         "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in \
-         ?mode=660 for its permission bits. May be given several times",
+         ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI. May be given several times",
     )
     .short('l')
     .aliases(&["bind"])
@@ -76,6 +77,26 @@ pub(super) static TABLE: &[Setting] = &[
     .aliases(&["chmod-socket"])
     .apply(|draft, text| file_mode(text).map(|mode| draft.settings.socket_mode = mode))
     .show(|settings| show_file_mode(settings.socket_mode)),
+    Setting::new(
+        "protocol",
+        Section::Listening,
+        "NAME",
+        "What clients speak at addresses that do not say it (http://, fcgi://) and at sockets handed down by another program: http \
+         or fastcgi",
+    )
+    .apply(|draft, text| protocol(text).map(|protocol| draft.settings.protocol = protocol))
+    .show(|settings| show_protocol(settings.protocol)),
+    Setting::new(
+        "fastcgi-clients",
+        Section::Listening,
+        "ADDRESSES",
+        "The IP addresses of the web servers that FastCGI requests are taken from, with commas between them; Unix sockets are not \
+         concerned",
+    )
+    .environment("FCGI_WEB_SERVER_ADDRS")
+    .default_words("all")
+    .apply(|draft, text| ip_addresses(text).map(|addresses| draft.settings.fastcgi_clients = addresses))
+    .show(|settings| show_ip_addresses(&settings.fastcgi_clients)),
     Setting::new("server-name", Section::Listening, "NAME", "What the app is told as SERVER_NAME")
         .default_words("the host listened on")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
@@ -283,6 +304,14 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| count(text, 1..=65536).map(|number| draft.settings.limits.pipelined_per_turn = number as u32))
     .show(|settings| settings.limits.pipelined_per_turn.to_string()),
+    Setting::new(
+        "max-fastcgi-requests",
+        Section::Limits,
+        "NUMBER",
+        "Requests that a web server may have open on one FastCGI connection at once; it is told that more are too many",
+    )
+    .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
+    .show(|settings| settings.limits.fastcgi_requests.to_string()),
     // ---- Responses
     Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text sends none")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))
@@ -331,7 +360,7 @@ pub(super) static TABLE: &[Setting] = &[
 
 /// Adds a listener unless the same one is there: plackup says some of them twice, as `socket` and as `listen`.
 fn add_listener(draft: &mut Draft, address: ListenAddress) {
-    let chosen_by_kernel = matches!(address, ListenAddress::Tcp { port: 0, .. });
+    let chosen_by_kernel = matches!(address.place, Place::Tcp { port: 0, .. });
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {
         draft.settings.listen.push(address);
     }

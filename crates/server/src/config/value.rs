@@ -1,6 +1,7 @@
 //! Values as people write them: counts, sizes, durations, switches. Every error says what would fit.
 
-use super::settings::{AccessFormat, Limits, LogTarget, Timeouts};
+use super::settings::{AccessFormat, Limits, LogTarget, Protocol, Timeouts};
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -199,6 +200,36 @@ pub fn access_format(text: &str) -> Result<AccessFormat, String> {
         "json" => Ok(AccessFormat::Json),
         _ => Err("expected common, combined or json".to_owned()),
     }
+}
+
+/// What clients speak.
+pub fn protocol(text: &str) -> Result<Protocol, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "http" => Ok(Protocol::Http),
+        "fastcgi" | "fcgi" => Ok(Protocol::FastCgi),
+        _ => Err("expected http or fastcgi".to_owned()),
+    }
+}
+
+pub fn show_protocol(protocol: Protocol) -> String {
+    match protocol {
+        Protocol::Http => "http",
+        Protocol::FastCgi => "fastcgi",
+    }
+    .to_owned()
+}
+
+/// Addresses with commas between them; none: no restriction.
+pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+    let addresses = text.split(',').map(str::trim).filter(|address| !address.is_empty());
+    addresses
+        .map(|address| address.parse().map(|address: IpAddr| address.to_canonical()))
+        .collect::<Result<_, _>>()
+        .map_err(|_| "expected IP addresses with commas between them, as in 127.0.0.1,192.0.2.7".to_owned())
+}
+
+pub fn show_ip_addresses(addresses: &[IpAddr]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// A level of the error log.

@@ -1,13 +1,14 @@
-//! Listeners that a program above has opened for this one: start_server of Server::Starter, or systemd.
+//! Listeners that a program above has opened for this one: start_server of Server::Starter, systemd, or a web server or
+//! spawn-fcgi that launches FastCGI applications.
 //!
 //! They are lent. That program keeps them open when this one ends, and another server may be taking connections from them
 //! already: they are never shut down, filtered or unlinked here.
 
 use super::listener::{self, Listener};
-use crate::config::Settings;
+use crate::config::{Protocol, Settings};
 use rustix::net::SocketType;
-use rustix::net::sockopt::socket_type;
-use std::os::fd::OwnedFd;
+use rustix::net::sockopt::{socket_acceptconn, socket_type};
+use std::os::fd::{AsFd, OwnedFd};
 
 /// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: what start_server was told to listen on, and the descriptor.
 const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
@@ -27,12 +28,14 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
-        (adopt_all(parse_server_starter(&value)?, SERVER_STARTER)?, "Server::Starter")
+        (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")
     } else if let Some(value) = variable(LISTEN_FDS)
         && variable(LISTEN_PID).is_some_and(|process| process.trim() == std::process::id().to_string())
     {
         let names = variable(LISTEN_FDNAMES).unwrap_or_default();
-        (adopt_all(parse_systemd(&value, &names)?, LISTEN_FDS)?, "systemd")
+        (adopt_all(parse_systemd(&value, &names)?, LISTEN_FDS, settings.protocol)?, "systemd")
+    } else if let Some(listener) = standard_input()? {
+        (vec![listener], "who started this (FastCGI on descriptor 0)")
     } else {
         (Vec::new(), "")
     };
@@ -47,6 +50,23 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     Ok(listeners)
 }
 
+/// The socket that a FastCGI application finds in place of its standard input (FastCGI 1.0, section 2.2, which calls it
+/// FCGI_LISTENSOCK_FILENO), if there is one.
+fn standard_input() -> Result<Option<Listener>, String> {
+    let input = std::io::stdin();
+    if !matches!(socket_acceptconn(&input), Ok(true)) {
+        return Ok(None);
+    }
+    let failed = |why: String| format!("cannot listen on descriptor 0: {why}");
+    let socket = input.as_fd().try_clone_to_owned().map_err(|error| failed(error.to_string()))?;
+    // An app that reads its standard input must not get hold of the listener.
+    let nothing = std::fs::File::open("/dev/null").map_err(|error| failed(error.to_string()))?;
+    rustix::stdio::dup2_stdin(nothing).map_err(|error| failed(error.to_string()))?;
+    let mut listener = Listener::adopted(socket, "", Protocol::FastCgi).map_err(failed)?;
+    listener.lent = true;
+    Ok(Some(listener))
+}
+
 /// A descriptor, as the environment speaks of it.
 #[derive(Debug, PartialEq, Eq)]
 struct Loan {
@@ -57,7 +77,7 @@ struct Loan {
     host: String,
 }
 
-fn adopt_all(loans: Vec<Loan>, variable: &str) -> Result<Vec<Listener>, String> {
+fn adopt_all(loans: Vec<Loan>, variable: &str, protocol: Protocol) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
     for Loan { number, name, host } in loans {
         let failed = |why: String| {
@@ -68,7 +88,7 @@ fn adopt_all(loans: Vec<Loan>, variable: &str) -> Result<Vec<Listener>, String> 
             log::warn!("{name} (descriptor {number} of {variable}) is for datagrams and is left alone");
             continue;
         }
-        let mut listener = Listener::adopted(socket, &host).map_err(failed)?;
+        let mut listener = Listener::adopted(socket, &host, protocol).map_err(failed)?;
         listener.lent = true;
         listeners.push(listener);
     }
@@ -150,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_descriptor_that_is_not_there_is_named() {
-        let message = adopt_all(vec![loan(1 << 20, "8080", "")], SERVER_STARTER).expect_err("it is not open");
+        let message = adopt_all(vec![loan(1 << 20, "8080", "")], SERVER_STARTER, Protocol::Http).expect_err("it is not open");
         assert!(message.starts_with("cannot listen on 8080, descriptor 1048576 of SERVER_STARTER_PORT: "), "{message}");
         assert!(message.ends_with("(unset SERVER_STARTER_PORT if it is not meant)"), "{message}");
     }

@@ -129,7 +129,7 @@ mod tests {
 
     /// Has `act` use a crew of one, a client and the means to wake the worker.
     fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
-        let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+        let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");
         let slot = WorkerSlot::unshared();

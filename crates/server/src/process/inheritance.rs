@@ -2,14 +2,15 @@
 //!
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
-//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent`: descriptor, display and
-//!   server name of each listener, percent-encoded, and whether it was lent to the master;
+//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: descriptor, display
+//!   and server name of each listener, percent-encoded, whether it was lent to the master, and whether clients speak FastCGI;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, where a program started by the app finds them, too. They are believed only if the
 //! socket is there and its other end was made by the process they name.
 
 use super::listener::Listener;
+use crate::config::Protocol;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt::Write as _;
@@ -95,10 +96,10 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
     let mut listeners = Vec::new();
-    for Entry { number, display, server_name, lent } in parse(&value)? {
+    for Entry { number, display, server_name, lent, protocol } in parse(&value)? {
         let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
         let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
-        let mut listener = Listener::adopted(socket, "").map_err(failed)?;
+        let mut listener = Listener::adopted(socket, "", protocol).map_err(failed)?;
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listeners.push(listener);
     }
@@ -124,7 +125,8 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
         let number = listener.socket.as_raw_fd();
         let lent = if listener.lent { "=lent" } else { "" };
-        format!("{number}={}={}{lent}", encode(&listener.display), encode(&listener.server_name))
+        let protocol = if listener.protocol == Protocol::FastCgi { "=fcgi" } else { "" };
+        format!("{number}={}={}{lent}{protocol}", encode(&listener.display), encode(&listener.server_name))
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -136,18 +138,22 @@ struct Entry {
     display: String,
     server_name: String,
     lent: bool,
+    protocol: Protocol,
 }
 
 fn parse(value: &str) -> Result<Vec<Entry>, String> {
     let one = |entry: &str| {
         let mut parts = entry.split('=');
         let (number, display, server_name) = (parts.next()?.parse().ok()?, decode(parts.next()?)?, decode(parts.next()?)?);
-        let lent = match parts.next() {
-            None => false,
-            Some("lent") if parts.next().is_none() => true,
-            Some(_) => return None,
-        };
-        Some(Entry { number, display, server_name, lent })
+        let mut entry = Entry { number, display, server_name, lent: false, protocol: Protocol::Http };
+        for property in parts {
+            match property {
+                "lent" => entry.lent = true,
+                "fcgi" => entry.protocol = Protocol::FastCgi,
+                _ => return None,
+            }
+        }
+        Some(entry)
     };
     let parsed = value.split(';').map(|entry| one(entry).ok_or_else(|| format!("{LISTENERS}: cannot understand {entry:?}")));
     parsed.collect()
@@ -186,14 +192,16 @@ mod tests {
     fn what_is_described_is_understood() {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let (display, server_name) = ("unix:/tmp/a b;c=d%é.sock".to_owned(), "[::1]".to_owned());
-        let mut listener = Listener::adopted(socket.into(), "").expect("it listens");
+        let mut listener = Listener::adopted(socket.into(), "", Protocol::Http).expect("it listens");
         let number = listener.socket.as_raw_fd();
         (listener.display, listener.server_name) = (display.clone(), server_name.clone());
         let mut listeners = [listener];
-        for lent in [false, true] {
-            listeners[0].lent = lent;
+        for (lent, protocol) in
+            [(false, Protocol::Http), (true, Protocol::Http), (false, Protocol::FastCgi), (true, Protocol::FastCgi)]
+        {
+            (listeners[0].lent, listeners[0].protocol) = (lent, protocol);
             let (display, server_name) = (display.clone(), server_name.clone());
-            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { number, display, server_name, lent }]));
+            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { number, display, server_name, lent, protocol }]));
         }
     }
 
@@ -207,7 +215,7 @@ mod tests {
     #[test]
     fn a_socket_that_does_not_listen_is_refused() {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket is to be had");
-        let message = Listener::adopted(socket, "").expect_err("it does not listen");
+        let message = Listener::adopted(socket, "", Protocol::Http).expect_err("it does not listen");
         assert_eq!(message, "the descriptor is not a listening socket");
     }
 

@@ -1,6 +1,6 @@
 //! Sockets that connections arrive at: opening them, naming them, taking them away.
 
-use crate::config::{ListenAddress, Settings};
+use crate::config::{Place, Protocol, Settings};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -18,8 +18,10 @@ const PORT_CHOICES: usize = 16;
 pub struct Listener {
     /// The socket, non-blocking and listening.
     pub socket: OwnedFd,
-    /// For people: `http://127.0.0.1:5000`, `unix:/run/app.sock`.
+    /// For people: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
+    /// What clients speak.
+    pub protocol: Protocol,
     /// SERVER_NAME of requests that arrive here.
     pub server_name: String,
     /// SERVER_PORT of requests that arrive here; `0` for a Unix socket.
@@ -42,11 +44,12 @@ struct SocketFile {
 }
 
 impl Listener {
-    /// A listener that another process opened. `host` is what it was asked to listen on, empty if that is not known.
+    /// A listener that another process opened. `host` is what it was asked to listen on, empty if that is not known;
+    /// `protocol` is what clients will speak, which a socket does not tell.
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket.
-    pub(crate) fn adopted(socket: OwnedFd, host: &str) -> Result<Self, String> {
+    pub(crate) fn adopted(socket: OwnedFd, host: &str, protocol: Protocol) -> Result<Self, String> {
         match sockopt::socket_acceptconn(&socket) {
             Ok(true) => {}
             Ok(false) => return Err("the descriptor is not a listening socket".to_owned()),
@@ -65,11 +68,11 @@ impl Listener {
         let (display, server_name, server_port) = match internet {
             Some(bound) => {
                 let host = if host.is_empty() { bound.ip().to_string() } else { host.to_owned() };
-                (format!("http://{bound}"), server_name(&host, bound.ip()), bound.port().to_string())
+                (display_tcp(protocol, bound), server_name(&host, bound.ip()), bound.port().to_string())
             }
-            None => (display_unix(address), "localhost".to_owned(), "0".to_owned()),
+            None => (display_unix(protocol, &name_of_unix(address)), "localhost".to_owned(), "0".to_owned()),
         };
-        Ok(Self { socket, display, server_name, server_port, unix: internet.is_none(), lent: false, file: None })
+        Ok(Self { socket, display, protocol, server_name, server_port, unix: internet.is_none(), lent: false, file: None })
     }
 
     /// Whether a connection waits to be accepted.
@@ -118,10 +121,12 @@ impl AsFd for Listener {
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
-        let opened = match address {
-            ListenAddress::Tcp { host, port } => open_tcp(settings, host, *port, &mut listeners),
-            ListenAddress::Unix { path, mode } => {
-                open_unix(settings, path, mode.or(settings.socket_mode)).map(|listener| listeners.push(listener))
+        let protocol = address.protocol.unwrap_or(settings.protocol);
+        let opened = match &address.place {
+            Place::Tcp { host, port } => open_tcp(settings, protocol, host, *port, &mut listeners),
+            Place::Unix { path, mode } => {
+                let mode = mode.or(settings.socket_mode);
+                open_unix(settings, protocol, path, mode).map(|listener| listeners.push(listener))
             }
         };
         if let Err(message) = opened {
@@ -135,13 +140,19 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     Ok(listeners)
 }
 
-fn open_tcp(settings: &Settings, host: &str, port: u16, listeners: &mut Vec<Listener>) -> Result<(), String> {
+fn open_tcp(
+    settings: &Settings,
+    protocol: Protocol,
+    host: &str,
+    port: u16,
+    listeners: &mut Vec<Listener>,
+) -> Result<(), String> {
     let addresses = addresses_of(host, port)?;
     // With port 0 the kernel chooses for the first address, and the others have to follow.
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
-        match open_together(settings, host, &addresses, listeners) {
+        match open_together(settings, protocol, host, &addresses, listeners) {
             Ok(opened) => {
                 listeners.extend(opened);
                 return Ok(());
@@ -171,6 +182,7 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 /// another works, and those that an earlier listener covers are not opened twice.
 fn open_together(
     settings: &Settings,
+    protocol: Protocol,
     host: &str,
     addresses: &[SocketAddr],
     before: &[Listener],
@@ -184,7 +196,7 @@ fn open_together(
         if let Some(port) = chosen_port {
             address.set_port(port);
         }
-        let display = format!("http://{address}");
+        let display = display_tcp(protocol, address);
         if before.iter().any(|listener| listener.display == display) {
             covered = true;
             continue;
@@ -194,7 +206,8 @@ fn open_together(
                 chosen_port = Some(bound.port());
                 opened.push(Listener {
                     socket,
-                    display: format!("http://{bound}"),
+                    display: display_tcp(protocol, bound),
+                    protocol,
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
                     server_port: bound.port().to_string(),
                     unix: false,
@@ -237,15 +250,29 @@ fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
 
+fn display_tcp(protocol: Protocol, address: SocketAddr) -> String {
+    match protocol {
+        Protocol::Http => format!("http://{address}"),
+        Protocol::FastCgi => format!("fcgi://{address}"),
+    }
+}
+
+fn display_unix(protocol: Protocol, name: &str) -> String {
+    match protocol {
+        Protocol::Http => format!("unix:{name}"),
+        Protocol::FastCgi => format!("fcgi+unix:{name}"),
+    }
+}
+
 /// The name of a Unix socket, for people. One without a path is rare, but a program above may have made it.
-fn display_unix(address: SocketAddrAny) -> String {
+fn name_of_unix(address: SocketAddrAny) -> String {
     let address = SocketAddrUnix::try_from(address).ok();
     let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(String::from_utf8_lossy);
     let name = address.as_ref().and_then(SocketAddrUnix::abstract_name).map(String::from_utf8_lossy);
     match (path, name) {
-        (Some(path), _) => format!("unix:{path}"),
-        (None, Some(name)) => format!("unix:@{name}"),
-        (None, None) => "unix:".to_owned(),
+        (Some(path), _) => path.into_owned(),
+        (None, Some(name)) => format!("@{name}"),
+        (None, None) => String::new(),
     }
 }
 
@@ -286,7 +313,7 @@ pub(super) fn words(error: Errno) -> String {
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
 }
 
-fn open_unix(settings: &Settings, path: &Path, mode: Option<u32>) -> Result<Listener, String> {
+fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<u32>) -> Result<Listener, String> {
     let refused = |why: &str| format!("cannot listen on {}: {why}", path.display());
     let address = SocketAddrUnix::new(path).map_err(|error| match error {
         Errno::NAMETOOLONG => refused("the path of a socket must be shorter than 108 bytes"),
@@ -308,7 +335,8 @@ fn open_unix(settings: &Settings, path: &Path, mode: Option<u32>) -> Result<List
         .map_err(|error| refused(&error.to_string()))?;
     let mut listener = Listener {
         socket,
-        display: format!("unix:{}", path.display()),
+        display: display_unix(protocol, &path.display().to_string()),
+        protocol,
         server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
         server_port: "0".to_owned(),
         unix: true,
@@ -346,9 +374,10 @@ fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ListenAddress;
 
     fn settings(listen: &[(&str, u16)]) -> Settings {
-        let listen = listen.iter().map(|(host, port)| ListenAddress::Tcp { host: (*host).to_owned(), port: *port });
+        let listen = listen.iter().map(|(host, port)| ListenAddress::tcp(host, *port));
         Settings { listen: listen.collect(), ..Settings::default() }
     }
 
@@ -372,7 +401,7 @@ mod tests {
     fn connections_send_at_once_even_those_that_come_before_there_is_a_worker() {
         let opened = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there").remove(0);
         let lent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        for listener in [opened, Listener::adopted(lent.into(), "").expect("it listens")] {
+        for listener in [opened, Listener::adopted(lent.into(), "", Protocol::Http).expect("it listens")] {
             let address = SocketAddr::try_from(rustix::net::getsockname(&listener.socket).expect("it is bound"));
             let _client = std::net::TcpStream::connect(address.expect("it is a TCP socket")).expect("it listens");
             let accepted = rustix::net::accept(&listener.socket).expect("a client waits");
@@ -432,10 +461,7 @@ mod tests {
     #[test]
     fn what_was_opened_before_a_refusal_leaves_nothing_behind() {
         let path = std::env::temp_dir().join(format!("oribi-listener-{}.sock", std::process::id()));
-        let listen = vec![
-            ListenAddress::Unix { path: path.clone(), mode: None },
-            ListenAddress::Tcp { host: "192.0.2.1".to_owned(), port: 5000 },
-        ];
+        let listen = vec![ListenAddress::unix(path.clone(), None), ListenAddress::tcp("192.0.2.1", 5000)];
         open(&Settings { listen, ..Settings::default() }).expect_err("the second one cannot be opened");
         assert!(!path.exists());
     }
@@ -443,7 +469,7 @@ mod tests {
     #[test]
     fn a_path_that_is_too_long_is_called_so() {
         let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
-        let settings = Settings { listen: vec![ListenAddress::Unix { path, mode: None }], ..Settings::default() };
+        let settings = Settings { listen: vec![ListenAddress::unix(path, None)], ..Settings::default() };
         let message = open(&settings).expect_err("no socket has such a name");
         assert!(message.ends_with("the path of a socket must be shorter than 108 bytes"), "{message}");
     }

@@ -51,7 +51,7 @@ pub fn echo(request: &Request<'_>, reply: Reply<'_>) {
 }
 
 fn listeners() -> Vec<Listener> {
-    let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+    let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
     open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
 }
 

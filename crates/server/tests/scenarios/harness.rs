@@ -153,7 +153,7 @@ impl Server {
 pub fn listeners() -> &'static [Listener] {
     static LISTENERS: OnceLock<Vec<Listener>> = OnceLock::new();
     LISTENERS.get_or_init(|| {
-        let listen = vec![ListenAddress::Tcp { host: "127.0.0.1".to_owned(), port: 0 }];
+        let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
     })
 }
