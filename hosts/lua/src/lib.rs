@@ -1,1 +1,6 @@
 //! The Lua host: scripts in persistent states, loaded on demand, kept by popularity and age.
+
+pub mod script_path;
+mod settings;
+
+pub use settings::{ConfigValue, LuaSetting, LuaSettings, table};

@@ -13,7 +13,7 @@ mod resolve;
 mod setting;
 mod settings;
 mod table;
-mod value;
+pub mod value;
 
 pub use error::SettingError;
 pub use given::Config;

@@ -1,0 +1,213 @@
+//! Which script answers a request, and where in the request's path its name ends.
+//!
+//! Whatever is found is looked up once and then remembered until the next [`ScriptMap::forget`], so that a request for a known
+//! script costs no system call.
+
+mod gateway;
+mod target;
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many scripts a lane remembers: clients can spell the same one in ways without end.
+const REMEMBERED: usize = 4096;
+
+/// What a script is called: nothing else is run, shown or served.
+const ENDING: &[u8] = b".lua";
+
+/// Where the script of a request comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptSource {
+    /// One script answers everything: SCRIPT_NAME is empty.
+    One(PathBuf),
+    /// The path of the request leads to a script below a directory.
+    DocumentRoot {
+        /// The directory that no path leads out of.
+        root: PathBuf,
+        /// The script that answers for a directory.
+        index: String,
+    },
+    /// The web server says which, by SCRIPT_FILENAME.
+    Gateway {
+        /// A directory that the script must be in; `None`: it may be anywhere.
+        root: Option<PathBuf>,
+    },
+}
+
+impl ScriptSource {
+    /// A document root with the usual index, `index.lua`.
+    #[must_use]
+    pub fn document_root(root: impl Into<PathBuf>) -> Self {
+        Self::DocumentRoot { root: root.into(), index: "index.lua".to_owned() }
+    }
+}
+
+/// The script of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its file, without symbolic links on the way.
+    pub script: Arc<Path>,
+    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None`: as the web server says, or empty for the only script.
+    pub script_name: Option<Arc<[u8]>>,
+    /// How many bytes of the request's path, as it was sent, led to it; PATH_INFO is the rest, decoded.
+    pub path_info_at: usize,
+}
+
+/// Why a request has no script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// There is none at this path, or none that may be run.
+    NotFound,
+    /// There is one at this path with a slash behind it: links in its page would lead elsewhere without.
+    SlashMissing,
+    /// The web server does not say which script is meant.
+    NoScriptFilename,
+}
+
+/// Finds scripts; shared by all lanes of a process.
+#[derive(Debug)]
+pub struct ScriptMap {
+    source: ScriptSource,
+    /// The only script, if there is only one.
+    only: Option<Found>,
+    /// Grows when everything that was remembered is to be looked up again.
+    generation: AtomicU64,
+}
+
+/// What a lane remembers of the scripts it has found.
+#[derive(Debug, Default)]
+pub struct PathCache {
+    generation: u64,
+    /// By the text that led to the script. Only what exists is remembered.
+    found: HashMap<Box<[u8]>, Found>,
+    /// Where an answer stands that is not remembered.
+    last: Option<Found>,
+}
+
+impl ScriptMap {
+    /// A map for a source.
+    ///
+    /// # Errors
+    /// The only script, or the directory, is not there.
+    pub fn new(source: ScriptSource) -> io::Result<Self> {
+        let only = match &source {
+            ScriptSource::One(path) => Some(Found { script: path.canonicalize()?.into(), script_name: None, path_info_at: 0 }),
+            ScriptSource::DocumentRoot { root, .. } | ScriptSource::Gateway { root: Some(root) } => {
+                if !root.metadata()?.is_dir() {
+                    return Err(io::ErrorKind::NotADirectory.into());
+                }
+                None
+            }
+            ScriptSource::Gateway { root: None } => None,
+        };
+        Ok(Self { source, only, generation: AtomicU64::new(0) })
+    }
+
+    /// Finds the script by what is known of the request: its path as it was sent, without a query, and the web server's
+    /// SCRIPT_FILENAME if there is a web server and it sent one.
+    ///
+    /// With a document root, SCRIPT_FILENAME counts where there is one: the web server has done the mapping, but must stay within
+    /// the root.
+    ///
+    /// # Errors
+    /// There is no such script.
+    pub fn find<'c>(
+        &'c self,
+        cache: &'c mut PathCache,
+        path: &[u8],
+        script_filename: Option<&[u8]>,
+    ) -> Result<&'c Found, Missing> {
+        if let Some(only) = &self.only {
+            return Ok(only);
+        }
+        let generation = self.generation.load(Ordering::Relaxed);
+        if cache.generation != generation {
+            cache.found.clear();
+            cache.generation = generation;
+        }
+        match (&self.source, script_filename) {
+            (ScriptSource::DocumentRoot { root, .. }, Some(name)) => gateway::find(cache, Some(root), name),
+            (ScriptSource::DocumentRoot { root, index }, None) => target::find(cache, root, index, path),
+            (ScriptSource::Gateway { root }, Some(name)) => gateway::find(cache, root.as_deref(), name),
+            (ScriptSource::Gateway { .. } | ScriptSource::One(_), _) => Err(Missing::NoScriptFilename),
+        }
+    }
+
+    /// Has every lane look everything up again: the sweep calls it, so that a moved link or a deleted file is noticed.
+    pub fn forget(&self) {
+        self.generation.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl PathCache {
+    /// Remembers what was found, if there is room.
+    fn keep(&mut self, key: &[u8], found: Found) -> &Found {
+        if self.found.len() < REMEMBERED { self.found.entry(key.into()).or_insert(found) } else { self.last.insert(found) }
+    }
+}
+
+/// The file at `path`, without symbolic links on the way, if it is a regular file below `root`.
+fn file_below(root: &Path, path: &Path) -> Option<Arc<Path>> {
+    let root = root.canonicalize().ok()?;
+    let file = path.canonicalize().ok()?;
+    (file.starts_with(&root) && file.metadata().ok()?.is_file()).then(|| file.into())
+}
+
+/// Bytes as a path.
+fn as_path(bytes: &[u8]) -> &Path {
+    Path::new(OsStr::from_bytes(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn one_script_answers_everything() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = directory.path().join("app.lua");
+        assert_eq!(
+            ScriptMap::new(ScriptSource::One(script.clone())).map_err(|error| error.kind()).err(),
+            Some(io::ErrorKind::NotFound)
+        );
+        fs::write(&script, "").expect("written");
+        let map = ScriptMap::new(ScriptSource::One(script.clone())).expect("a map");
+        let mut cache = PathCache::default();
+        for path in [&b"/"[..], b"/../%00", b"*"] {
+            let found = map.find(&mut cache, path, Some(b"/etc/passwd")).expect("found");
+            assert_eq!((&*found.script, found.script_name.as_deref(), found.path_info_at), (&*script, None, 0));
+        }
+    }
+
+    #[test]
+    fn a_root_must_be_a_directory() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        fs::write(&file, "").expect("written");
+        for root in [file, directory.path().join("nowhere")] {
+            assert!(ScriptMap::new(ScriptSource::document_root(&root)).is_err());
+            assert!(ScriptMap::new(ScriptSource::Gateway { root: Some(root) }).is_err());
+        }
+    }
+
+    #[test]
+    fn what_was_found_is_remembered_until_it_is_to_be_forgotten() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = directory.path().join("app.lua");
+        fs::write(&script, "").expect("written");
+        let map = ScriptMap::new(ScriptSource::document_root(directory.path())).expect("a map");
+        let mut cache = PathCache::default();
+        map.find(&mut cache, b"/app.lua", None).expect("found");
+        fs::remove_file(&script).expect("removed");
+        // No system call was made: it would have noticed.
+        map.find(&mut cache, b"/app.lua/more", None).expect("found");
+        map.forget();
+        assert_eq!(map.find(&mut cache, b"/app.lua", None), Err(Missing::NotFound));
+    }
+}

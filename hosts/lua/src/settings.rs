@@ -1,0 +1,135 @@
+//! What the Lua host is told to do: one typed value for each knob, with its unit and its default.
+//!
+//! The flags of `oribi` (`table`) set some of them; a configuration file of luafcgid sets all
+//! ([`seed_configuration`](crate::seed_configuration)).
+
+mod table;
+
+pub use table::{LuaSetting, table};
+
+use crate::script_path::ScriptSource;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// All knobs of the Lua host. The names in parentheses are the keys of luafcgid's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LuaSettings {
+    /// Where the script of a request comes from.
+    pub source: ScriptSource,
+    /// What the scripts run in, for their own use: `production`, `development`.
+    pub environment: String,
+    /// States that a process keeps at most, all scripts together (`states`).
+    pub states: usize,
+    /// States of a process that hold the same script at most (`clones`): it bounds what a script holds in each state, such as
+    /// database connections.
+    pub clones: usize,
+    /// How often the sweep looks for changed files and old states (`sweep`). Zero: never.
+    pub sweep: Duration,
+    /// How often an idle state of the script is looked for before another one is loaded (`retries`).
+    pub retries: u32,
+    /// Bytes of memory that a state may use; `None`: no limit.
+    pub state_memory: Option<u64>,
+    /// Requests after which a state is thrown away (`maxcount`); `None`: never.
+    pub state_requests: Option<u64>,
+    /// How long a script may run for a request (`watchdog`); `None`: without end.
+    pub time_limit: Option<Duration>,
+    /// Whether clients get to see what went wrong in a script (`showerrors`); if not, they get a plain 500.
+    pub show_errors: bool,
+    /// Whether what a script puts is kept until it is flushed (`buffering`); if not, each piece is sent at once.
+    pub buffering: bool,
+    /// The global function that answers requests, of scripts in the style of luafcgid (`handler`).
+    pub handler: String,
+    /// The status line of replies in the style of luafcgid until the script says otherwise (`httpstatus`), without `HTTP/1.1`.
+    pub status: String,
+    /// The content type of replies in the style of luafcgid until the script says otherwise (`contenttype`).
+    pub content_type: String,
+    /// Fields that are added to replies in the style of luafcgid (`headers`).
+    pub fields: Vec<(String, String)>,
+    /// Directories in which `require` looks first, before `package.path` and `package.cpath`.
+    pub include: Vec<PathBuf>,
+    /// The value of `package.path`, where it is not Lua's own (or that of LUA_PATH).
+    pub package_path: Option<String>,
+    /// The value of `package.cpath`, where it is not Lua's own (or that of LUA_CPATH).
+    pub package_cpath: Option<String>,
+    /// All simple values that the configuration file of luafcgid set, for `con:config(name)`.
+    pub configuration: Vec<(String, ConfigValue)>,
+}
+
+/// A value that a script may ask for by `con:config(name)`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ConfigValue {
+    /// A switch.
+    Boolean(bool),
+    /// A number.
+    Number(f64),
+    /// A text, which Lua does not promise to be UTF-8.
+    Text(Vec<u8>),
+}
+
+// A configuration holds no NaN: comparing a number with itself is what tells them.
+impl Eq for ConfigValue {}
+
+impl LuaSettings {
+    /// The defaults, for scripts that come from `source`.
+    #[must_use]
+    pub fn new(source: ScriptSource) -> Self {
+        Self {
+            source,
+            environment: "production".to_owned(),
+            states: 5,
+            // luafcgid took the default of `workers`, which is 3, whatever `workers` was.
+            clones: 3,
+            sweep: Duration::from_secs(1),
+            retries: 2,
+            // PHP's default, which is what scripts of this kind are sized for.
+            state_memory: Some(128 << 20),
+            state_requests: None,
+            // luafcgid's default, which it read and never used.
+            time_limit: Some(Duration::from_secs(60)),
+            show_errors: false,
+            buffering: true,
+            handler: "main".to_owned(),
+            status: "200 OK".to_owned(),
+            content_type: "text/html".to_owned(),
+            fields: Vec::new(),
+            include: Vec::new(),
+            package_path: None,
+            package_cpath: None,
+            configuration: Vec::new(),
+        }
+    }
+
+    /// Sets what scripts run in. In `development`, errors are shown; a later setting may say otherwise.
+    pub fn set_environment(&mut self, name: &str) {
+        name.clone_into(&mut self.environment);
+        self.show_errors = name == "development";
+    }
+
+    /// Makes knobs fit that bound one another, once all of them are set: a script cannot have more states than there are.
+    pub fn settle(&mut self) {
+        self.clones = self.clones.min(self.states);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_shown_in_development_only() {
+        let mut settings = LuaSettings::new(ScriptSource::One(PathBuf::from("app.lua")));
+        assert!(!settings.show_errors);
+        settings.set_environment("development");
+        assert!(settings.show_errors);
+        settings.set_environment("test");
+        assert!(!settings.show_errors);
+    }
+
+    #[test]
+    fn no_script_has_more_states_than_there_are() {
+        let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
+        settings.states = 2;
+        settings.settle();
+        assert_eq!((settings.states, settings.clones), (2, 2));
+    }
+}
