@@ -6,11 +6,13 @@
 
 mod crew;
 pub mod environment;
+mod gateway;
 mod native;
 mod reply;
 mod request;
 
 pub use crew::{Crew, Turn};
+pub use gateway::Gateway;
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Reply, ReplyError};
 pub use request::{Content, Endpoint, Request};

@@ -63,6 +63,13 @@ pub trait Outlet {
     /// Sends an informational (1xx) response before the final one. Clients that speak HTTP/1.0 are sent nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
+    /// Passes a message of the app's on to the web server that the exchange came from, for its error log. `false`: there is none, and
+    /// the message belongs into this server's own log.
+    fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
+        let _ = (exchange, message);
+        false
+    }
+
     /// How many complete requests wait for an answer, those included that have just arrived: for work that is better done
     /// while nobody waits.
     fn waiting(&self) -> usize;

@@ -1,5 +1,6 @@
 //! A complete request as a host gets it.
 
+use crate::Gateway;
 use oribi_message::RequestHead;
 use std::os::fd::BorrowedFd;
 
@@ -53,4 +54,6 @@ pub struct Request<'a> {
     pub server: Endpoint<'a>,
     /// Whether the connection is encrypted, or stands behind a proxy that says so and is believed.
     pub https: bool,
+    /// What a web server in front has said beside that; `None` for a request by HTTP.
+    pub gateway: Option<Gateway<'a>>,
 }

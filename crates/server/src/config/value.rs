@@ -211,6 +211,7 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
     }
 }
 
+/// As [`protocol`] reads it.
 pub fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
@@ -228,6 +229,7 @@ pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
         .map_err(|_| "expected IP addresses with commas between them, as in 127.0.0.1,192.0.2.7".to_owned())
 }
 
+/// As [`ip_addresses`] reads them.
 pub fn show_ip_addresses(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }

@@ -37,6 +37,7 @@ impl Exchange {
             remote: Endpoint { address: self.remote.address(), port: self.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
+            gateway: None,
         }
     }
 }

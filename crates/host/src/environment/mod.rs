@@ -10,6 +10,10 @@
 //! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
 //! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
 //! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2).
+//!
+//! What a web server in front has said of a request comes behind the fixed variables (see `gateway`).
+
+mod gateway;
 
 use crate::Request;
 use oribi_message::{KnownField, Span, TargetForm};
@@ -68,6 +72,9 @@ pub enum PathInfo {
     Decoded,
     /// The path as sent, as Rack wants it.
     AsSent,
+    /// SCRIPT_NAME and PATH_INFO as a web server in front has split the path between them, which is CGI's own meaning; without
+    /// one, as [`PathInfo::Decoded`]. With one, variables of any spelling are passed on.
+    AsGiven,
 }
 
 /// The variables of one request. Made to be used again: the memory is kept.
@@ -91,6 +98,8 @@ enum Text {
     Fixed(u8),
     Field(u16),
     Rendered(Span),
+    /// The gateway's, by number; the name too, where the key is [`Key::OTHER`].
+    Variable(u16),
 }
 
 impl Environment {
@@ -126,11 +135,16 @@ impl Environment {
             request.remote.port,
         ];
         for entry in &self.entries {
-            let name = entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
-            let value = match entry.value {
-                Text::Fixed(place) => fixed[usize::from(place)],
-                Text::Field(number) => head.field_value(usize::from(number)),
-                Text::Rendered(span) => span.of(rendered),
+            let name = || entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
+            let (name, value) = match entry.value {
+                Text::Fixed(place) => (name(), fixed[usize::from(place)]),
+                Text::Field(number) => (name(), head.field_value(usize::from(number))),
+                Text::Rendered(span) => (name(), span.of(rendered)),
+                Text::Variable(number) => {
+                    let Some(gateway) = &request.gateway else { continue };
+                    let (given, value) = gateway.variable(usize::from(number));
+                    (entry.key.name().map_or(given, str::as_bytes), value)
+                }
             };
             sink(entry.key, name, value);
         }
@@ -144,6 +158,9 @@ impl Environment {
             self.entries.push(Entry { key: Key(place as u32), name: Span::default(), value: Text::Fixed(place as u8) });
         }
         self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
+        if let Some(gateway) = &request.gateway {
+            self.lay_out_gateway(request, gateway, path_info);
+        }
         self.lay_out_content(request);
         // Where each known field has gone, so that a repeated one is joined to it.
         let mut places = [0_u16; KnownField::ALL.len()];
@@ -202,7 +219,7 @@ impl Environment {
         } else if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
             // There is no path: PATH_INFO must be empty or begin with a slash.
             self.entries[PATH_INFO].value = Text::Rendered(Span::default());
-        } else if path_info == PathInfo::Decoded && memchr::memchr(b'%', path).is_some() {
+        } else if path_info != PathInfo::AsSent && memchr::memchr(b'%', path).is_some() {
             let start = self.rendered.len();
             decode_percent(path, &mut self.rendered);
             self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
@@ -224,7 +241,8 @@ impl Environment {
         match self.entries[place].value {
             Text::Rendered(span) => self.rendered.extend_from_within(span.start as usize..span.end as usize),
             Text::Field(number) => self.rendered.extend_from_slice(request.head.field_value(usize::from(number))),
-            Text::Fixed(_) => {}
+            // Fields are never joined to these.
+            Text::Fixed(_) | Text::Variable(_) => {}
         }
         self.rendered.extend_from_slice(separator);
         self.rendered.extend_from_slice(value);
@@ -313,6 +331,7 @@ mod tests {
             remote: Endpoint { address: b"127.0.0.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             https: false,
+            gateway: None,
         };
         let mut environment = Environment::new();
         let mut all = BTreeMap::new();

@@ -1,0 +1,234 @@
+//! The variables of a request that a web server has passed on: what it said, made to fit the rules of each interface.
+//!
+//! Web servers do not agree on how a path is split between SCRIPT_NAME and PATH_INFO, and they decode it and collapse its slashes,
+//! where an app that routes by its path wants what the client sent. For PSGI and Rack (not for CGI's own meaning,
+//! [`PathInfo::AsGiven`]):
+//! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root, and the whole path is its;
+//!   lighttpd's way to say the same is an empty PATH_INFO with all of the path in SCRIPT_NAME;
+//! * PATH_INFO is what stands behind SCRIPT_NAME in REQUEST_URI, if that means the same as the PATH_INFO that was sent; otherwise
+//!   the web server has rewritten the request, and its own is right;
+//! * SCRIPT_NAME is never a mere slash.
+
+use super::{Entry, Environment, Key, PathInfo, Text, decode_percent};
+use crate::{Gateway, Request};
+use oribi_message::{KnownVariable, Span};
+
+const SCRIPT_NAME: usize = 1;
+const PATH_INFO: usize = 2;
+const QUERY_STRING: usize = 4;
+const SERVER_PROTOCOL: usize = 7;
+
+impl Environment {
+    /// Puts what the web server said in the place of what the request's head says.
+    pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
+        let mut script_name = None;
+        let mut path = None;
+        for (number, (known, name, value)) in gateway.variables().enumerate() {
+            let number = number as u16;
+            match known {
+                Some(KnownVariable::ScriptName) => script_name = Some((number, value)),
+                Some(KnownVariable::PathInfo) => path = Some((number, value)),
+                Some(KnownVariable::QueryString) => self.entries[QUERY_STRING].value = Text::Variable(number),
+                Some(KnownVariable::ServerProtocol) if !value.is_empty() => {
+                    self.entries[SERVER_PROTOCOL].value = Text::Variable(number);
+                }
+                // The request's head, its endpoints and its content say these.
+                Some(
+                    KnownVariable::RequestMethod
+                    | KnownVariable::RequestUri
+                    | KnownVariable::ServerName
+                    | KnownVariable::ServerPort
+                    | KnownVariable::ServerProtocol
+                    | KnownVariable::RemoteAddr
+                    | KnownVariable::RemotePort
+                    | KnownVariable::ContentType
+                    | KnownVariable::ContentLength,
+                ) => {}
+                // What is not spelled like a variable could be mistaken for a key of the interface itself, as in `psgi.input`.
+                _ if path_info != PathInfo::AsGiven && !is_variable_name(name) => {}
+                _ => self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value: Text::Variable(number) }),
+            }
+        }
+        if path_info == PathInfo::AsGiven {
+            let text =
+                |given: Option<(u16, &[u8])>| given.map_or(Text::Rendered(Span::default()), |given| Text::Variable(given.0));
+            self.entries[SCRIPT_NAME].value = text(script_name);
+            self.entries[PATH_INFO].value = text(path);
+            return;
+        }
+        let (number, script) = script_name.unwrap_or_default();
+        let Some((path_number, path)) = path else { return };
+        let astray = !path.is_empty() && !path.starts_with(b"/");
+        if astray || (path.is_empty() && is_whole_path(request, script) && is_lighttpd(gateway)) {
+            return;
+        }
+        if !matches!(script, b"" | b"/") {
+            self.entries[SCRIPT_NAME].value = Text::Variable(number);
+        }
+        let script = if script == b"/" { b"" } else { script };
+        match behind(request.head.path(), script).filter(|rest| means(rest, path)) {
+            Some(rest) if path_info == PathInfo::Decoded => {
+                let start = self.rendered.len();
+                decode_percent(rest, &mut self.rendered);
+                self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
+            }
+            Some(rest) => self.entries[PATH_INFO].value = self.render(rest),
+            None => self.entries[PATH_INFO].value = Text::Variable(path_number),
+        }
+    }
+}
+
+fn is_variable_name(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}
+
+fn is_lighttpd(gateway: &Gateway<'_>) -> bool {
+    gateway.get(KnownVariable::ServerSoftware).is_some_and(|software| software.starts_with(b"lighttpd"))
+}
+
+fn is_whole_path(request: &Request<'_>, script: &[u8]) -> bool {
+    behind(request.head.path(), script) == Some(b"")
+}
+
+/// What stands behind `start`, which is decoded, in `path`, which is not.
+fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
+    let mut rest = path;
+    for &expected in start {
+        let (byte, length) = next_byte(rest)?;
+        if byte != expected {
+            return None;
+        }
+        rest = &rest[length..];
+    }
+    Some(rest)
+}
+
+/// Whether a path, decoded and with its slashes collapsed, is `meaning`, of which the same need not hold.
+fn means(path: &[u8], meaning: &[u8]) -> bool {
+    let mut rest = path;
+    let decoded = std::iter::from_fn(|| {
+        let (byte, length) = next_byte(rest)?;
+        rest = &rest[length..];
+        Some(byte)
+    });
+    collapsed(decoded).eq(collapsed(meaning.iter().copied()))
+}
+
+/// The same bytes, of several slashes in a row only one.
+fn collapsed(bytes: impl Iterator<Item = u8>) -> impl Iterator<Item = u8> {
+    let mut before = 0;
+    bytes.filter(move |&byte| std::mem::replace(&mut before, byte) != b'/' || byte != b'/')
+}
+
+/// The first byte of a percent-encoded text, decoded, and how many bytes it takes there.
+fn next_byte(text: &[u8]) -> Option<(u8, usize)> {
+    let digit = |place: usize| text.get(place).and_then(|&byte| char::from(byte).to_digit(16));
+    match (*text.first()?, digit(1), digit(2)) {
+        (b'%', Some(high), Some(low)) => Some(((high * 16 + low) as u8, 3)),
+        (byte, _, _) => Some((byte, 1)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Environment, PathInfo};
+    use super::means;
+    use crate::{Content, Endpoint, Gateway, Request};
+    use oribi_message::{HeadLayout, KnownVariable, RequestHead, Role, Span, Variable};
+    use std::collections::BTreeMap;
+
+    /// The variables of a request for `uri` that a web server has sent with `given`.
+    fn variables(uri: &str, given: &[(&str, &str)], path_info: PathInfo) -> BTreeMap<String, String> {
+        let mut text = String::new();
+        let mut add = |part: &str| {
+            text.push_str(part);
+            Span::new(text.len() - part.len(), text.len())
+        };
+        let (path, query) = uri.split_once('?').map_or((uri, None), |(path, query)| (path, Some(query)));
+        let mut layout = HeadLayout { method: add("GET"), path: add(path), ..HeadLayout::default() };
+        if let Some(query) = query {
+            add("?");
+            layout.query = Some(add(query));
+        }
+        let known = |name: &str| KnownVariable::lookup(name.as_bytes());
+        let places: Vec<_> =
+            given.iter().map(|(name, value)| Variable { name: add(name), value: add(value), known: known(name) }).collect();
+        let request = Request {
+            head: RequestHead::new(text.as_bytes(), &layout),
+            content: Content::None,
+            remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
+            server: Endpoint { address: b"localhost", port: b"80" },
+            https: false,
+            gateway: Some(Gateway::new(Role::Responder, text.as_bytes(), &places, Content::None)),
+        };
+        let mut all = BTreeMap::new();
+        Environment::new().describe(&request, path_info, |_, name, value| {
+            let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+            assert_eq!(all.insert(text(name), text(value)), None, "a variable came twice");
+        });
+        all
+    }
+
+    /// SCRIPT_NAME and PATH_INFO.
+    fn split(uri: &str, given: &[(&str, &str)], path_info: PathInfo) -> (String, String) {
+        let all = variables(uri, given, path_info);
+        (all["SCRIPT_NAME"].clone(), all["PATH_INFO"].clone())
+    }
+
+    #[test]
+    fn a_web_server_that_knows_no_path_info_gives_the_whole_path() {
+        for given in [&[][..], &[("SCRIPT_NAME", "/a b/c")], &[("SCRIPT_NAME", "")]] {
+            assert_eq!(split("/a%20b//c?x", given, PathInfo::Decoded), (String::new(), "/a b//c".to_owned()));
+            assert_eq!(split("/a%20b//c?x", given, PathInfo::AsSent), (String::new(), "/a%20b//c".to_owned()));
+        }
+        let lighttpd = [("SERVER_SOFTWARE", "lighttpd/1.4.69"), ("SCRIPT_NAME", "/a b"), ("PATH_INFO", "")];
+        assert_eq!(split("/a%20b", &lighttpd, PathInfo::Decoded), (String::new(), "/a b".to_owned()));
+        assert_eq!(split("/a%20b", &lighttpd[1..], PathInfo::Decoded), ("/a b".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn the_path_behind_the_script_is_the_one_that_the_client_sent() {
+        let given = [("SCRIPT_NAME", "/my app"), ("PATH_INFO", "/x/y z")];
+        assert_eq!(split("/my%20app//x/y%20z?q", &given, PathInfo::Decoded), ("/my app".to_owned(), "//x/y z".to_owned()));
+        assert_eq!(split("/my%20app//x/y%20z?q", &given, PathInfo::AsSent), ("/my app".to_owned(), "//x/y%20z".to_owned()));
+        assert_eq!(split("/my%20app//x/y%20z?q", &given, PathInfo::AsGiven), ("/my app".to_owned(), "/x/y z".to_owned()));
+    }
+
+    #[test]
+    fn a_path_that_the_web_server_has_rewritten_is_the_web_servers() {
+        let given = [("SCRIPT_NAME", ""), ("PATH_INFO", "/new/x")];
+        for path_info in [PathInfo::Decoded, PathInfo::AsSent, PathInfo::AsGiven] {
+            assert_eq!(split("/old/x", &given, path_info), (String::new(), "/new/x".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_mere_slash_is_no_script_name() {
+        for given in [&[("SCRIPT_NAME", "/"), ("PATH_INFO", "/x")][..], &[("SCRIPT_NAME", "/"), ("PATH_INFO", "x")]] {
+            assert_eq!(split("/x", given, PathInfo::Decoded), (String::new(), "/x".to_owned()));
+        }
+    }
+
+    #[test]
+    fn other_variables_are_passed_on_unless_they_look_like_keys_of_the_interface() {
+        let given =
+            [("DOCUMENT_ROOT", "/srv"), ("psgi.input", "evil"), ("QUERY_STRING", "b=2"), ("", "x"), ("SERVER_NAME", "n")];
+        let all = variables("/?a=1", &given, PathInfo::Decoded);
+        assert_eq!((all["DOCUMENT_ROOT"].as_str(), all["QUERY_STRING"].as_str()), ("/srv", "b=2"));
+        assert!(!all.contains_key("psgi.input") && !all.contains_key(""));
+        assert_eq!(all["SERVER_NAME"], "localhost", "the request says it");
+        assert_eq!(variables("/?a=1", &given, PathInfo::AsGiven)["psgi.input"], "evil");
+        assert_eq!(variables("/?a=1", &given[..1], PathInfo::Decoded)["QUERY_STRING"], "a=1");
+        assert_eq!(variables("/", &[("SERVER_PROTOCOL", "HTTP/2.0")], PathInfo::Decoded)["SERVER_PROTOCOL"], "HTTP/2.0");
+    }
+
+    #[test]
+    fn escapes_and_repeated_slashes_do_not_change_what_a_path_means() {
+        for (path, meaning) in [("/a%2Fb", "/a/b"), ("//a///b/", "/a/b/"), ("/%25", "/%"), ("/%zz", "/%zz"), ("", "")] {
+            assert!(means(path.as_bytes(), meaning.as_bytes()), "{path} {meaning}");
+        }
+        for (path, meaning) in [("/a", "/b"), ("/a", "/a/"), ("/a", ""), ("", "/")] {
+            assert!(!means(path.as_bytes(), meaning.as_bytes()), "{path} {meaning}");
+        }
+    }
+}
