@@ -5,6 +5,7 @@
 
 mod table;
 
+pub(crate) use table::function_name;
 pub use table::{LuaSetting, table};
 
 use crate::script_path::ScriptSource;

@@ -1,0 +1,175 @@
+//! The configuration file of luafcgid: a Lua script that is run once, and whose globals say what to do.
+//!
+//! The script runs in a state of its own, which stays alive as long as the configuration: functions that it defines can be
+//! called later. A file that is missing or broken leaves the defaults that luafcgid had built in, and a note says what happened.
+
+mod keys;
+
+use crate::script_path::ScriptSource;
+use crate::settings::{ConfigValue, LuaSettings};
+use keys::KEYS;
+use mlua::{Lua, Table, Value};
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The file that is read when nobody names one.
+pub const DEFAULT_FILE: &str = "config.lua";
+
+/// What a configuration file of luafcgid says.
+#[derive(Debug)]
+pub struct SeedConfiguration {
+    /// The file.
+    pub file: PathBuf,
+    /// What it says of the Lua host; the built-in defaults of luafcgid where it says nothing.
+    pub lua: LuaSettings,
+    /// What it says of the server, as settings of it: name and value.
+    pub server: Vec<(&'static str, String)>,
+    /// Whether the server goes to the background.
+    pub daemonize: bool,
+    /// What people should know: values that do not fit, names that mean nothing, a file that cannot be used.
+    pub notes: Vec<String>,
+    /// The state in which the file was run.
+    pub state: Lua,
+}
+
+/// The configuration while the globals are read.
+pub(crate) struct Draft {
+    pub lua: LuaSettings,
+    pub server: Vec<(&'static str, String)>,
+    pub daemonize: bool,
+}
+
+impl SeedConfiguration {
+    /// Runs a configuration file. It is not an error if that fails: see [`SeedConfiguration::notes`].
+    #[must_use]
+    pub fn read(file: &Path) -> Self {
+        // SAFETY: the script is the operator's own, as was that of luafcgid: it may load any library.
+        let state = unsafe { Lua::unsafe_new() };
+        let mut notes = Vec::new();
+        let mut given = Vec::new();
+        let known = names(&state.globals());
+        match run(&state, file) {
+            Ok(()) => given = globals(&state.globals(), &known),
+            Err(why) => {
+                notes.push(format!("{}: {why}; the built-in defaults of luafcgid are used", file.display()));
+            }
+        }
+        let mut draft = defaults();
+        for key in KEYS {
+            let value = given.iter().find(|(name, _)| name == key.name).map_or(Value::Nil, |(_, value)| value.clone());
+            apply(key, &value, &mut draft, file, &mut notes);
+        }
+        note_unknown(&given, file, &mut notes);
+        remember(&given, &mut draft.lua);
+        adopt_package(&state, &mut draft.lua);
+        let Draft { lua, server, daemonize } = draft;
+        Self { file: file.to_owned(), lua, server, daemonize, notes, state }
+    }
+}
+
+/// What luafcgid did without a configuration file.
+fn defaults() -> Draft {
+    let mut lua = LuaSettings::new(ScriptSource::Gateway { root: None });
+    lua.show_errors = true;
+    // One process with threads, as luafcgid was.
+    let server = vec![("workers", "1".to_owned())];
+    Draft { lua, server, daemonize: false }
+}
+
+fn run(state: &Lua, file: &Path) -> Result<(), String> {
+    let text = fs::read(file).map_err(|error| format!("cannot read it: {error}"))?;
+    // As Lua itself does: a first line that begins with # is for the shell.
+    let text = if text.starts_with(b"#") { [b"--", &text[..]].concat() } else { text };
+    let name = format!("@{}", file.display());
+    state
+        .load(text)
+        .set_name(name)
+        .set_mode(mlua::chunk::ChunkMode::Text)
+        .exec()
+        .map_err(|error| in_one_line(&error.to_string()))
+}
+
+/// An error of Lua without its stack.
+fn in_one_line(message: &str) -> String {
+    let message = message.split("\nstack traceback:").next().unwrap_or_default();
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn names(globals: &Table) -> HashSet<String> {
+    globals.pairs::<mlua::LuaString, Value>().flatten().map(|(name, _)| name.to_string_lossy()).collect()
+}
+
+/// What the file has defined, in the order of the names.
+fn globals(globals: &Table, known: &HashSet<String>) -> Vec<(String, Value)> {
+    let pairs = globals.pairs::<mlua::LuaString, Value>().flatten().map(|(name, value)| (name.to_string_lossy(), value));
+    let mut given: Vec<_> = pairs.filter(|(name, _)| !known.contains(name)).collect();
+    given.sort_by(|(left, _), (right, _)| left.cmp(right));
+    given
+}
+
+/// Puts the value of a key into the draft: the file's if it fits, or else the default of luafcgid.
+fn apply(key: &keys::Key, value: &Value, draft: &mut Draft, file: &Path, notes: &mut Vec<String>) {
+    if !value.is_nil() {
+        match key.take(value, draft) {
+            Ok(()) => return,
+            Err(why) => {
+                let shown = show(value);
+                notes.push(format!("{}: bad value {shown} for {}: {why}; the default is used", file.display(), key.name));
+            }
+        }
+    }
+    key.take_default(draft);
+}
+
+fn show(value: &Value) -> String {
+    match value {
+        Value::String(text) => format!("{:?}", text.to_string_lossy()),
+        Value::Integer(number) => number.to_string(),
+        Value::Number(number) => number.to_string(),
+        Value::Boolean(on) => on.to_string(),
+        other => format!("({})", other.type_name()),
+    }
+}
+
+/// Names that mean nothing are mistakes of typing, or variables that lack a `local`. Functions are the file's own affair.
+fn note_unknown(given: &[(String, Value)], file: &Path, notes: &mut Vec<String>) {
+    for (name, value) in given {
+        let known = KEYS.iter().any(|key| key.name == name) || name == "hooks" || matches!(value, Value::Function(_));
+        if !known {
+            notes.push(format!("{}: the name {} means nothing here", file.display(), name.escape_debug()));
+        }
+    }
+}
+
+/// Keeps all simple values, for `con:config(name)`.
+fn remember(given: &[(String, Value)], lua: &mut LuaSettings) {
+    let mut configuration: Vec<(String, ConfigValue)> =
+        KEYS.iter().filter_map(|key| Some((key.name.to_owned(), key.default_value()?))).collect();
+    for (name, value) in given {
+        let value = match value {
+            Value::Boolean(on) => ConfigValue::Boolean(*on),
+            Value::Integer(number) => ConfigValue::Number(*number as f64),
+            Value::Number(number) => ConfigValue::Number(*number),
+            Value::String(text) => ConfigValue::Text(text.as_bytes().to_vec()),
+            _ => continue,
+        };
+        configuration.retain(|(known, _)| known != name);
+        configuration.push((name.clone(), value));
+    }
+    lua.configuration = configuration;
+}
+
+/// A file that sets `package.path` means it for the scripts, too.
+fn adopt_package(state: &Lua, lua: &mut LuaSettings) {
+    let text =
+        |state: &Lua, name: &str| state.globals().get::<Table>("package").and_then(|package| package.get::<String>(name)).ok();
+    // SAFETY: nothing is run in this state; it only tells what Lua's own values are.
+    let pristine = unsafe { Lua::unsafe_new() };
+    let changed = |name: &str| text(state, name).filter(|value| Some(value) != text(&pristine, name).as_ref());
+    lua.package_path = changed("path");
+    lua.package_cpath = changed("cpath");
+}
+
+#[cfg(test)]
+mod tests;
