@@ -1,5 +1,6 @@
 //! The Lua host: scripts in persistent states, loaded on demand, kept by popularity and age.
 
+pub mod error_page;
 pub mod script_path;
 pub mod seed_configuration;
 mod settings;
