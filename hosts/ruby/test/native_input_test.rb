@@ -98,6 +98,14 @@ class NativeInputTest < Minitest::Test
     end
   end
 
+  def test_the_files_of_apps_that_do_not_close_them_are_few
+    app = ->(_env) { [200, {}, [Process.pid.to_s]] }
+    NativeServer.open(app, settings: { body_buffer_size: 1 }) do |server|
+      descriptors = Array.new(1000) { Dir.children("/proc/#{server.post('/', 'h' * 40_000).content}/fd").size }
+      assert_operator descriptors.max, :<, 400
+    end
+  end
+
   def test_chunked_content_has_a_length
     app = ->(env) { [200, {}, [env["CONTENT_LENGTH"], " ", env["rack.input"].read]] }
     NativeServer.open(app) do |server|

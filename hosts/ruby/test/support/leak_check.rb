@@ -35,8 +35,9 @@ class LeakCheck
 
   attr_reader :server, :requests
 
-  def initialize(**settings)
-    settings = { workers: 1, body_buffer_size: BUFFER, log_level: "off", **settings }
+  def initialize(threads:)
+    @threads = threads
+    settings = { workers: 1, threads: threads, body_buffer_size: BUFFER, log_level: "off" }
     @server = TestServer.new(app: APP, settings: settings)
     @worker, = @server.wait_for_workers(1)
     @socket = connect
@@ -59,9 +60,16 @@ class LeakCheck
     Integer(File.read("/proc/#{@worker}/status")[/^VmRSS:\s+(\d+)/, 1], 10)
   end
 
-  # Open descriptors, once the server has seen that its clients have gone.
   def descriptors
     Dir.children("/proc/#{@worker}/fd").size
+  end
+
+  # Returns when no more than so many descriptors are open, as soon as the server has seen that its clients have gone. Each
+  # thread may have one more: its stack hides the file of its last request from the garbage collector.
+  def wait_for_descriptors(most)
+    Waiting.wait_until(-> { "no more than #{most} descriptors, there are #{descriptors}" }) do
+      descriptors <= most + @threads
+    end
   end
 
   # True as soon as the worker uses no processor time, as a worker does that has nothing to do.
