@@ -268,8 +268,9 @@ impl Environment {
     }
 }
 
-/// Decodes percent escapes once. A broken escape is left as it is; `%00` becomes a NUL, which is the app's to refuse.
-fn decode_percent(path: &[u8], out: &mut Vec<u8>) {
+/// Decodes percent escapes once, behind what is in `out`. A broken escape is left as it is; `%00` becomes a NUL, which is the app's
+/// to refuse.
+pub fn decode_percent(path: &[u8], out: &mut Vec<u8>) {
     let mut rest = path;
     while let Some(at) = memchr::memchr(b'%', rest) {
         out.extend_from_slice(&rest[..at]);

@@ -1,0 +1,300 @@
+//! `con`: how a script speaks to its client, and reads what that has sent.
+
+use crate::content;
+use crate::exchange::{Exchange, Progress};
+use crate::settings::ConfigValue;
+use crate::vm::Desk;
+use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+/// What luafcgid called its metatable, for messages.
+const NAME: &[u8] = b"LuaFCGId.Request";
+
+/// The methods' upvalues behind the desk.
+const METATABLE: c_int = 2;
+/// Of `config` also a table of what the script has set.
+const CHANGED: c_int = 3;
+
+/// How many bytes `gets` returns at once unless the configuration says otherwise (`maxpost`).
+const GETS_BYTES: f64 = 1_048_576.0;
+
+/// What a `con` is made of: the number of its request, which tells a kept one from that of the running request.
+type Handle = u64;
+
+/// Pushes the metatable of `con`.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
+    let methods: [(&std::ffi::CStr, ffi::lua_CFunction); 9] = [
+        (c"puts", puts),
+        (c"gets", gets),
+        (c"header", header),
+        (c"flush", flush),
+        (c"reset", reset),
+        (c"log", log),
+        (c"config", config),
+        (c"status", status),
+        (c"content_type", content_type),
+    ];
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_createtable(l, 0, 2);
+        push_bytes(l, NAME);
+        ffi::lua_setfield(l, -2, c"__name".as_ptr());
+        ffi::lua_createtable(l, 0, methods.len() as c_int);
+        for (name, method) in methods {
+            ffi::lua_pushvalue(l, -2);
+            ffi::lua_createtable(l, 0, 0);
+            desk.push_function(l, method, 2);
+            ffi::lua_setfield(l, -2, name.as_ptr());
+        }
+        ffi::lua_setfield(l, -2, c"__index".as_ptr());
+    }
+}
+
+/// Pushes the `con` of the exchange that is being answered.
+///
+/// # Safety
+/// `l` is below a fence; the metatable is at `metatable`.
+pub(super) unsafe fn push(l: *mut lua_State, desk: &Desk, metatable: c_int) {
+    // SAFETY: as promised by the caller; the block is as large as what is written to it, and aligned for any type.
+    unsafe {
+        ffi::lua_newuserdata(l, size_of::<Handle>()).cast::<Handle>().write(desk.serial.get());
+        ffi::lua_pushvalue(l, metatable);
+        ffi::lua_setmetatable(l, -2);
+    }
+}
+
+/// The desk and the exchange of the `con` that a method was called with.
+///
+/// # Safety
+/// `l` runs a method, below a fence; the caller's frame holds nothing to be dropped.
+unsafe fn of<'a>(l: *mut lua_State) -> (&'a Desk, &'a Exchange<'a>) {
+    // SAFETY: only `push` makes userdata with this metatable.
+    unsafe {
+        let desk: &'a Desk = Desk::of_running(l);
+        let is_con = ffi::lua_type(l, 1) == ffi::LUA_TUSERDATA
+            && ffi::lua_getmetatable(l, 1) != 0
+            && ffi::lua_rawequal(l, -1, ffi::lua_upvalueindex(METATABLE)) != 0;
+        if !is_con {
+            raise(l, format_args!("a method of con was called with a {}: con:puts(text), not con.puts(text)", type_name(l, 1)));
+        }
+        ffi::lua_settop(l, -2);
+        match desk.exchange() {
+            Some(exchange) if ffi::lua_touserdata(l, 1).cast::<Handle>().read() == desk.serial.get() => (desk, exchange),
+            _ => raise(l, format_args!("this con belongs to a request that has been answered")),
+        }
+    }
+}
+
+/// The text at `index`; an error if something else is there.
+///
+/// # Safety
+/// As for [`of`].
+unsafe fn text<'a>(l: *mut lua_State, index: c_int) -> &'a [u8] {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        bytes_at(l, index).unwrap_or_else(|| {
+            raise(l, format_args!("bad argument #{} (string expected, got {})", index - 1, type_name(l, index)))
+        })
+    }
+}
+
+/// Goes on after `contain`: `None` means that there was a panic.
+///
+/// # Safety
+/// As for [`of`].
+unsafe fn unless_panicked<R: Copy>(l: *mut lua_State, result: Option<R>) -> R {
+    // SAFETY: as promised by the caller.
+    unsafe { result.unwrap_or_else(|| raise(l, format_args!("the request cannot be answered"))) }
+}
+
+/// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`; at once where buffering is off.
+unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The output is borrowed by one function at a time.
+    unsafe {
+        let (desk, exchange) = of(l);
+        if ffi::lua_gettop(l) < 2 {
+            return 0;
+        }
+        let text = text(l, 2);
+        let output = &mut *desk.output.get();
+        let limit = exchange.settings.state_memory.unwrap_or(u64::MAX);
+        if (output.body.len() + text.len()) as u64 > limit {
+            raise(l, format_args!("more is put than a state may use of memory: flush now and then, or reset"));
+        }
+        let done = desk.contain(|| {
+            output.body.extend_from_slice(text);
+            if !output.buffered {
+                send(desk, exchange);
+            }
+        });
+        unless_panicked(l, done);
+        0
+    }
+}
+
+/// `con:gets()`: the next part of the content, of a mebibyte or what `maxpost` says; `nil` at its end.
+unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`; the scratch is borrowed by nobody else, and an io::Error of these kinds holds no heap.
+    unsafe {
+        let (desk, exchange) = of(l);
+        let most = match configured(exchange, b"maxpost") {
+            Some(ConfigValue::Number(bytes)) => *bytes,
+            _ => GETS_BYTES,
+        };
+        let scratch = &mut *desk.scratch.get();
+        match content::read(&exchange.request.content, exchange.taken.get(), most.max(1.0) as u64, scratch) {
+            Ok([]) => ffi::lua_pushnil(l),
+            Ok(bytes) => {
+                exchange.taken.set(exchange.taken.get() + bytes.len() as u64);
+                push_bytes(l, bytes);
+            }
+            Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
+        }
+        1
+    }
+}
+
+/// `con:header(name, value)`, or `con:header("Name: value")`.
+unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        let count = ffi::lua_gettop(l);
+        if count < 2 {
+            return 0;
+        }
+        let name = text(l, 2);
+        let value = if count >= 3 { Some(text(l, 3)) } else { None };
+        refuse_late(l, exchange, "a header");
+        let output = &mut *desk.output.get();
+        let done = desk.contain(|| match value {
+            Some(value) => output.set_field(name, value),
+            None => output.set_lines(name),
+        });
+        if !unless_panicked(l, done) {
+            raise(l, format_args!("\"{}\" is no header", name.escape_ascii()));
+        }
+        0
+    }
+}
+
+/// `con:status(404)`, or `con:status("404 Not Found")`.
+unsafe extern "C-unwind" fn status(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        let line = text(l, 2);
+        refuse_late(l, exchange, "a status");
+        if !(*desk.output.get()).set_status(line) {
+            raise(l, format_args!("\"{}\" is no status of a response", line.escape_ascii()));
+        }
+        0
+    }
+}
+
+/// `con:content_type("text/plain")`.
+unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        let value = text(l, 2);
+        refuse_late(l, exchange, "a content type");
+        let done = desk.contain(|| (*desk.output.get()).set_content_type(value));
+        unless_panicked(l, done);
+        0
+    }
+}
+
+/// What belongs into the head cannot be said when that has been sent: better an error than silence.
+unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
+    if exchange.progress() != Progress::Nothing {
+        // SAFETY: as for `of`.
+        unsafe { raise(l, format_args!("{what} comes too late: the head of the response has been sent")) }
+    }
+}
+
+/// `con:flush()`: sends what has been put so far.
+unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        unless_panicked(l, desk.contain(|| send(desk, exchange)));
+        0
+    }
+}
+
+/// Sends the head, if it has not been sent, and what has been put. If the client has gone, the rest is for nobody.
+fn send(desk: &Desk, exchange: &Exchange<'_>) {
+    // SAFETY: the output is borrowed by one function at a time.
+    let output = unsafe { &mut *desk.output.get() };
+    let goes_on = match exchange.progress() {
+        Progress::Nothing => output.with_head(|head, _| exchange.start(head)),
+        Progress::Started => true,
+        Progress::Done => false,
+    };
+    if goes_on && !output.body.is_empty() {
+        exchange.write(&output.body);
+    }
+    output.body.clear();
+}
+
+/// `con:reset()`: forgets what has been put and not been flushed.
+unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, _) = of(l);
+        (*desk.output.get()).body.clear();
+        0
+    }
+}
+
+/// `con:log(text)`: writes to the log, as it is.
+unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        if ffi::lua_gettop(l) >= 2 {
+            let text = text(l, 2);
+            unless_panicked(l, desk.contain(|| exchange.report(text)));
+        }
+        0
+    }
+}
+
+/// `con:config(name)`: what the configuration says; `con:config(name, value)`: has it say something else to this script's state.
+/// `buffering` takes effect at once, for the request.
+unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        let name = text(l, 2);
+        if ffi::lua_gettop(l) >= 3 {
+            if name == b"buffering" {
+                (*desk.output.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
+            }
+            ffi::lua_settop(l, 3);
+            ffi::lua_rawset(l, ffi::lua_upvalueindex(CHANGED));
+            return 0;
+        }
+        ffi::lua_settop(l, 2);
+        ffi::lua_pushvalue(l, 2);
+        ffi::lua_rawget(l, ffi::lua_upvalueindex(CHANGED));
+        if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
+            match configured(exchange, name) {
+                Some(ConfigValue::Boolean(value)) => ffi::lua_pushboolean(l, c_int::from(*value)),
+                Some(ConfigValue::Number(value)) => ffi::lua_pushnumber(l, *value),
+                Some(ConfigValue::Text(value)) => push_bytes(l, value),
+                None => ffi::lua_pushnil(l),
+            }
+        }
+        1
+    }
+}
+
+fn configured<'a>(exchange: &Exchange<'a>, name: &[u8]) -> Option<&'a ConfigValue> {
+    exchange.settings.configuration.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, value)| value)
+}

@@ -1,0 +1,84 @@
+//! The styles of luafcgid: `main(env, con)`, which speaks through `con`, and before that `handler()`, which returned the body.
+
+mod connection;
+mod output;
+
+pub(crate) use output::Output;
+
+use super::Style;
+use crate::error_page::Fault;
+use crate::exchange::{Exchange, Progress};
+use crate::variables;
+use crate::vm::Desk;
+use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+/// Upvalues behind the desk.
+const HANDLER: c_int = 2;
+const METATABLE: c_int = 3;
+const NAMES: c_int = 4;
+const MUST_RETURN: c_int = 5;
+
+/// The version of the script's interface, LUAFCGID_VERSION.
+const INTERFACE: ffi::lua_Integer = 1;
+
+/// Replaces the function on top of the stack by the one that serves with it.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk, style: Style) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        connection::push_metatable(l, desk);
+        variables::push_names(l);
+        ffi::lua_pushboolean(l, c_int::from(style == Style::LuafcgidFirst));
+        desk.push_function(l, serve, 4);
+    }
+}
+
+unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The output
+    // is borrowed by one function at a time.
+    unsafe {
+        let desk = Desk::of_running(l);
+        let Some(exchange) = desk.exchange() else { return 0 };
+        (*desk.output.get()).begin(exchange.settings);
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
+        variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+        push_bytes(l, b"LUAFCGID_VERSION");
+        ffi::lua_pushinteger(l, INTERFACE);
+        ffi::lua_rawset(l, -3);
+        connection::push(l, desk, ffi::lua_upvalueindex(METATABLE));
+        ffi::lua_call(l, 2, 1);
+        // Before the second generation, the body was what the function returned. One that has put something means nothing by it.
+        let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
+        let silent = exchange.progress() == Progress::Nothing && (*desk.output.get()).body.is_empty();
+        if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
+            let body = bytes_at(l, -1).unwrap_or_default();
+            desk.contain(|| (*desk.output.get()).body.extend_from_slice(body));
+        } else if silent && must_return {
+            desk.fault.set(Fault::Response);
+            raise(l, format_args!("the function `handler` has returned a {}, not a string", type_name(l, -1)));
+        }
+        match desk.contain(|| finish(desk, exchange)) {
+            Some(()) => 0,
+            None => raise(l, format_args!("the response cannot be sent")),
+        }
+    }
+}
+
+/// Sends what has been said and not been flushed, and ends the answer.
+pub(crate) fn finish(desk: &Desk, exchange: &Exchange<'_>) {
+    // SAFETY: the script has returned, or does not come back.
+    let output = unsafe { &mut *desk.output.get() };
+    if exchange.progress() == Progress::Nothing {
+        output.with_head(|head, body| exchange.respond(head, &[body]));
+    } else {
+        if !output.body.is_empty() {
+            exchange.write(&output.body);
+        }
+        exchange.finish();
+    }
+    output.end();
+}

@@ -1,0 +1,159 @@
+//! The ways to write an app, and how they are told apart.
+//!
+//! The script is run once. What it leaves behind says in which style it answers; the first of these that fits:
+//! 1. it returns a function: Oribi's own style ([`oribi`]);
+//! 2. it returns a table with a function `run`, or has made itself a module that has one: WSAPI ([`wsapi`]);
+//! 3. it has defined the global function that the setting `handler` names (`main` unless said otherwise): luafcgid
+//!    ([`luafcgid`]);
+//! 4. it has defined the global function `run`: WSAPI;
+//! 5. it has defined the global function `handler`: luafcgid's first generation, which returns the page.
+
+pub(crate) mod luafcgid;
+mod oribi;
+mod wsapi;
+
+use crate::LuaSettings;
+use crate::error_page::Fault;
+use crate::vm::Desk;
+use crate::vm::stack::{bytes_at, push_bytes, raise};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::os::unix::ffi::OsStrExt;
+
+/// The ways to write an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A function of the request that returns status, fields and body.
+    Oribi,
+    /// `run(env)`, which returns status, headers and an iterator.
+    Wsapi,
+    /// `main(env, con)`.
+    Luafcgid,
+    /// `handler()`, which returns the body.
+    LuafcgidFirst,
+}
+
+impl Style {
+    const ALL: [Self; 4] = [Self::Oribi, Self::Wsapi, Self::Luafcgid, Self::LuafcgidFirst];
+
+    /// The style with that number.
+    pub(crate) fn numbered(number: u8) -> Self {
+        Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Oribi)
+    }
+}
+
+/// Upvalues of the chooser, behind the desk.
+const FILE: c_int = 2;
+const MODULE: c_int = 3;
+const HANDLER: c_int = 4;
+
+/// Pushes the function that runs the script and returns the function that serves it, and its style's number.
+///
+/// # Safety
+/// `l` is a state that has room for all this; the desk outlives it.
+pub(crate) unsafe fn push_chooser(l: *mut lua_State, desk: &Desk, settings: &LuaSettings) {
+    let module = desk.script.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
+    // SAFETY: as promised by the caller.
+    unsafe {
+        push_bytes(l, desk.script.as_os_str().as_bytes());
+        push_bytes(l, module);
+        push_bytes(l, settings.handler.as_bytes());
+        desk.push_function(l, choose, 3);
+    }
+}
+
+unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_chooser`; this frame holds nothing to be dropped.
+    unsafe {
+        let desk = Desk::of_running(l);
+        run_script(l, desk);
+        // 1: what the script has returned.
+        if ffi::lua_type(l, 1) == ffi::LUA_TFUNCTION {
+            return serve(l, desk, Style::Oribi);
+        }
+        if has_run(l, 1) {
+            return serve(l, desk, Style::Wsapi);
+        }
+        ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
+        ffi::lua_rawget(l, -2);
+        // A script called `string.lua` has not made itself the module `string`, which has no `run`.
+        if has_run(l, -1) {
+            return serve(l, desk, Style::Wsapi);
+        }
+        for (name, style) in [(None, Style::Luafcgid), (Some(c"run"), Style::Wsapi), (Some(c"handler"), Style::LuafcgidFirst)] {
+            match name {
+                None => {
+                    ffi::lua_pushglobaltable(l);
+                    ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
+                    ffi::lua_rawget(l, -2);
+                }
+                Some(name) => {
+                    ffi::lua_getglobal(l, name.as_ptr());
+                }
+            }
+            if ffi::lua_type(l, -1) == ffi::LUA_TFUNCTION {
+                return serve(l, desk, style);
+            }
+        }
+        let handler = bytes_at(l, ffi::lua_upvalueindex(HANDLER)).unwrap_or_default().escape_ascii();
+        desk.fault.set(Fault::File);
+        raise(
+            l,
+            format_args!(
+                "there is nothing to answer requests with: the script must return a function, or a table with a function `run`, \
+                 or define a global function `{handler}`, `run` or `handler`"
+            ),
+        )
+    }
+}
+
+/// Loads and runs the script, and leaves what it has returned as the only value on the stack.
+unsafe fn run_script(l: *mut lua_State, desk: &Desk) {
+    // SAFETY: as for `choose`.
+    unsafe {
+        let file = ffi::lua_tolstring(l, ffi::lua_upvalueindex(FILE), std::ptr::null_mut());
+        let status = ffi::luaL_loadfile(l, file);
+        if status != ffi::LUA_OK {
+            desk.fault.set(match status {
+                ffi::LUA_ERRSYNTAX => Fault::Syntax,
+                ffi::LUA_ERRMEM => Fault::Memory,
+                _ => Fault::File,
+            });
+            ffi::lua_error(l);
+        }
+        // As `require` does it, so that `module(...)` works.
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
+        ffi::lua_call(l, 1, 1);
+    }
+}
+
+/// Whether a table with a function `run` is at `index`; that function is pushed then.
+unsafe fn has_run(l: *mut lua_State, index: c_int) -> bool {
+    // SAFETY: as for `choose`.
+    unsafe {
+        if ffi::lua_type(l, index) != ffi::LUA_TTABLE {
+            return false;
+        }
+        ffi::lua_getfield(l, index, c"run".as_ptr());
+        let found = ffi::lua_type(l, -1) == ffi::LUA_TFUNCTION;
+        if !found {
+            ffi::lua_settop(l, -2);
+        }
+        found
+    }
+}
+
+/// Makes the function on top of the stack the one that answers, and returns from the chooser.
+unsafe fn serve(l: *mut lua_State, desk: &Desk, style: Style) -> c_int {
+    // SAFETY: as for `choose`.
+    unsafe {
+        match style {
+            Style::Oribi => oribi::push_server(l, desk),
+            Style::Wsapi => wsapi::push_server(l, desk),
+            Style::Luafcgid | Style::LuafcgidFirst => luafcgid::push_server(l, desk, style),
+        }
+        ffi::lua_pushinteger(l, style as u8 as ffi::lua_Integer);
+        2
+    }
+}

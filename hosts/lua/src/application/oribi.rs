@@ -1,0 +1,37 @@
+//! Oribi's own style: `return function(request) return status, fields, body end`.
+
+use crate::request;
+use crate::response::{self, Shape};
+use crate::vm::Desk;
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+
+/// Upvalues behind the desk.
+const HANDLER: c_int = 2;
+const METATABLE: c_int = 3;
+
+/// Replaces the handler on top of the stack by the function that serves with it.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        request::push_metatable(l, desk);
+        desk.push_function(l, serve, 2);
+    }
+}
+
+unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped.
+    unsafe {
+        let desk = Desk::of_running(l);
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
+        ffi::lua_createtable(l, 0, 0);
+        desk.object.set(ffi::lua_topointer(l, -1));
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(METATABLE));
+        ffi::lua_setmetatable(l, -2);
+        ffi::lua_call(l, 1, 3);
+        response::collect(l, desk, Shape::Oribi)
+    }
+}

@@ -1,0 +1,92 @@
+//! WSAPI: `run(env)` returns status, headers and an iterator.
+//!
+//! What connectors of WSAPI bear with is borne with here, too: no headers, and a body that is a string, a list or nothing.
+
+use crate::response::{self, Shape};
+use crate::vm::Desk;
+use crate::vm::stack::{bytes_at, push_bytes};
+use crate::{request, variables};
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::os::unix::ffi::OsStrExt;
+
+/// Upvalues behind the desk.
+const RUN: c_int = 2;
+const ENV_METATABLE: c_int = 3;
+const INPUT_METATABLE: c_int = 4;
+const ERROR: c_int = 5;
+const NAMES: c_int = 6;
+
+/// Replaces the function on top of the stack by the one that serves with it.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_createtable(l, 0, 1);
+        ffi::lua_pushcclosure(l, missing, 0);
+        ffi::lua_setfield(l, -2, c"__index".as_ptr());
+        request::push_input_metatable(l, desk);
+        ffi::lua_createtable(l, 0, 1);
+        desk.push_function(l, write_error, 0);
+        ffi::lua_setfield(l, -2, c"write".as_ptr());
+        variables::push_names(l);
+        desk.push_function(l, serve, 5);
+    }
+}
+
+unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped.
+    unsafe {
+        let desk = Desk::of_running(l);
+        let Some(exchange) = desk.exchange() else { return 0 };
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(RUN));
+        variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+        ffi::lua_getfield(l, -1, c"PATH_INFO".as_ptr());
+        if bytes_at(l, -1).is_none_or(<[u8]>::is_empty) {
+            push_bytes(l, b"/");
+            ffi::lua_setfield(l, -3, c"PATH_INFO".as_ptr());
+        }
+        ffi::lua_settop(l, -2);
+        push_bytes(l, desk.script.parent().map(|directory| directory.as_os_str().as_bytes()).unwrap_or_default());
+        ffi::lua_setfield(l, -2, c"APP_PATH".as_ptr());
+        ffi::lua_createtable(l, 0, 0);
+        desk.object.set(ffi::lua_topointer(l, -1));
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(INPUT_METATABLE));
+        ffi::lua_setmetatable(l, -2);
+        ffi::lua_setfield(l, -2, c"input".as_ptr());
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ERROR));
+        ffi::lua_setfield(l, -2, c"error".as_ptr());
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ENV_METATABLE));
+        ffi::lua_setmetatable(l, -2);
+        ffi::lua_call(l, 1, 3);
+        response::collect(l, desk, Shape::Wsapi)
+    }
+}
+
+/// A variable that the request does not have reads as an empty string.
+unsafe extern "C-unwind" fn missing(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence.
+    unsafe { push_bytes(l, b"") };
+    1
+}
+
+/// `env.error:write(...)` speaks to the log.
+unsafe extern "C-unwind" fn write_error(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
+    unsafe {
+        let count = ffi::lua_gettop(l) - 1;
+        for index in 2..=count + 1 {
+            ffi::luaL_checkstack(l, 3, std::ptr::null());
+            ffi::luaL_tolstring(l, index, std::ptr::null_mut());
+        }
+        if count > 0 {
+            ffi::lua_concat(l, count);
+            let text = bytes_at(l, -1).unwrap_or_default();
+            let desk = Desk::of_running(l);
+            desk.contain(|| desk.say(text));
+        }
+        0
+    }
+}

@@ -1,0 +1,120 @@
+//! A request that a script is answering: what it may ask for, and where its answer goes.
+
+use crate::LuaSettings;
+use crate::script_path::Found;
+use crate::vm::Slot;
+use oribi_host::{ExchangeId, Outlet, Reply, ReplyError, Request};
+use oribi_message::ResponseHead;
+use std::cell::Cell;
+
+/// How far the answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// Nothing has been sent.
+    Nothing,
+    /// The head has been sent, and content may follow.
+    Started,
+    /// There is nothing more to send.
+    Done,
+}
+
+/// An exchange while a script answers it. Dropped before the answer is done, the exchange is given up: 500 if nothing has been
+/// sent, otherwise the connection is cut.
+pub(crate) struct Exchange<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) found: &'a Found,
+    pub(crate) settings: &'a LuaSettings,
+    /// How many bytes of the content the script has taken.
+    pub(crate) taken: Cell<u64>,
+    slot: &'a Slot,
+    outlet: &'a dyn Outlet,
+    id: ExchangeId,
+    progress: Cell<Progress>,
+}
+
+impl<'a> Exchange<'a> {
+    pub(crate) fn new(
+        request: &'a Request<'a>,
+        found: &'a Found,
+        settings: &'a LuaSettings,
+        slot: &'a Slot,
+        reply: Reply<'a>,
+    ) -> Self {
+        let (outlet, id) = reply.detach();
+        Self { request, found, settings, taken: Cell::new(0), slot, outlet, id, progress: Cell::new(Progress::Nothing) }
+    }
+
+    #[inline]
+    pub(crate) fn progress(&self) -> Progress {
+        self.progress.get()
+    }
+
+    #[inline]
+    pub(crate) const fn slot(&self) -> &'a Slot {
+        self.slot
+    }
+
+    /// Sends a whole response.
+    #[inline]
+    pub(crate) fn respond(&self, head: ResponseHead<'_>, parts: &[&[u8]]) {
+        self.progress.set(Progress::Done);
+        if let Err(error) = self.outlet.respond(self.id, head, parts) {
+            self.note(error);
+        }
+    }
+
+    /// Sends a head whose content follows. The script's time stands still while a client is waited for. `false`: nothing more
+    /// is wanted.
+    pub(crate) fn start(&self, head: ResponseHead<'_>) -> bool {
+        self.progress.set(Progress::Started);
+        let sent = self.slot.rest(|| self.outlet.start(self.id, head));
+        self.goes_on(sent)
+    }
+
+    /// Sends a piece of content. `false`: nothing more is wanted.
+    pub(crate) fn write(&self, piece: &[u8]) -> bool {
+        if self.progress.get() != Progress::Started {
+            return false;
+        }
+        let sent = self.slot.rest(|| self.outlet.write(self.id, piece));
+        self.goes_on(sent)
+    }
+
+    /// Ends the content, if that has not happened.
+    pub(crate) fn finish(&self) {
+        if self.progress.replace(Progress::Done) == Progress::Started
+            && let Err(error) = self.outlet.finish(self.id)
+        {
+            self.note(error);
+        }
+    }
+
+    /// Passes a message on to the error log of the web server in front, or else to this server's.
+    pub(crate) fn report(&self, message: &[u8]) {
+        if !self.outlet.report(self.id, message) {
+            log::info!("{}: {}", self.found.script.display(), String::from_utf8_lossy(message).trim_end());
+        }
+    }
+
+    fn goes_on(&self, sent: Result<(), ReplyError>) -> bool {
+        let Err(error) = sent else { return true };
+        self.progress.set(Progress::Done);
+        self.note(error);
+        false
+    }
+
+    /// A client that has gone needs no answer, and the server has answered in the place of an invalid response.
+    fn note(&self, error: ReplyError) {
+        if let ReplyError::Invalid(why) = error {
+            log::error!("{}: the response is invalid: {why}", self.found.script.display());
+        }
+    }
+}
+
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if self.progress.get() != Progress::Done {
+            self.outlet.abandon(self.id);
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! The context of a lane: finds the script of a request, takes one of its states from the pool, and has that answer.
+
+use crate::error_page::ErrorPage;
+use crate::exchange::{Exchange, Progress};
+use crate::runtime::Shared;
+use crate::script_path::{Missing, PathCache};
+use crate::vm::{Condition, Failure, Slot};
+use oribi_host::{After, Host, Reply, Request};
+use oribi_message::{KnownField, KnownVariable, ResponseHead};
+use std::path::Path;
+use std::sync::Arc;
+
+/// How soon a client may come again that found every state busy, in seconds.
+const RETRY_AFTER: &[u8] = b"1";
+
+/// The context of a lane.
+pub(crate) struct LuaHost {
+    shared: Arc<Shared>,
+    paths: PathCache,
+    slot: Arc<Slot>,
+}
+
+impl LuaHost {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let slot = shared.watchdog.as_ref().map_or_else(Arc::default, |watchdog| watchdog.slot());
+        Self { shared, paths: PathCache::default(), slot }
+    }
+}
+
+impl Host for LuaHost {
+    fn enter(&mut self) {
+        self.slot.enter();
+    }
+
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+        let shared = &*self.shared;
+        let named = request.gateway.as_ref().and_then(|gateway| gateway.get(KnownVariable::ScriptFilename));
+        let found = match shared.scripts.find(&mut self.paths, request.head.path(), named) {
+            Ok(found) => found,
+            Err(missing) => {
+                refuse(request, reply, missing);
+                return After::default();
+            }
+        };
+        let mut state = match shared.take(&found.script) {
+            Ok(state) => state,
+            Err(failure) => {
+                log_failure(&found.script, &failure);
+                send_failure(request, &failure, shared.settings.show_errors, |head, page| {
+                    // If the client has gone, nobody needs the page.
+                    let _ = reply.send(head, &[page]);
+                });
+                return After::default();
+            }
+        };
+        let exchange = Exchange::new(request, found, &shared.settings, &self.slot, reply);
+        let (condition, result) = state.answer(&exchange);
+        if let Err(failure) = result {
+            log_failure(&found.script, &failure);
+            // Once the answer has begun, a page cannot be told from it: then the connection is cut.
+            if exchange.progress() == Progress::Nothing {
+                send_failure(request, &failure, shared.settings.show_errors, |head, page| exchange.respond(head, &[page]));
+            }
+        }
+        drop(exchange);
+        if condition == Condition::Good {
+            shared.give_back(&found.script, state);
+        }
+        After::default()
+    }
+
+    fn leave(&mut self) {
+        self.slot.leave();
+    }
+}
+
+#[cold]
+fn log_failure(script: &Path, failure: &Failure) {
+    let Failure { fault, message, status } = failure;
+    match status {
+        // The script has told the client so.
+        Some(status) if *status < 500 => log::info!("{}: {status}: {message}", script.display()),
+        _ => log::error!("{}: {}: {message}", script.display(), fault.title()),
+    }
+}
+
+/// Sends the page of a failure.
+#[cold]
+fn send_failure(request: &Request<'_>, failure: &Failure, show: bool, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
+    if let Some(status) = failure.status {
+        // `error({404, "no such article"})` means the text for the client.
+        let head = ResponseHead { status, fields: &[(b"Content-Type", ErrorPage::TEXT_TYPE.as_bytes())] };
+        return send(head, failure.message.as_bytes());
+    }
+    send_page(request, &ErrorPage::failure(failure.fault, &failure.message, show), send);
+}
+
+/// Sends a page in the form that the client can show.
+fn send_page(request: &Request<'_>, page: &ErrorPage<'_>, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
+    let accepted = request.head.field(KnownField::Accept).unwrap_or_default();
+    let (kind, text) = if memchr::memmem::find(accepted, b"text/html").is_some() {
+        (ErrorPage::HTML_TYPE, page.html())
+    } else {
+        (ErrorPage::TEXT_TYPE, page.text())
+    };
+    let fields = [(&b"Content-Type"[..], kind.as_bytes()), (b"Retry-After", RETRY_AFTER)];
+    let fields = if page.status == ErrorPage::BUSY.status { &fields[..] } else { &fields[..1] };
+    send(ResponseHead { status: page.status, fields }, text.as_bytes());
+}
+
+/// Answers a request that leads to no script.
+#[cold]
+fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
+    // In each case: if the client has gone, nobody needs the page.
+    match missing {
+        Missing::SlashMissing => {
+            let mut location = request.head.path().to_vec();
+            location.push(b'/');
+            if !request.head.query().is_empty() {
+                location.push(b'?');
+                location.extend_from_slice(request.head.query());
+            }
+            let _ = reply.send(ResponseHead { status: 308, fields: &[(b"Location", &location)] }, &[]);
+        }
+        Missing::NotFound | Missing::NoScriptFilename => {
+            if missing == Missing::NoScriptFilename {
+                log::warn!("the web server does not say which script is meant: SCRIPT_FILENAME is missing");
+            }
+            send_page(request, &ErrorPage::NOT_FOUND, |head, page| {
+                let _ = reply.send(head, &[page]);
+            });
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! Lua's view of a request in Oribi's own style: an empty table that gives each part when it is asked for, so that a script pays
+//! for what it uses. The script may put values of its own into it.
+
+use crate::content;
+use crate::exchange::Exchange;
+use crate::variables;
+use crate::vm::Desk;
+use crate::vm::stack::{bytes_at, push_bytes, raise};
+use mlua::ffi::{self, lua_State};
+use oribi_host::environment::decode_percent;
+use oribi_message::KnownField;
+use std::os::raw::c_int;
+
+/// Upvalues of the function that gives the parts, behind the desk.
+const READ: c_int = 2;
+const LINES: c_int = 3;
+const FIELDS: c_int = 4;
+const NAMES: c_int = 5;
+
+/// Pushes the metatable of requests.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_createtable(l, 0, 2);
+        desk.push_function(l, read, 0);
+        desk.push_function(l, lines, 0);
+        ffi::lua_createtable(l, 0, 1);
+        desk.push_function(l, find_field, 0);
+        ffi::lua_setfield(l, -2, c"__index".as_ptr());
+        variables::push_names(l);
+        desk.push_function(l, part, 4);
+        ffi::lua_setfield(l, -2, c"__index".as_ptr());
+        push_bytes(l, b"request");
+        ffi::lua_setfield(l, -2, c"__name".as_ptr());
+    }
+}
+
+/// Pushes the metatable of objects that have no more than the content of the request.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_createtable(l, 0, 1);
+        ffi::lua_createtable(l, 0, 2);
+        desk.push_function(l, read, 0);
+        ffi::lua_setfield(l, -2, c"read".as_ptr());
+        desk.push_function(l, lines, 0);
+        ffi::lua_setfield(l, -2, c"lines".as_ptr());
+        ffi::lua_setfield(l, -2, c"__index".as_ptr());
+    }
+}
+
+/// The exchange that the object at `index` stands for, which must be the one that is being answered.
+///
+/// # Safety
+/// `l` is below a fence, and the caller's frame and those above it hold nothing to be dropped.
+#[inline]
+unsafe fn current<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> &'a Exchange<'a> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        match desk.exchange() {
+            Some(exchange) if ffi::lua_topointer(l, index) == desk.object.get() => exchange,
+            _ => raise(l, format_args!("this request has been answered: what is needed of it later must be kept in variables")),
+        }
+    }
+}
+
+/// `request.name`, for what the script has not put there itself.
+unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
+    unsafe {
+        let desk = Desk::of_running(l);
+        if ffi::lua_type(l, 2) != ffi::LUA_TSTRING {
+            return 0;
+        }
+        let Some(part) = bytes_at(l, 2).and_then(Part::named) else { return 0 };
+        let exchange = current(l, desk, 1);
+        let request = exchange.request;
+        let head = &request.head;
+        match part {
+            Part::Method => push_bytes(l, head.method()),
+            Part::Target => push_bytes(l, head.target()),
+            Part::Path => push_decoded(l, desk, head.path()),
+            Part::Query => push_bytes(l, head.query()),
+            Part::Protocol => push_bytes(l, variables::protocol(exchange)),
+            Part::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
+            Part::RemoteAddress => push_bytes(l, request.remote.address),
+            Part::RemotePort => push_port(l, request.remote.port),
+            Part::ServerName => push_bytes(l, request.server.address),
+            Part::ServerPort => push_port(l, request.server.port),
+            Part::ScriptName => push_bytes(l, variables::script_name(exchange)),
+            Part::PathInfo => {
+                let scratch = &mut *desk.scratch.get();
+                push_bytes(l, variables::path_info(exchange, scratch));
+            }
+            Part::ContentType => match head.field(KnownField::ContentType) {
+                Some(value) => push_bytes(l, value),
+                None => ffi::lua_pushnil(l),
+            },
+            Part::ContentLength => match request.content.size() {
+                Some(size) => ffi::lua_pushnumber(l, size as ffi::lua_Number),
+                None => ffi::lua_pushnil(l),
+            },
+            Part::Read => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(READ)),
+            Part::Lines => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(LINES)),
+            Part::Headers => {
+                push_fields(l, desk, exchange);
+                keep(l);
+            }
+            Part::Variables => {
+                variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
+                keep(l);
+            }
+        }
+        1
+    }
+}
+
+/// Puts the value on top of the stack into the request's table, so that it is made only once.
+unsafe fn keep(l: *mut lua_State) {
+    // SAFETY: as for `part`: the table stands at 1, the key at 2.
+    unsafe {
+        ffi::lua_pushvalue(l, 2);
+        ffi::lua_pushvalue(l, -2);
+        ffi::lua_rawset(l, 1);
+    }
+}
+
+/// What a request can be asked for.
+#[derive(Clone, Copy)]
+enum Part {
+    Method,
+    Target,
+    Path,
+    Query,
+    Protocol,
+    Scheme,
+    RemoteAddress,
+    RemotePort,
+    ServerName,
+    ServerPort,
+    ScriptName,
+    PathInfo,
+    ContentType,
+    ContentLength,
+    Headers,
+    Variables,
+    Read,
+    Lines,
+}
+
+impl Part {
+    fn named(name: &[u8]) -> Option<Self> {
+        Some(match name {
+            b"method" => Self::Method,
+            b"target" => Self::Target,
+            b"path" => Self::Path,
+            b"query" => Self::Query,
+            b"protocol" => Self::Protocol,
+            b"scheme" => Self::Scheme,
+            b"remote_address" => Self::RemoteAddress,
+            b"remote_port" => Self::RemotePort,
+            b"server_name" => Self::ServerName,
+            b"server_port" => Self::ServerPort,
+            b"script_name" => Self::ScriptName,
+            b"path_info" => Self::PathInfo,
+            b"content_type" => Self::ContentType,
+            b"content_length" => Self::ContentLength,
+            b"headers" => Self::Headers,
+            b"variables" => Self::Variables,
+            b"read" => Self::Read,
+            b"lines" => Self::Lines,
+            _ => return None,
+        })
+    }
+}
+
+/// Pushes a path with its percent escapes decoded.
+unsafe fn push_decoded(l: *mut lua_State, desk: &Desk, path: &[u8]) {
+    // SAFETY: as for `part`; the scratch is borrowed by nobody else.
+    unsafe {
+        if memchr::memchr(b'%', path).is_none() {
+            return push_bytes(l, path);
+        }
+        let scratch = &mut *desk.scratch.get();
+        scratch.clear();
+        decode_percent(path, scratch);
+        push_bytes(l, scratch);
+    }
+}
+
+/// Pushes a port, which the server has as digits.
+unsafe fn push_port(l: *mut lua_State, digits: &[u8]) {
+    let port = digits.iter().fold(0_u32, |port, digit| port.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
+    // SAFETY: as for `part`.
+    unsafe { ffi::lua_pushinteger(l, port as ffi::lua_Integer) };
+}
+
+/// Pushes a table of all fields, their names in small letters; looking one up works in any case. Values of fields that came
+/// several times are joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
+unsafe fn push_fields(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>) {
+    // SAFETY: as for `part`; the scratch is borrowed by nobody else, and left before each call of Lua that uses it again.
+    unsafe {
+        ffi::lua_createtable(l, 0, 16);
+        for (known, name, value) in exchange.request.head.fields() {
+            match known {
+                Some(known) => push_bytes(l, known.name().as_bytes()),
+                None => push_lower_case(l, desk, name),
+            }
+            ffi::lua_pushvalue(l, -1);
+            ffi::lua_rawget(l, -3);
+            if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
+                ffi::lua_settop(l, -2);
+                push_bytes(l, value);
+            } else {
+                push_bytes(l, if known == Some(KnownField::Cookie) { b"; " } else { b", " });
+                push_bytes(l, value);
+                ffi::lua_concat(l, 3);
+            }
+            ffi::lua_rawset(l, -3);
+        }
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(FIELDS));
+        ffi::lua_setmetatable(l, -2);
+    }
+}
+
+unsafe fn push_lower_case(l: *mut lua_State, desk: &Desk, name: &[u8]) {
+    // SAFETY: as for `part`; the scratch is borrowed by nobody else.
+    unsafe {
+        let scratch = &mut *desk.scratch.get();
+        scratch.clear();
+        scratch.extend(name.iter().map(u8::to_ascii_lowercase));
+        push_bytes(l, scratch);
+    }
+}
+
+/// `request.headers[name]` where the name is not spelled in small letters.
+unsafe extern "C-unwind" fn find_field(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
+    unsafe {
+        if ffi::lua_type(l, 2) != ffi::LUA_TSTRING {
+            return 0;
+        }
+        let name = bytes_at(l, 2).unwrap_or_default();
+        push_lower_case(l, Desk::of_running(l), name);
+        ffi::lua_rawget(l, 1);
+        1
+    }
+}
+
+/// How much of the content is wanted.
+enum Amount {
+    Bytes(u64),
+    Rest,
+    /// The rest, and an empty string if nothing is left.
+    All,
+    Line {
+        /// Whether the line end is wanted, too.
+        whole: bool,
+    },
+}
+
+/// `request:read([n])`: so many bytes, a line ("l", "L", or with an asterisk, as Lua 5.1 has it), or all that is left ("a", or
+/// nothing). `nil` at the end, where "a" gives an empty string.
+unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped.
+    unsafe {
+        let desk = Desk::of_running(l);
+        let exchange = current(l, desk, 1);
+        let amount = match ffi::lua_type(l, 2) {
+            ffi::LUA_TNONE | ffi::LUA_TNIL => Amount::Rest,
+            ffi::LUA_TNUMBER => Amount::Bytes(ffi::lua_tonumber(l, 2).max(0.0) as u64),
+            _ => match bytes_at(l, 2).map(|text| text.strip_prefix(b"*").unwrap_or(text)) {
+                Some([b'a', ..]) => Amount::All,
+                Some([b'l', ..]) => Amount::Line { whole: false },
+                Some([b'L', ..]) => Amount::Line { whole: true },
+                _ => raise(l, format_args!("request:read wants a number of bytes, \"a\" for all or \"l\" for a line")),
+            },
+        };
+        read_content(l, desk, exchange, &amount)
+    }
+}
+
+/// `request:lines()`: an iterator over the lines of the content.
+unsafe extern "C-unwind" fn lines(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe {
+        let desk = Desk::of_running(l);
+        current(l, desk, 1);
+        ffi::lua_settop(l, 1);
+        desk.push_function(l, next_line, 0);
+        ffi::lua_insert(l, 1);
+        2
+    }
+}
+
+unsafe extern "C-unwind" fn next_line(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `read`.
+    unsafe {
+        let desk = Desk::of_running(l);
+        let exchange = current(l, desk, 1);
+        read_content(l, desk, exchange, &Amount::Line { whole: false })
+    }
+}
+
+/// Pushes the next part of the content, or `nil` at its end.
+unsafe fn read_content(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, amount: &Amount) -> c_int {
+    let content = &exchange.request.content;
+    let at = exchange.taken.get();
+    // SAFETY: as for `read`; the scratch is borrowed by nobody else.
+    let scratch = unsafe { &mut *desk.scratch.get() };
+    let length = match *amount {
+        Amount::Bytes(count) => Ok(count),
+        Amount::Rest | Amount::All => Ok(u64::MAX),
+        Amount::Line { .. } => content::line_length(content, at, scratch),
+    };
+    let found = length.and_then(|length| content::read(content, at, length, scratch));
+    // SAFETY: as for `read`; an io::Error of these kinds holds no heap, and is not dropped when an error is raised.
+    unsafe {
+        let mut bytes = match found {
+            Ok(bytes) => bytes,
+            Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
+        };
+        exchange.taken.set(at + bytes.len() as u64);
+        let nothing_left = bytes.is_empty() && exchange.taken.get() >= content.size().unwrap_or(0);
+        if nothing_left && !matches!(amount, Amount::All) {
+            ffi::lua_pushnil(l);
+            return 1;
+        }
+        if let Amount::Line { whole: false } = amount {
+            bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        }
+        push_bytes(l, bytes);
+        1
+    }
+}

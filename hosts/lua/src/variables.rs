@@ -1,0 +1,117 @@
+//! The CGI variables of a request as a Lua table (RFC 3875, section 4.1).
+
+use crate::exchange::Exchange;
+use crate::script_path::ScriptSource;
+use crate::vm::Desk;
+use crate::vm::stack::push_bytes;
+use mlua::ffi::{self, lua_State};
+use oribi_host::environment::{Key, PathInfo, decode_percent};
+use oribi_message::{KnownVariable, Role, TargetForm};
+use std::os::raw::c_int;
+use std::os::unix::ffi::OsStrExt;
+
+/// Pushes a list of all names that have numbers, so that each is made only once: key plus one is the place.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(crate) unsafe fn push_names(l: *mut lua_State) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_createtable(l, Key::count() as c_int, 0);
+        for key in 0..Key::count() {
+            push_bytes(l, Key(key).name().unwrap_or_default().as_bytes());
+            ffi::lua_rawseti(l, -2, ffi::lua_Integer::from(key as i32) + 1);
+        }
+    }
+}
+
+/// Pushes a table of all variables; `names` is where the list of [`push_names`] is.
+///
+/// # Safety
+/// `l` is below a fence, and no frame up to there holds anything to be dropped.
+pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, names: c_int) {
+    let request = exchange.request;
+    // SAFETY: as promised by the caller; the environment and the scratch are borrowed by nobody else.
+    unsafe {
+        ffi::lua_createtable(l, 0, 32);
+        let environment = &mut *desk.environment.get();
+        environment.describe(request, PathInfo::AsGiven, |key, name, value| {
+            if key == Key::OTHER {
+                push_bytes(l, name);
+            } else {
+                ffi::lua_rawgeti(l, names, ffi::lua_Integer::from(key.0 as i32) + 1);
+            }
+            push_bytes(l, value);
+            ffi::lua_rawset(l, -3);
+        });
+        if let Some(gateway) = &request.gateway {
+            set(l, b"FCGI_ROLE", role(gateway.role));
+        } else {
+            set(l, b"GATEWAY_INTERFACE", b"CGI/1.1");
+            set(l, b"SERVER_SOFTWARE", concat!("oribi/", env!("CARGO_PKG_VERSION")).as_bytes());
+            set(l, b"FCGI_ROLE", role(Role::Responder));
+            set(l, b"SCRIPT_FILENAME", exchange.found.script.as_os_str().as_bytes());
+            if let ScriptSource::DocumentRoot { root, .. } = &exchange.settings.source {
+                set(l, b"DOCUMENT_ROOT", root.as_os_str().as_bytes());
+            }
+            if request.https {
+                set(l, b"HTTPS", b"on");
+            }
+        }
+        if exchange.found.script_name.is_some() {
+            set(l, b"SCRIPT_NAME", script_name(exchange));
+            let scratch = &mut *desk.scratch.get();
+            set(l, b"PATH_INFO", path_info(exchange, scratch));
+        }
+    }
+}
+
+/// Sets a variable in the table on top of the stack.
+unsafe fn set(l: *mut lua_State, name: &[u8], value: &[u8]) {
+    // SAFETY: as for `push`.
+    unsafe {
+        push_bytes(l, name);
+        push_bytes(l, value);
+        ffi::lua_rawset(l, -3);
+    }
+}
+
+fn role(role: Role) -> &'static [u8] {
+    role.as_str().as_bytes()
+}
+
+/// SERVER_PROTOCOL: what the client spoke, if it is known, with the web server in front.
+pub(crate) fn protocol<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
+    let said = exchange.request.gateway.and_then(|gateway| gateway.get(KnownVariable::ServerProtocol));
+    said.filter(|said| !said.is_empty()).unwrap_or_else(|| exchange.request.head.version().as_str().as_bytes())
+}
+
+/// SCRIPT_NAME: the part of the path that led to the script.
+pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
+    match (&exchange.found.script_name, &exchange.request.gateway) {
+        (Some(name), _) => name,
+        (None, Some(gateway)) => gateway.get(KnownVariable::ScriptName).unwrap_or_default(),
+        (None, None) => b"",
+    }
+}
+
+/// PATH_INFO: the rest of the path, decoded.
+pub(crate) fn path_info<'a>(exchange: &Exchange<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+    if exchange.found.script_name.is_none()
+        && let Some(gateway) = &exchange.request.gateway
+    {
+        return gateway.get(KnownVariable::PathInfo).unwrap_or_default();
+    }
+    let head = &exchange.request.head;
+    let path = match head.form() {
+        TargetForm::Origin | TargetForm::Absolute => head.path(),
+        TargetForm::Asterisk | TargetForm::Authority => b"",
+    };
+    let rest = path.get(exchange.found.path_info_at..).unwrap_or_default();
+    if memchr::memchr(b'%', rest).is_none() {
+        return rest;
+    }
+    scratch.clear();
+    decode_percent(rest, scratch);
+    scratch
+}

@@ -1,0 +1,165 @@
+//! What the functions of a state share with the host: a fixed place in memory whose address they hold.
+
+use crate::application::luafcgid::Output;
+use crate::error_page::Fault;
+use crate::exchange::Exchange;
+use crate::response::Answer;
+use mlua::ffi::{self, lua_State};
+use oribi_host::environment::Environment;
+use std::any::Any;
+use std::cell::{Cell, UnsafeCell};
+use std::os::raw::{c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::ptr;
+
+/// The desk of a state. Only the thread that runs the state touches it.
+pub(crate) struct Desk {
+    /// The exchange that is being answered; null between requests.
+    exchange: Cell<*const Exchange<'static>>,
+    /// Grows with every request: what a script has kept from an earlier one has an older number.
+    pub(crate) serial: Cell<u64>,
+    /// The request table or the like that stands for the exchange in the script, by its address.
+    pub(crate) object: Cell<*const c_void>,
+    /// What kind of fault an error would be.
+    pub(crate) fault: Cell<Fault>,
+    /// Whether the script has called `os.exit`.
+    pub(crate) exited: Cell<bool>,
+    /// What a panic in a function of the host left.
+    panic: Cell<Option<Box<dyn Any + Send>>>,
+    /// The last error with its traceback, as the message handler found it.
+    pub(crate) message: UnsafeCell<Vec<u8>>,
+    /// The status that an error object asked for, and its message: `error({404, "gone"})`.
+    pub(crate) asked: Cell<Option<u16>>,
+    /// The files that the script and its modules were loaded from since the host last asked.
+    pub(crate) loaded: UnsafeCell<Vec<PathBuf>>,
+    /// The answer as it was collected from the script's values.
+    pub(crate) answer: UnsafeCell<Answer>,
+    /// Room for the variables of a request.
+    pub(crate) environment: UnsafeCell<Environment>,
+    /// Room for bytes on their way into Lua.
+    pub(crate) scratch: UnsafeCell<Vec<u8>>,
+    /// What a script in the style of luafcgid has said so far.
+    pub(crate) output: UnsafeCell<Output>,
+    /// The script, for messages.
+    pub(crate) script: PathBuf,
+}
+
+impl Desk {
+    pub(crate) fn new(script: PathBuf) -> Self {
+        Self {
+            exchange: Cell::new(ptr::null()),
+            serial: Cell::new(0),
+            object: Cell::new(ptr::null()),
+            fault: Cell::new(Fault::Runtime),
+            exited: Cell::new(false),
+            panic: Cell::new(None),
+            message: UnsafeCell::new(Vec::new()),
+            asked: Cell::new(None),
+            loaded: UnsafeCell::new(Vec::new()),
+            answer: UnsafeCell::new(Answer::new()),
+            environment: UnsafeCell::new(Environment::new()),
+            scratch: UnsafeCell::new(Vec::new()),
+            output: UnsafeCell::new(Output::default()),
+            script,
+        }
+    }
+
+    /// The desk whose address is the first upvalue of the running function.
+    ///
+    /// # Safety
+    /// The running function was made with a desk's address as its first upvalue.
+    #[inline]
+    pub(crate) unsafe fn of_running<'a>(l: *mut lua_State) -> &'a Self {
+        // SAFETY: the desk lives longer than its state, and is only ever borrowed shared.
+        unsafe { &*ffi::lua_touserdata(l, ffi::lua_upvalueindex(1)).cast::<Self>() }
+    }
+
+    /// Pushes a function of the host that can reach the desk; `more` values on the stack become its further upvalues.
+    ///
+    /// # Safety
+    /// `l` is a live state below a fence; the desk's address does not change while the state lives.
+    pub(crate) unsafe fn push_function(&self, l: *mut lua_State, function: ffi::lua_CFunction, more: c_int) {
+        // SAFETY: as promised by the caller.
+        unsafe {
+            ffi::lua_pushlightuserdata(l, ptr::from_ref(self).cast_mut().cast());
+            ffi::lua_insert(l, -1 - more);
+            ffi::lua_pushcclosure(l, function, 1 + more);
+        }
+    }
+
+    /// The exchange that is being answered.
+    #[inline]
+    pub(crate) fn exchange<'a>(&'a self) -> Option<&'a Exchange<'a>> {
+        // SAFETY: `serve` is told a live exchange and forgets it when that returns; what is lent here cannot outlive the
+        // call of the function that asked, which `serve` encloses.
+        unsafe { self.exchange.get().cast::<Exchange<'a>>().as_ref() }
+    }
+
+    /// Has `exchange` be the one that is answered while `work` runs.
+    #[inline]
+    pub(crate) fn serve<R>(&self, exchange: &Exchange<'_>, work: impl FnOnce() -> R) -> R {
+        struct Clear<'a>(&'a Desk);
+        impl Drop for Clear<'_> {
+            fn drop(&mut self) {
+                self.0.exchange.set(ptr::null());
+                self.0.object.set(ptr::null());
+            }
+        }
+        self.exchange.set(ptr::from_ref(exchange).cast());
+        self.serial.set(self.serial.get() + 1);
+        self.fault.set(Fault::Runtime);
+        let _clear = Clear(self);
+        work()
+    }
+
+    /// Does something in which no Lua function is called and no Lua error raised, but which may panic: panics must not cross
+    /// into Lua. `None`: it did, and the fence goes on with it; raise any error.
+    #[inline]
+    pub(crate) fn contain<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(value) => Some(value),
+            Err(panic) => {
+                self.panic.set(Some(panic));
+                None
+            }
+        }
+    }
+
+    /// What a panic left, once.
+    #[inline]
+    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+        self.panic.take()
+    }
+
+    /// The answer, for the one who collects it.
+    ///
+    /// # Safety
+    /// No other borrow of it lives.
+    #[expect(clippy::mut_from_ref, reason = "the desk is one thread's, and the caller sees to it that there is one borrow")]
+    #[inline]
+    pub(crate) unsafe fn answer_mut(&self) -> &mut Answer {
+        // SAFETY: as promised by the caller.
+        unsafe { &mut *self.answer.get() }
+    }
+
+    /// Writes what a script says to the log: that of the web server in front if there is one, or else this server's.
+    pub(crate) fn say(&self, text: &[u8]) {
+        match self.exchange() {
+            Some(exchange) => exchange.report(text),
+            None => log::info!("{}: {}", self.script.display(), String::from_utf8_lossy(text).trim_end()),
+        }
+    }
+
+    /// Notes that a file was loaded.
+    pub(crate) fn note_loaded(&self, path: PathBuf) {
+        // SAFETY: the borrow ends here, and nothing in between calls Lua.
+        unsafe { (*self.loaded.get()).push(path) };
+    }
+
+    /// The last error message.
+    pub(crate) fn take_message(&self) -> Vec<u8> {
+        // SAFETY: the borrow ends here, and nothing in between calls Lua.
+        unsafe { std::mem::take(&mut *self.message.get()) }
+    }
+}

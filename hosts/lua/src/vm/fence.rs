@@ -1,0 +1,127 @@
+//! What Lua errors run into: nothing that a script raises gets past [`protect`].
+
+use super::desk::Desk;
+use super::stack::bytes_at;
+use super::watchdog::{OUT_OF_TIME, Slot, disarm};
+use crate::error_page::Fault;
+use mlua::ffi::{self, lua_State};
+use std::os::raw::c_int;
+use std::panic::resume_unwind;
+
+/// Where the message handler stands on the stack of a state's thread.
+pub(super) const HANDLER: c_int = 1;
+
+/// Why a script has not done what it was called for.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What kind of fault it was.
+    pub fault: Fault,
+    /// What the script, or Lua, says; mostly with a traceback. Several lines, without a line end behind the last.
+    pub message: String,
+    /// The status that the script asked for, by an error object whose first element it is: `error({404, "gone"})`.
+    pub status: Option<u16>,
+}
+
+impl Failure {
+    pub(crate) fn new(fault: Fault, message: &str) -> Self {
+        Self { fault, message: message.to_owned(), status: None }
+    }
+}
+
+/// How a protected call ended.
+pub(super) enum Ending {
+    /// The function returned; its results are on the stack.
+    Returned,
+    /// It returned just when it was to be stopped: its results are good, but the state is not.
+    Late,
+    /// The script called `os.exit`.
+    Exited,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// Calls the function that lies below its `arguments` on the stack, and leaves its results there. A panic that a function of the
+/// host had in between goes on from here.
+///
+/// # Safety
+/// `l` is the thread of a live state whose desk is `desk`, with the message handler at its place, and runs nothing else.
+pub(super) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>, arguments: c_int, results: c_int) -> Ending {
+    if let Some(slot) = slot {
+        slot.begin(l);
+    }
+    // SAFETY: as promised by the caller.
+    let status = unsafe { ffi::lua_pcall(l, arguments, results, HANDLER) };
+    let stopped = slot.is_some_and(Slot::end);
+    if status == ffi::LUA_OK && !stopped {
+        return Ending::Returned;
+    }
+    // SAFETY: as promised by the caller.
+    unsafe { fail(l, desk, status, stopped) }
+}
+
+/// # Safety
+/// As for [`protect`], which has just got `status` from Lua.
+#[cold]
+unsafe fn fail(l: *mut lua_State, desk: &Desk, status: c_int, stopped: bool) -> Ending {
+    let exited = desk.exited.replace(false);
+    if stopped || exited {
+        // SAFETY: as promised by the caller.
+        unsafe { disarm(l) };
+    }
+    if let Some(panic) = desk.take_panic() {
+        resume_unwind(panic);
+    }
+    if exited {
+        return Ending::Exited;
+    }
+    let message = desk.take_message();
+    let asked = desk.asked.take();
+    if stopped {
+        if status == ffi::LUA_OK {
+            return Ending::Late;
+        }
+        let message = if message.is_empty() { OUT_OF_TIME.to_owned() } else { String::from_utf8_lossy(&message).into_owned() };
+        return Ending::Failed(Failure { fault: Fault::Time, message, status: None });
+    }
+    let fault = match status {
+        ffi::LUA_ERRMEM => Fault::Memory,
+        _ => desk.fault.get(),
+    };
+    let message = match status {
+        // No message handler is called for these.
+        ffi::LUA_ERRMEM => "not enough memory".to_owned(),
+        ffi::LUA_ERRERR if message.is_empty() => "an error while an error was handled".to_owned(),
+        _ => String::from_utf8_lossy(&message).into_owned(),
+    };
+    Ending::Failed(Failure { fault, message, status: asked })
+}
+
+/// The message handler: keeps what is known of an error while the stack still shows where it was raised.
+pub(super) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence with the error object; nothing here is to be dropped when an error is raised.
+    unsafe {
+        let desk = Desk::of_running(l);
+        ffi::lua_settop(l, 1);
+        let mut object = 1;
+        if ffi::lua_type(l, 1) == ffi::LUA_TTABLE {
+            ffi::lua_rawgeti(l, 1, 1);
+            ffi::lua_rawgeti(l, 1, 2);
+            let status = ffi::lua_tointeger(l, 2);
+            if (400..=599).contains(&status) && ffi::lua_type(l, 2) == ffi::LUA_TNUMBER {
+                desk.asked.set(Some(status as u16));
+                object = 3;
+            }
+        }
+        let text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
+        // What has not been run, or has already returned, has no stack to show.
+        if desk.fault.get() == Fault::Runtime && object == 1 {
+            ffi::luaL_traceback(l, l, text, 1);
+        }
+        let text = bytes_at(l, -1).unwrap_or_default();
+        let kept = &mut *desk.message.get();
+        kept.clear();
+        kept.extend_from_slice(text);
+        ffi::lua_settop(l, 1);
+        1
+    }
+}

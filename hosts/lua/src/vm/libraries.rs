@@ -1,0 +1,136 @@
+//! What a new state finds in its libraries: Lua's own, but for a few functions that would reach beyond the script.
+
+use super::desk::Desk;
+use super::stack::{bytes_at, push_bytes};
+use super::watchdog::{Slot, arm};
+use crate::{LuaSettings, modules};
+use mlua::ffi::{self, lua_Debug, lua_State};
+use mlua::{Function, Lua, Table};
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::os::raw::c_int;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// What a script is told by the error that `os.exit` raises.
+const EXITED: &str = "os.exit";
+
+/// Prepares the libraries for a script.
+pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
+    let globals = lua.globals();
+    globals.set("print", function(lua, desk, print)?)?;
+    globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
+    set_paths(&globals.get("package")?, script, settings)?;
+    modules::install(lua, &settings.environment)?;
+    let switches = if cfg!(feature = "luajit") {
+        // LuaJIT's hooks are the state's, not the coroutine's.
+        (None, None)
+    } else {
+        (Some(function(lua, desk, enter_coroutine)?), Some(function(lua, desk, left_coroutine)?))
+    };
+    let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
+    prelude.call((function(lua, desk, note_loaded)?, switches.0, switches.1))
+}
+
+/// A function of the host as a value.
+fn function(lua: &Lua, desk: &Desk, function: ffi::lua_CFunction) -> mlua::Result<Function> {
+    // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
+    unsafe { lua.exec_raw((), |l| desk.push_function(l, function, 0)) }
+}
+
+/// Modules are looked for beside the script first. The directory that the process works in stays what it is: it belongs to all
+/// threads.
+fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
+    let beside = script.parent().into_iter().chain(settings.include.iter().map(PathBuf::as_path));
+    let (mut lua_path, mut native_path) = (String::new(), String::new());
+    for directory in beside {
+        // Lua's templates cannot name these.
+        let Some(directory) = directory.to_str().filter(|name| !name.contains([';', '?'])) else { continue };
+        // Writing into a string does not fail.
+        let _ = write!(lua_path, "{directory}/?.lua;{directory}/?/init.lua;");
+        let _ = write!(native_path, "{directory}/?.so;");
+    }
+    for (name, first, given) in [("path", lua_path, &settings.package_path), ("cpath", native_path, &settings.package_cpath)] {
+        let rest = match given {
+            Some(given) => given.clone(),
+            None => package.get(name)?,
+        };
+        package.set(name, first + &rest)?;
+    }
+    Ok(())
+}
+
+/// `print` speaks to the log: standard output is nobody's in a server.
+unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; what is to be dropped is made when no more errors can be raised.
+    unsafe {
+        let count = ffi::lua_gettop(l);
+        for index in 1..=count {
+            if index > 1 {
+                push_bytes(l, b"\t");
+            }
+            ffi::luaL_checkstack(l, 3, std::ptr::null());
+            ffi::luaL_tolstring(l, index, std::ptr::null_mut());
+        }
+        if count > 0 {
+            ffi::lua_concat(l, 2 * count - 1);
+        } else {
+            push_bytes(l, b"");
+        }
+        let text = bytes_at(l, -1).unwrap_or_default();
+        let desk = Desk::of_running(l);
+        desk.contain(|| desk.say(text));
+        0
+    }
+}
+
+/// `os.exit` ends the request, not the server: like an error, but one that `pcall` cannot hold.
+unsafe extern "C-unwind" fn exit(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; this frame holds nothing.
+    unsafe {
+        Desk::of_running(l).exited.set(true);
+        arm(l, raise_exit);
+        push_bytes(l, EXITED.as_bytes());
+        ffi::lua_error(l)
+    }
+}
+
+unsafe extern "C-unwind" fn raise_exit(l: *mut lua_State, _: *mut lua_Debug) {
+    // SAFETY: a hook may raise an error; this frame holds nothing.
+    unsafe {
+        push_bytes(l, EXITED.as_bytes());
+        ffi::lua_error(l)
+    }
+}
+
+/// Takes the name of a file that is about to be loaded.
+unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
+    unsafe {
+        let desk = Desk::of_running(l);
+        if let Some(name) = bytes_at(l, 1) {
+            desk.contain(|| desk.note_loaded(PathBuf::from(OsStr::from_bytes(name))));
+        }
+        0
+    }
+}
+
+/// Takes a coroutine that is about to be resumed, and returns it.
+unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence.
+    unsafe {
+        let thread = ffi::lua_tothread(l, 1);
+        if !thread.is_null() {
+            Slot::with_current(|slot| slot.map(|slot| slot.switch(thread)));
+        }
+        ffi::lua_settop(l, 1);
+        1
+    }
+}
+
+/// Called in the coroutine that has resumed another one; returns its arguments.
+unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
+    Slot::with_current(|slot| slot.map(|slot| slot.switch(l)));
+    // SAFETY: Lua calls this below a fence.
+    unsafe { ffi::lua_gettop(l) }
+}

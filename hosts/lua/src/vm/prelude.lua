@@ -1,0 +1,47 @@
+-- What is changed in Lua's own libraries, where that is easier said in Lua. The host runs this in every new state.
+local note, enter, left = ...
+local package, original_loadfile, original_dofile = package, loadfile, dofile
+local searchpath, error, type = package.searchpath, error, type
+
+-- The host wants to know which files a script was made of, so that it can load it anew when one of them changes.
+function loadfile(file, ...)
+    if type(file) == "string" then note(file) end
+    return original_loadfile(file, ...)
+end
+
+function dofile(file)
+    if type(file) == "string" then note(file) end
+    return original_dofile(file)
+end
+
+local searchers = package.searchers or package.loaders
+searchers[2] = function(name)
+    local file, tried = searchpath(name, package.path)
+    if not file then return tried end
+    note(file)
+    local chunk, message = original_loadfile(file)
+    if not chunk then
+        error("module '" .. name .. "' cannot be loaded from '" .. file .. "':\n\t" .. message, 0)
+    end
+    return chunk, file
+end
+
+-- Where a hook is set for each coroutine on its own, the one that would stop a script must know which of them runs.
+if enter then
+    local create, resume, close, status = coroutine.create, coroutine.resume, coroutine.close, coroutine.status
+    function coroutine.resume(thread, ...)
+        return left(resume(enter(thread), ...))
+    end
+    local function pass(thread, ok, ...)
+        if ok then return ... end
+        local message = ...
+        if status(thread) == "dead" then close(thread) end
+        error(message, 0)
+    end
+    function coroutine.wrap(body)
+        local thread = create(body)
+        return function(...)
+            return pass(thread, coroutine.resume(thread, ...))
+        end
+    end
+end
