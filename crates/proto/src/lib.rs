@@ -10,4 +10,5 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod fcgi;
 pub mod h1;

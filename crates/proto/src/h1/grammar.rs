@@ -4,7 +4,7 @@ use super::search;
 use oribi_message::Span;
 
 /// May stand in a token (RFC 9110, section 5.6.2).
-pub(super) const TOKEN: u8 = 1;
+pub(crate) const TOKEN: u8 = 1;
 /// May stand in a host without brackets (RFC 3986, `reg-name`), but for `%`, which needs two hexadecimal digits behind it.
 /// Without the comma, which would make the name a list to some reader.
 pub(super) const NAME: u8 = 2;
@@ -44,13 +44,13 @@ const fn contains(set: &[u8], byte: u8) -> bool {
 }
 
 #[inline]
-pub(super) fn is(byte: u8, class: u8) -> bool {
+pub(crate) fn is(byte: u8, class: u8) -> bool {
     CLASSES[byte as usize] & class != 0
 }
 
 /// The place of the first byte from `pos` on that is no token byte, or the end.
 #[inline]
-pub(super) fn token_end(bytes: &[u8], mut pos: usize) -> usize {
+pub(crate) fn token_end(bytes: &[u8], mut pos: usize) -> usize {
     while let Some(&byte) = bytes.get(pos)
         && is(byte, TOKEN)
     {
@@ -73,13 +73,13 @@ pub(super) fn value_end(bytes: &[u8], mut pos: usize) -> usize {
 
 /// Whether all of `bytes` is a token; the empty string is none.
 #[inline]
-pub(super) fn is_token(bytes: &[u8]) -> bool {
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_end(bytes, 0) == bytes.len()
 }
 
 /// Whether all of `bytes` may stand in a field value.
 #[inline]
-pub(super) fn is_value(bytes: &[u8]) -> bool {
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
     match (bytes.len(), bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
         (8..16, Some(first), Some(last)) if !search::has_control(*first, *last) => true,
         (..16, ..) => bytes.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t'),
@@ -89,7 +89,7 @@ pub(super) fn is_value(bytes: &[u8]) -> bool {
 
 /// The decimal number that all of `bytes` spells, if it fits. No sign, no space, not empty.
 #[inline]
-pub(super) fn number(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;
     }
@@ -106,7 +106,7 @@ pub(super) fn number(bytes: &[u8]) -> Option<u64> {
 
 /// The bytes from `start` up to `end` without spaces and tabs around them.
 #[inline]
-pub(super) fn trimmed(bytes: &[u8], mut start: usize, mut end: usize) -> Span {
+pub(crate) fn trimmed(bytes: &[u8], mut start: usize, mut end: usize) -> Span {
     let Some(mut value) = bytes.get(start..end) else { return Span::default() };
     while let [b' ' | b'\t', rest @ ..] = value {
         value = rest;

@@ -9,7 +9,7 @@ use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
 
 /// Bytes of a method; no registered one has more than 17. A longer one is as unknown as can be: 501.
-const METHOD_BYTES: usize = 64;
+pub(crate) const METHOD_BYTES: usize = 64;
 
 /// What the next byte belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,16 +22,16 @@
 //! never depends on how much had arrived when the machine looked.
 
 mod chunked;
-mod grammar;
-mod head;
+pub(crate) mod grammar;
+pub(crate) mod head;
 mod limits;
 mod machine;
 mod meaning;
-mod names;
+pub(crate) mod names;
 mod refusal;
-mod response;
-mod search;
-mod target;
+pub(crate) mod response;
+pub(crate) mod search;
+pub(crate) mod target;
 
 pub use limits::Limits;
 pub use machine::{Event, Framing, Machine, Step};

@@ -131,7 +131,7 @@ pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)>
 
 /// The well-known field of that name. `None` may also mean that the name shares its first sixteen bytes with another.
 #[inline]
-pub(super) fn find(name: &[u8]) -> Option<KnownField> {
+pub(crate) fn find(name: &[u8]) -> Option<KnownField> {
     let Some(bytes) = name.first_chunk() else {
         let found = look_up(short_key(name))?;
         return Some(found.field);

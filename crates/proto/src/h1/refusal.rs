@@ -32,12 +32,12 @@ refusals! {
     pub(super) BARE_CR = 400 "CR without LF";
     pub(super) BARE_LF = 400 "LF without CR";
     pub(super) EMPTY_LINES = 400 "too many empty lines before the request line";
-    pub(super) METHOD = 400 "the method is not a token";
-    pub(super) METHOD_LENGTH = 501 "unknown method";
+    pub(crate) METHOD = 400 "the method is not a token";
+    pub(crate) METHOD_LENGTH = 501 "unknown method";
     pub(super) METHOD_CONNECT = 501 "no tunnels here";
-    pub(super) TARGET = 400 "invalid byte in the request target";
+    pub(crate) TARGET = 400 "invalid byte in the request target";
     pub(super) TARGET_EMPTY = 400 "no request target";
-    pub(super) TARGET_LENGTH = 414 "the request target exceeds the limit";
+    pub(crate) TARGET_LENGTH = 414 "the request target exceeds the limit";
     pub(super) TARGET_FORM = 400 "this form of request target does not go with the method";
     pub(super) TARGET_AUTHORITY = 400 "invalid authority in the request target";
     pub(super) VERSION = 400 "invalid protocol version";
@@ -47,10 +47,10 @@ refusals! {
     pub(super) FIELD_FOLDED = 400 "white space before a field name";
     pub(super) FIELD_SPACE = 400 "white space between a field name and its colon";
     pub(super) FIELD_NAME = 400 "invalid field name";
-    pub(super) FIELD_VALUE = 400 "control byte in a field value";
+    pub(crate) FIELD_VALUE = 400 "control byte in a field value";
     pub(super) HOST_MISSING = 400 "no Host";
     pub(super) HOST_REPEATED = 400 "more than one Host";
-    pub(super) HOST_INVALID = 400 "invalid Host";
+    pub(crate) HOST_INVALID = 400 "invalid Host";
     pub(super) LENGTH_INVALID = 400 "invalid Content-Length";
     pub(super) LENGTH_REPEATED = 400 "more than one Content-Length";
     pub(super) LENGTH_AND_CODING = 400 "both Content-Length and Transfer-Encoding";
@@ -67,6 +67,10 @@ refusals! {
 }
 
 impl Refusal {
+    pub(crate) const fn new(status: u16, reason: &'static str) -> Self {
+        Self { status, reason }
+    }
+
     /// The status code it is answered with.
     #[must_use]
     pub const fn status(self) -> u16 {

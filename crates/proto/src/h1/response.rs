@@ -296,7 +296,7 @@ impl Machine {
     }
 }
 
-fn digits(status: u16) -> [u8; 3] {
+pub(crate) fn digits(status: u16) -> [u8; 3] {
     [status / 100, status / 10, status].map(|rest| b'0' + (rest % 10) as u8)
 }
 
@@ -361,7 +361,7 @@ fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut
     Ok(said)
 }
 
-fn write_length(length: u64, out: &mut Vec<u8>) {
+pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     const NAME: &[u8; 16] = b"Content-Length: ";
     /// As many decimal digits as 64 bits have.
     const DIGITS: usize = 20;

@@ -61,7 +61,7 @@ pub(super) fn has_control(first: [u8; 8], last: [u8; 8]) -> bool {
 
 /// The place of the first byte from `pos` on that is not visible ASCII, or is `#`; or the end.
 #[inline]
-pub(super) fn target_end(bytes: &[u8], pos: usize) -> usize {
+pub(crate) fn target_end(bytes: &[u8], pos: usize) -> usize {
     first(bytes, pos, |block| {
         // As signed numbers, the bytes from 0x80 on are below 0x21 too.
         let block = i8x16::new(block.map(|byte| byte as i8));

@@ -5,7 +5,7 @@ use memchr::{memchr, memchr2};
 use oribi_message::{HeadLayout, Span, TargetForm};
 
 /// Lays out the parts of the target.
-pub(super) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refusal> {
+pub(crate) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refusal> {
     let method = layout.method.of(input);
     let target = layout.target.of(input);
     let (first, end) = (layout.target.start as usize, layout.target.end as usize);
@@ -52,7 +52,7 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
 
 /// Whether this is a host and perhaps a port, or empty: what Host may hold and what may stand behind `http://`. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
-pub(super) fn is_authority(head: &[u8], place: Span) -> bool {
+pub(crate) fn is_authority(head: &[u8], place: Span) -> bool {
     let bytes = place.of(head);
     let host_end = if let [b'[', rest @ ..] = bytes {
         let length = rest.iter().take_while(|&&byte| grammar::is(byte, grammar::LITERAL)).count();

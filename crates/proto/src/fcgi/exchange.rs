@@ -1,0 +1,284 @@
+//! One request: who wants what, and how its response is written (FastCGI 1.0, sections 5.3, 5.5 and 6; RFC 3875, section 6).
+
+use super::fields;
+use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, STDOUT, padding};
+use super::record::{write_end_request, write_padding, write_stream};
+use super::{InvalidResponse, Refusal};
+use crate::h1::response::{digits, write_length};
+use alloc::vec::Vec;
+use oribi_message::{ResponseHead, Role, reason};
+
+/// How a response ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// As promised.
+    Complete,
+    /// Content-Length had promised more.
+    Short {
+        /// So many bytes more.
+        missing: u64,
+    },
+    /// More content was offered than Content-Length had promised, and was cut off: log it.
+    Over,
+}
+
+/// Where the writing of a response stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writing {
+    /// Not begun.
+    Nothing,
+    /// The head has been written; the response has no content, whatever is offered.
+    Dropped,
+    /// So many bytes of content are still promised; `over` if more than that has been offered.
+    Length {
+        left: u64,
+        over: bool,
+    },
+    /// The end of the stream ends the content.
+    UntilEnd,
+    Ended,
+}
+
+/// Where the record stands that holds a head, so that content behind it can join it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HeadRecord {
+    start: usize,
+    length: usize,
+}
+
+impl HeadRecord {
+    fn header(self, id: u16) -> Header {
+        Header::new(STDOUT, id, self.length)
+    }
+
+    /// Whether it is the last thing in `out`.
+    fn ends(self, id: u16, out: &[u8]) -> bool {
+        let header = self.header(id);
+        let end = self.start + HEADER_BYTES + self.length + usize::from(header.padding);
+        end == out.len() && out[self.start..].starts_with(&header.to_bytes())
+    }
+}
+
+/// The application's side of one request, from [`Event::Begin`](super::Event::Begin) to END_REQUEST: writes its response.
+/// Small, without memory of its own.
+///
+/// What is written for several requests may be sent in any order, record by record; what is written for one, in order.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    id: u16,
+    role: Role,
+    bodiless: bool,
+    /// Something has been written to STDERR, so its end must be.
+    errors: bool,
+    /// What stands behind the content announced last.
+    padding: u8,
+    writing: Writing,
+    head: Option<HeadRecord>,
+}
+
+impl Exchange {
+    /// An exchange that begins.
+    #[must_use]
+    pub const fn new(id: u16, role: Role) -> Self {
+        Self { id, role, bodiless: false, errors: false, padding: 0, writing: Writing::Nothing, head: None }
+    }
+
+    /// The id of the request.
+    #[inline]
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// What the web server wants.
+    #[inline]
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Says whether the response has no content because of the method; see [`Outline`](super::params::Outline).
+    #[inline]
+    pub const fn set_bodiless(&mut self, bodiless: bool) {
+        self.bodiless = bodiless;
+    }
+
+    /// Whether the response has been begun.
+    #[inline]
+    #[must_use]
+    pub const fn response_started(&self) -> bool {
+        !matches!(self.writing, Writing::Nothing)
+    }
+
+    /// Writes the head of the response.
+    ///
+    /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
+    /// either, the end of the stream ends the content.
+    ///
+    /// Fields that speak of the client's connection are not passed on, nor is Status. An authorizer that agrees (200) sends no
+    /// content, since the web server has no use for it (section 6.3).
+    ///
+    /// # Errors
+    /// As [`h1::Machine::write_head`](crate::h1::Machine::write_head). Nothing has been written and nothing has changed then.
+    pub fn write_head(
+        &mut self,
+        head: ResponseHead<'_>,
+        length: Option<u64>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), InvalidResponse> {
+        if self.response_started() {
+            return Err(InvalidResponse("the response has been begun already"));
+        }
+        if !matches!(head.status, 200..=599) {
+            return Err(InvalidResponse("not a final status"));
+        }
+        let start = out.len();
+        // The header is filled in when the length is known.
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        fields::write_status(head.status, out);
+        let said = match fields::write(head.fields, out) {
+            Ok(said) => said,
+            Err(invalid) => {
+                out.truncate(start);
+                return Err(invalid);
+            }
+        };
+        // See `h1::Machine::write_head` for the reasons.
+        let announced = match (head.status, said, length) {
+            (204, _, _) => None,
+            (205, _, _) => Some(0),
+            (304, said, _) => said,
+            (200, _, _) if self.role == Role::Authorizer => None,
+            (_, said, known) if self.bodiless => said.or(known.filter(|&length| length > 0)),
+            (_, said, known) => said.or(known),
+        };
+        let dropped =
+            self.bodiless || matches!(head.status, 204 | 205 | 304) || (head.status == 200 && self.role == Role::Authorizer);
+        self.writing = match announced {
+            _ if dropped => Writing::Dropped,
+            Some(left) => Writing::Length { left, over: false },
+            None => Writing::UntilEnd,
+        };
+        if let Some(length) = announced {
+            write_length(length, out);
+        }
+        out.extend_from_slice(b"\r\n");
+        self.close_head(start, out);
+        Ok(())
+    }
+
+    /// Announces content: writes what goes in front of it and returns how many of `size` bytes the record takes. If it is more
+    /// than 0, send so many bytes, then call [`Exchange::write_content_suffix`] and announce the rest: a record takes at most
+    /// [`RECORD_BYTES`]. If it is 0, the rest must be dropped: the response has no content, or less than was offered.
+    ///
+    /// If the head is still the last thing in `out`, the content joins its record.
+    #[inline]
+    #[must_use]
+    pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        let wanted = match &mut self.writing {
+            Writing::Length { left, over } => {
+                *over |= size > *left;
+                size.min(*left)
+            }
+            Writing::UntilEnd => size,
+            Writing::Nothing | Writing::Dropped | Writing::Ended => 0,
+        };
+        if wanted == 0 {
+            return 0;
+        }
+        let joined = self.head.take().filter(|head| head.length < RECORD_BYTES && head.ends(self.id, out));
+        let before = joined.map_or(0, |head| head.length);
+        let admitted = wanted.min((RECORD_BYTES - before) as u64);
+        let header = Header::new(STDOUT, self.id, before + admitted as usize);
+        match joined {
+            Some(head) => {
+                let text = head.start + HEADER_BYTES;
+                out.truncate(text + head.length);
+                out[head.start..text].copy_from_slice(&header.to_bytes());
+            }
+            None => out.extend_from_slice(&header.to_bytes()),
+        }
+        self.padding = header.padding;
+        if let Writing::Length { left, .. } = &mut self.writing {
+            *left -= admitted;
+        }
+        admitted
+    }
+
+    /// Writes what goes behind the bytes that [`Exchange::write_content_prefix`] announced.
+    #[inline]
+    pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
+        write_padding(usize::from(core::mem::take(&mut self.padding)), out);
+    }
+
+    /// Writes a text for the web server's error log, whether the response has been begun or not. Must not come between a
+    /// prefix and its suffix.
+    pub fn write_error(&mut self, text: &[u8], out: &mut Vec<u8>) {
+        if self.writing != Writing::Ended && !text.is_empty() {
+            self.errors = true;
+            write_stream(STDERR, self.id, text, out);
+        }
+    }
+
+    /// Ends the request: writes the ends of its streams and END_REQUEST with the status that a CGI program would exit with.
+    /// Then tell the machine: [`Machine::finished`](super::Machine::finished).
+    ///
+    /// A web server takes content of unknown length for whole when it ends in this way, whatever the status is. To show it that
+    /// a response was given up in the middle, the connection must be closed instead, at the expense of others that are on it.
+    #[inline]
+    pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
+        let finish = match self.writing {
+            Writing::Length { left, .. } if left > 0 => Finish::Short { missing: left },
+            Writing::Length { over: true, .. } => Finish::Over,
+            _ => Finish::Complete,
+        };
+        if self.writing != Writing::Ended {
+            self.writing = Writing::Ended;
+            self.head = None;
+            if self.errors {
+                out.extend_from_slice(&Header::new(STDERR, self.id, 0).to_bytes());
+            }
+            out.extend_from_slice(&Header::new(STDOUT, self.id, 0).to_bytes());
+            write_end_request(self.id, app_status, ProtocolStatus::Complete, out);
+        }
+        finish
+    }
+
+    /// Writes the answer to a request that the server refuses, as plain text, but not its end. Once a response has been begun
+    /// there is no way to refuse any more: then nothing is written.
+    pub fn write_refusal(&mut self, refusal: Refusal, out: &mut Vec<u8>) {
+        if self.response_started() {
+            return;
+        }
+        let (status, detail) = (refusal.status(), refusal.reason());
+        let phrase = reason(status);
+        let start = out.len();
+        out.extend_from_slice(&[0; HEADER_BYTES]);
+        fields::write_status(status, out);
+        out.extend_from_slice(b"Content-Type: text/plain\r\n");
+        write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
+        out.extend_from_slice(b"\r\n");
+        if !self.bodiless {
+            out.extend_from_slice(&digits(status));
+            out.push(b' ');
+            out.extend_from_slice(phrase.as_bytes());
+            out.extend_from_slice(b": ");
+            out.extend_from_slice(detail.as_bytes());
+            out.push(b'\n');
+        }
+        self.writing = Writing::Dropped;
+        self.close_head(start, out);
+    }
+
+    /// Makes a record of everything behind the header that was left blank at `start`, or several if it is very long.
+    fn close_head(&mut self, start: usize, out: &mut Vec<u8>) {
+        let head = HeadRecord { start, length: out.len() - start - HEADER_BYTES };
+        if head.length > RECORD_BYTES {
+            let text = out.split_off(start);
+            return write_stream(STDOUT, self.id, &text[HEADER_BYTES..], out);
+        }
+        out[start..start + HEADER_BYTES].copy_from_slice(&head.header(self.id).to_bytes());
+        write_padding(padding(head.length), out);
+        self.head = Some(head);
+    }
+}

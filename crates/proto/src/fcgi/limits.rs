@@ -1,0 +1,36 @@
+//! How much a web server may send, and what it is told of that.
+
+/// Bounds of a connection and of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections that the server accepts: the answer to FCGI_MAX_CONNS, and not enforced here. Default 1024.
+    pub connections: u32,
+    /// Requests that may be active at once on one connection; one more is answered OVERLOADED. Told as FCGI_MAX_REQS.
+    /// Default 1024.
+    pub requests: u16,
+    /// Bytes of the name-value pairs of one request; more is a 431. At most 1 GiB is ever allowed, since places are kept in
+    /// 32 bits. The machine keeps no bytes, so whoever collects them compares with this as they arrive. Default 64 KiB: a
+    /// head of 32 KiB, as HTTP may have it, and as much for what the web server adds.
+    pub params_bytes: usize,
+    /// Name-value pairs of one request; more is a 431. Default 500: 100 fields, and four times as many variables of the web
+    /// server's own; Apache with `SSLOptions +StdEnvVars` sends more than a hundred.
+    pub pairs: usize,
+    /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
+    pub target_bytes: usize,
+    /// Bytes of content; a CONTENT_LENGTH above is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54. Whoever
+    /// collects the content compares with this as well, since CONTENT_LENGTH need not be there.
+    pub content_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 1024,
+            requests: 1024,
+            params_bytes: 64 << 10,
+            pairs: 500,
+            target_bytes: 8 << 10,
+            content_bytes: 1 << 30,
+        }
+    }
+}

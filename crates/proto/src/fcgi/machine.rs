@@ -1,0 +1,399 @@
+//! The machine of one connection: which requests are active on it, and where in which record it stands.
+
+use super::management::{Answer, VALUES_BYTES, Values};
+use super::record::{
+    ABORT_REQUEST, BEGIN_REQUEST, DATA, END_REQUEST, GET_VALUES, GET_VALUES_RESULT, HEADER_BYTES, Header, NULL_REQUEST_ID,
+    PARAMS, ProtocolStatus, STDERR, STDIN, STDOUT, UNKNOWN_TYPE, VERSION,
+};
+use super::table::{Active, Phase, Table};
+use super::{Limits, Violation};
+use alloc::vec::Vec;
+use core::ops::Range;
+use oribi_message::Role;
+
+/// BEGIN_REQUEST with its header.
+const BEGIN_BYTES: usize = HEADER_BYTES + 8;
+const KEEP_CONN: u8 = 1;
+
+/// What one look at the input found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// So many bytes at the start of the input are done with.
+    pub consumed: usize,
+    /// What they were.
+    pub event: Event,
+}
+
+/// What the web server has sent. Ranges are ranges of the input, never empty, and lie within the consumed bytes; a content
+/// comes in any number of pieces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing complete yet: more input is needed. Some input may have been consumed nevertheless: padding, and what is skipped.
+    NeedInput,
+    /// A request begins. It stays active until [`Machine::finished`] is called with its id.
+    Begin {
+        /// Never 0.
+        id: u16,
+        /// What is wanted.
+        role: Role,
+        /// The connection stays open after this request; see [`Machine::must_close`].
+        keep_connection: bool,
+    },
+    /// A piece of the name-value pairs; where pairs start and end has nothing to do with it. Collect them, but no more than
+    /// [`Limits::params_bytes`].
+    Params {
+        /// Whose.
+        id: u16,
+        /// Where.
+        range: Range<usize>,
+    },
+    /// The pairs are complete; see [`params::lay_out`](super::params::lay_out).
+    ParamsEnd {
+        /// Whose.
+        id: u16,
+        /// So is the request: authorizers are sent nothing else.
+        complete: bool,
+    },
+    /// A piece of the content.
+    Stdin {
+        /// Whose.
+        id: u16,
+        /// Where.
+        range: Range<usize>,
+    },
+    /// The content is complete. Compare its size with CONTENT_LENGTH: the content is short when the client has gone.
+    StdinEnd {
+        /// Whose.
+        id: u16,
+        /// So is the request: only filters are sent more.
+        complete: bool,
+    },
+    /// A piece of the file to filter.
+    Data {
+        /// Whose.
+        id: u16,
+        /// Where.
+        range: Range<usize>,
+    },
+    /// The file is complete, and with it the request.
+    DataEnd {
+        /// Whose.
+        id: u16,
+    },
+    /// The web server does not want the response any more: give the request up and end it soon. Comes at most once for a
+    /// request, whose remaining input is skipped.
+    Abort {
+        /// Whose.
+        id: u16,
+    },
+    /// The machine has something to say by itself; have it written by [`Machine::write_answer`]. Until then nothing is read.
+    /// A web server that asks without end and takes no answer must be stopped by whoever queues the output.
+    Answer,
+    /// The connection is refused, and so is everything behind it: from now on every step says this. Close.
+    Refused(Violation),
+}
+
+/// What the content of the present record belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    Skipped,
+    Params,
+    Stdin,
+    Data,
+}
+
+/// The application's side of one connection. Small, without memory of its own but for four bytes or so for each active request.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    requests: Table,
+    answer: Option<Answer>,
+    refused: Option<Violation>,
+    /// The connection ends when no request is active any more.
+    closing: bool,
+    /// The request, stream, content and padding that are left of the present record.
+    id: u16,
+    stream: Stream,
+    left: u16,
+    padding: u8,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Machine {
+    /// A machine for a new connection.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            requests: Table::new(),
+            answer: None,
+            refused: None,
+            closing: false,
+            id: NULL_REQUEST_ID,
+            stream: Stream::Skipped,
+            left: 0,
+            padding: 0,
+        }
+    }
+
+    /// How many requests have begun and are not finished.
+    #[inline]
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Whether it stands between two records, so that an end of the input cuts nothing off.
+    #[inline]
+    #[must_use]
+    pub const fn between_records(&self) -> bool {
+        self.left == 0 && self.padding == 0
+    }
+
+    /// Whether the connection is to be closed once everything written has been sent: it has been refused, or no request is
+    /// active and one of those that have been wanted that (without KEEP_CONN it is for the application to close), or
+    /// [`Machine::retire`] has been called.
+    #[inline]
+    #[must_use]
+    pub fn must_close(&self) -> bool {
+        self.refused.is_some() || self.is_over()
+    }
+
+    /// Lets no request begin any more: they are answered OVERLOADED, so that the web server asks elsewhere. Those that are
+    /// active go on, and when there are none the connection must close.
+    pub const fn retire(&mut self) {
+        self.closing = true;
+    }
+
+    /// Says that END_REQUEST has been written for that request (or will never be). Its id is free, and what still comes for
+    /// it is skipped.
+    pub fn finished(&mut self, id: u16) {
+        let Some(request) = self.requests.remove(id) else { return };
+        self.closing |= !request.keep_connection;
+        if self.id == id {
+            self.stream = Stream::Skipped;
+        }
+    }
+
+    /// Writes what [`Event::Answer`] has announced.
+    pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
+        if let Some(answer) = self.answer.take() {
+            answer.write(limits, out);
+        }
+    }
+
+    /// Looks at the input, that is all bytes received and not consumed yet, and takes one step. Call it again, without the
+    /// bytes consumed, until it says [`Event::NeedInput`] or [`Event::Refused`]. At most 4 KiB are ever left unconsumed by
+    /// [`Event::NeedInput`]. Nothing is read any more once the connection must close.
+    #[inline]
+    pub fn handle_input(&mut self, input: &[u8], limits: &Limits) -> Step {
+        if let Some(violation) = self.refused {
+            return Step { consumed: 0, event: Event::Refused(violation) };
+        }
+        if self.answer.is_some() {
+            return Step { consumed: 0, event: Event::Answer };
+        }
+        if self.is_over() {
+            return need_input(0);
+        }
+        let mut pos = 0;
+        loop {
+            let rest = &input[pos..];
+            if self.left > 0 {
+                let length = rest.len().min(usize::from(self.left));
+                if length == 0 {
+                    return need_input(pos);
+                }
+                self.left -= length as u16;
+                let (id, range) = (self.id, pos..pos + length);
+                pos = range.end;
+                let event = match self.stream {
+                    Stream::Skipped => continue,
+                    Stream::Params => Event::Params { id, range },
+                    Stream::Stdin => Event::Stdin { id, range },
+                    Stream::Data => Event::Data { id, range },
+                };
+                return Step { consumed: pos, event };
+            }
+            if self.padding > 0 {
+                let length = rest.len().min(usize::from(self.padding));
+                if length == 0 {
+                    return need_input(pos);
+                }
+                self.padding -= length as u8;
+                pos += length;
+                continue;
+            }
+            match self.read_record(rest, limits) {
+                Ok(None) => return need_input(pos),
+                Ok(Some((length, event))) => {
+                    pos += length;
+                    if let Some(event) = event {
+                        return Step { consumed: pos, event };
+                    }
+                }
+                Err(violation) => return self.refuse(pos, violation),
+            }
+        }
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.closing && self.requests.len() == 0 && self.answer.is_none()
+    }
+
+    /// Reads the header of a record, and the content of one that is looked at as a whole. Gives how many bytes that were and
+    /// what they mean, or `None` if they are not all there.
+    #[inline]
+    fn read_record(&mut self, input: &[u8], limits: &Limits) -> Result<Option<(usize, Option<Event>)>, Violation> {
+        let Some(header) = input.first_chunk() else { return Ok(None) };
+        let header = Header::read(header);
+        let Header { version, kind, id, length, padding } = header;
+        if version != VERSION {
+            return Err(Violation::VERSION);
+        }
+        let mut taken = HEADER_BYTES;
+        let mut stream = Stream::Skipped;
+        let mut event = None;
+        match kind {
+            _ if id == NULL_REQUEST_ID => match self.manage(header, input)? {
+                Some((answer, bytes)) => {
+                    self.answer = Some(answer);
+                    event = Some(Event::Answer);
+                    taken += bytes;
+                }
+                None => return Ok(None),
+            },
+            BEGIN_REQUEST => {
+                if usize::from(length) != BEGIN_BYTES - HEADER_BYTES {
+                    return Err(Violation::BEGIN_LENGTH);
+                }
+                let Some(bytes) = input.first_chunk::<BEGIN_BYTES>() else { return Ok(None) };
+                let [.., role_high, role_low, flags, _, _, _, _, _] = *bytes;
+                event = Some(self.begin(id, u16::from_be_bytes([role_high, role_low]), flags, limits)?);
+                taken = BEGIN_BYTES;
+            }
+            ABORT_REQUEST => match self.requests.find(id) {
+                Some(request) if request.phase != Phase::Aborted => {
+                    request.phase = Phase::Aborted;
+                    event = Some(Event::Abort { id });
+                }
+                _ => {}
+            },
+            PARAMS | STDIN | DATA => {
+                if let Some(request) = self.requests.find(id) {
+                    (stream, event) = go_on(request, kind, length == 0)?;
+                }
+            }
+            END_REQUEST | STDOUT | STDERR | GET_VALUES_RESULT | UNKNOWN_TYPE => return Err(Violation::DIRECTION),
+            _ => {}
+        }
+        self.id = id;
+        self.stream = stream;
+        self.left = length - (taken - HEADER_BYTES) as u16;
+        self.padding = padding;
+        Ok(Some((taken, event)))
+    }
+
+    /// The answer to a management record, and how much of its content has been read; `None` if that is not all there.
+    #[cold]
+    fn manage(&mut self, header: Header, input: &[u8]) -> Result<Option<(Answer, usize)>, Violation> {
+        match header.kind {
+            GET_VALUES if header.length > VALUES_BYTES => Err(Violation::VALUES_LENGTH),
+            GET_VALUES => {
+                let length = usize::from(header.length);
+                let Some(content) = input.get(HEADER_BYTES..HEADER_BYTES + length) else { return Ok(None) };
+                let values = Values::read(content).map_err(|_| Violation::VALUES_PAIRS)?;
+                Ok(Some((Answer::Values(values), length)))
+            }
+            // Two that answer each other's answers would never end.
+            GET_VALUES_RESULT | UNKNOWN_TYPE => Err(Violation::DIRECTION),
+            kind => Ok(Some((Answer::UnknownType(kind), 0))),
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self, id: u16, role: u16, flags: u8, limits: &Limits) -> Result<Event, Violation> {
+        if self.requests.contains(id) {
+            return Err(Violation::BEGIN_ACTIVE);
+        }
+        let keep_connection = flags & KEEP_CONN != 0;
+        let role = match role {
+            1 => Some(Role::Responder),
+            2 => Some(Role::Authorizer),
+            3 => Some(Role::Filter),
+            _ => None,
+        };
+        let status = match role {
+            Some(role) if !self.closing && self.requests.len() < usize::from(limits.requests) => {
+                self.requests.insert(Active { id, role, phase: Phase::Params, keep_connection });
+                return Ok(Event::Begin { id, role, keep_connection });
+            }
+            Some(_) => ProtocolStatus::Overloaded,
+            None => ProtocolStatus::UnknownRole,
+        };
+        self.closing |= !keep_connection;
+        self.answer = Some(Answer::End { id, status });
+        Ok(Event::Answer)
+    }
+
+    #[cold]
+    fn refuse(&mut self, consumed: usize, violation: Violation) -> Step {
+        self.refused = Some(violation);
+        Step { consumed, event: Event::Refused(violation) }
+    }
+}
+
+#[inline]
+fn need_input(consumed: usize) -> Step {
+    Step { consumed, event: Event::NeedInput }
+}
+
+/// What a record of a stream means for its request: content of which stream, or which end.
+#[inline]
+fn go_on(request: &mut Active, kind: u8, ends: bool) -> Result<(Stream, Option<Event>), Violation> {
+    let id = request.id;
+    Ok(match (kind, request.phase) {
+        (_, Phase::Aborted) => (Stream::Skipped, None),
+        (DATA, _) if request.role != Role::Filter => (Stream::Skipped, None),
+        (PARAMS, Phase::Params) if !ends => (Stream::Params, None),
+        (PARAMS, Phase::Params) => {
+            let complete = request.role == Role::Authorizer;
+            request.phase = if complete { Phase::Complete } else { Phase::Stdin };
+            (Stream::Skipped, Some(Event::ParamsEnd { id, complete }))
+        }
+        (STDIN, Phase::Stdin) if !ends => (Stream::Stdin, None),
+        (STDIN, Phase::Stdin) => {
+            let complete = request.role != Role::Filter;
+            request.phase = if complete { Phase::Complete } else { Phase::Data };
+            (Stream::Skipped, Some(Event::StdinEnd { id, complete }))
+        }
+        (DATA, Phase::Data) if !ends => (Stream::Data, None),
+        (DATA, Phase::Data) => {
+            request.phase = Phase::Complete;
+            (Stream::Skipped, Some(Event::DataEnd { id }))
+        }
+        (STDIN, Phase::Params) => return Err(Violation::STDIN_EARLY),
+        (DATA, Phase::Params | Phase::Stdin) => return Err(Violation::DATA_EARLY),
+        (STDIN, _) if request.role == Role::Authorizer => (Stream::Skipped, None),
+        _ if ends => (Stream::Skipped, None),
+        (PARAMS, _) => return Err(Violation::PARAMS_ENDED),
+        (STDIN, _) => return Err(Violation::STDIN_ENDED),
+        _ => return Err(Violation::DATA_ENDED),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Machine;
+    use crate::fcgi::table::Active;
+
+    #[test]
+    fn connections_and_requests_are_cheap() {
+        assert!(size_of::<Machine>() <= 64, "{}", size_of::<Machine>());
+        assert!(size_of::<Active>() <= 6, "{}", size_of::<Active>());
+    }
+}

@@ -1,0 +1,212 @@
+//! From the name-value pairs of a request to its head, in the place where they stand (RFC 3875, section 4.1).
+//!
+//! Names that start with `HTTP_` are fields that the client has sent; everything else is a variable of the web server's.
+//! * A field is what it would have been over HTTP: its name is written over its variable's in lower case with hyphens, its
+//!   value must be one that HTTP allows (400), Host must be a host (400), the target must be one (400, 414). So an app is
+//!   equally safe behind both.
+//! * `HTTP_PROXY` is dropped, since programs take it for a setting of theirs, and so are `HTTP_CONTENT_TYPE` and
+//!   `HTTP_CONTENT_LENGTH`, which would contradict those that count, and names that are none with their `HTTP_` taken off.
+//! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on by that name.
+//! * A variable that stands twice has its last value. Fields may stand several times.
+//! * What is missing does no harm: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
+//!   other variables for REQUEST_URI.
+
+use super::{Limits, Refusal, pairs, target};
+use crate::h1;
+use crate::h1::{grammar, search};
+use alloc::vec::Vec;
+use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version};
+
+/// Places are kept in 32 bits, and what is added here must find room, too.
+const PARAMS_BYTES: usize = 1 << 30;
+
+/// What the server needs to know of a request besides its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// CONTENT_LENGTH. Without it the end of STDIN says where the content ends.
+    pub content_length: Option<u64>,
+    /// The method is HEAD: the response has no content.
+    pub bodiless: bool,
+}
+
+/// Reads the pairs that a request came with. `bytes` holds all of them and nothing else; afterwards names of fields have been
+/// written over in it, and what was made up stands behind. Both lists are filled anew and keep their memory.
+///
+/// # Errors
+/// The refusal with which the request must be answered. The lists are undefined then.
+pub fn lay_out(
+    bytes: &mut Vec<u8>,
+    layout: &mut HeadLayout,
+    variables: &mut Vec<Variable>,
+    limits: &Limits,
+) -> Result<Outline, Refusal> {
+    layout.clear();
+    variables.clear();
+    if bytes.len() > limits.params_bytes.min(PARAMS_BYTES) {
+        return Err(Refusal::PARAMS_LENGTH);
+    }
+    let mut seen = Seen::new();
+    let mut forwarded = None;
+    let (mut pos, mut count) = (0, 0);
+    while let Some((name, value)) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
+        count += 1;
+        if count > limits.pairs {
+            return Err(Refusal::PAIR_COUNT);
+        }
+        match name.of(bytes) {
+            [b'H', b'T', b'T', b'P', b'_', ..] => {
+                let name = Span { start: name.start + 5, end: name.end };
+                if fold(&mut bytes[name.start as usize..name.end as usize]) {
+                    add_field(bytes, name, value, layout)?;
+                }
+            }
+            b"Authorization" => forwarded = Some((name, value)),
+            _ => seen.add(bytes, name, value, variables),
+        }
+    }
+    let value = |known| seen.value(known, variables);
+    if let Some((name, value)) = forwarded
+        && !layout.fields.iter().any(|field| field.known == Some(KnownField::Authorization))
+    {
+        fold(&mut bytes[name.start as usize..name.end as usize]);
+        add_field(bytes, name, value, layout)?;
+    }
+    if let Some(value) = value(KnownVariable::ContentType) {
+        let name = append(b"content-type", bytes);
+        push_field(bytes, name, value, Some(KnownField::ContentType), layout)?;
+    }
+    layout.method = match value(KnownVariable::RequestMethod) {
+        Some(method) if method.len() > h1::head::METHOD_BYTES => return Err(Refusal::METHOD_LENGTH),
+        Some(method) if !grammar::is_token(method.of(bytes)) => return Err(Refusal::METHOD),
+        Some(method) => method,
+        None => append(b"GET", bytes),
+    };
+    layout.target = value(KnownVariable::RequestUri).unwrap_or_else(|| {
+        let part = |known| value(known).unwrap_or_default();
+        let (script_name, path_info) = (part(KnownVariable::ScriptName), part(KnownVariable::PathInfo));
+        target::append(script_name, path_info, part(KnownVariable::QueryString), bytes)
+    });
+    if layout.target.len() > limits.target_bytes {
+        return Err(Refusal::TARGET_LENGTH);
+    }
+    let end = layout.target.end as usize;
+    if search::target_end(&bytes[..end], layout.target.start as usize) < end {
+        return Err(Refusal::TARGET);
+    }
+    h1::target::lay_out(bytes, layout)?;
+    layout.version = match value(KnownVariable::ServerProtocol) {
+        Some(protocol) if protocol.of(bytes) == b"HTTP/1.0" => Version::Http10,
+        _ => Version::Http11,
+    };
+    let content_length = match value(KnownVariable::ContentLength) {
+        Some(length) => Some(grammar::number(length.of(bytes)).ok_or(Refusal::CONTENT_LENGTH)?),
+        None => None,
+    };
+    if content_length.is_some_and(|length| length > limits.content_bytes) {
+        return Err(Refusal::CONTENT_SIZE);
+    }
+    Ok(Outline { content_length, bodiless: layout.method.of(bytes) == b"HEAD" })
+}
+
+/// Which variables have been seen, so that each stands once.
+struct Seen {
+    /// The number of each known one, or [`Seen::NOT`].
+    known: [u32; KnownVariable::ALL.len()],
+    /// One of 64 bits for each name of another: only where it is set already may the name stand twice.
+    others: u64,
+}
+
+impl Seen {
+    const NOT: u32 = u32::MAX;
+
+    const fn new() -> Self {
+        Self { known: [Self::NOT; KnownVariable::ALL.len()], others: 0 }
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: &[u8], name: Span, value: Span, variables: &mut Vec<Variable>) {
+        let text = name.of(bytes);
+        let known = KnownVariable::lookup(text);
+        let before = match known {
+            Some(known) => {
+                let number = &mut self.known[known as usize];
+                if *number == Self::NOT {
+                    *number = variables.len() as u32;
+                    None
+                } else {
+                    variables.get_mut(*number as usize)
+                }
+            }
+            None => {
+                let bit = 1 << (spread(text) % 64);
+                let perhaps = self.others & bit != 0;
+                self.others |= bit;
+                if perhaps { variables.iter_mut().find(|variable| variable.name.of(bytes) == text) } else { None }
+            }
+        };
+        match before {
+            Some(variable) => variable.value = value,
+            None => variables.push(Variable { name, value, known }),
+        }
+    }
+
+    /// The value of a variable, unless it is empty: web servers send empty ones for what is not there.
+    #[inline]
+    fn value(&self, known: KnownVariable, variables: &[Variable]) -> Option<Span> {
+        let value = variables.get(self.known[known as usize] as usize)?.value;
+        (!value.is_empty()).then_some(value)
+    }
+}
+
+/// A number that seldom is the same for two names.
+#[inline]
+fn spread(name: &[u8]) -> usize {
+    let middle = name.get(name.len() / 2).map_or(0, |&byte| usize::from(byte));
+    let last = name.last().map_or(0, |&byte| usize::from(byte));
+    name.len() * 7 + middle * 5 + last * 3
+}
+
+/// Puts a text behind `bytes`.
+fn append(text: &[u8], bytes: &mut Vec<u8>) -> Span {
+    bytes.extend_from_slice(text);
+    Span::new(bytes.len() - text.len(), bytes.len())
+}
+
+/// Writes the name of a field over that of its variable: small letters, hyphens. `false`: it is no name of a field.
+#[inline]
+fn fold(name: &mut [u8]) -> bool {
+    let mut all = !name.is_empty();
+    for byte in name {
+        all &= grammar::is(*byte, grammar::TOKEN);
+        *byte = if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() };
+    }
+    all
+}
+
+/// Lays out a field of the client's, unless it is one of those that must not come this way.
+#[inline]
+fn add_field(bytes: &[u8], name: Span, value: Span, layout: &mut HeadLayout) -> Result<(), Refusal> {
+    let known = KnownField::lookup(name.of(bytes));
+    match known {
+        Some(KnownField::Proxy | KnownField::ContentType | KnownField::ContentLength) => return Ok(()),
+        Some(KnownField::Host) if !h1::target::is_authority(bytes, value) => return Err(Refusal::HOST_INVALID),
+        _ => {}
+    }
+    push_field(bytes, name, value, known, layout)
+}
+
+#[inline]
+fn push_field(
+    bytes: &[u8],
+    name: Span,
+    value: Span,
+    known: Option<KnownField>,
+    layout: &mut HeadLayout,
+) -> Result<(), Refusal> {
+    if !grammar::is_value(value.of(bytes)) {
+        return Err(Refusal::FIELD_VALUE);
+    }
+    let value = grammar::trimmed(bytes, value.start as usize, value.end as usize);
+    layout.fields.push(FieldLayout { name, value, known });
+    Ok(())
+}

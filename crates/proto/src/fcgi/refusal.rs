@@ -1,0 +1,59 @@
+//! Why a connection cannot go on, and why a request is not answered by a host.
+
+use crate::h1::Refusal;
+
+/// A web server that is none: what it sent has no meaning, and nothing behind it has. Close the connection; there is nobody to
+/// tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation(&'static str);
+
+macro_rules! violations {
+    ($($name:ident = $reason:literal;)*) => {
+        impl Violation {
+            $(pub(super) const $name: Self = Self($reason);)*
+        }
+    };
+}
+
+violations! {
+    VERSION = "not FastCGI, or not version 1";
+    BEGIN_LENGTH = "BEGIN_REQUEST is not 8 bytes long";
+    BEGIN_ACTIVE = "BEGIN_REQUEST for a request that is active";
+    PARAMS_ENDED = "PARAMS behind its end";
+    STDIN_EARLY = "STDIN before the end of PARAMS";
+    STDIN_ENDED = "STDIN behind its end";
+    DATA_EARLY = "DATA before the end of STDIN";
+    DATA_ENDED = "DATA behind its end";
+    DIRECTION = "a record that only applications send";
+    VALUES_LENGTH = "GET_VALUES exceeds 4096 bytes";
+    VALUES_PAIRS = "GET_VALUES ends within a name or value";
+}
+
+impl Violation {
+    /// What was wrong, for the log: a few words without line ends.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        self.0
+    }
+}
+
+macro_rules! refusals {
+    ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
+        impl Refusal {
+            $($(#[$doc])* $visibility const $name: Self = Self::new($status, $reason);)*
+        }
+    };
+}
+
+refusals! {
+    /// The name-value pairs of a FastCGI request exceed [`Limits::params_bytes`](super::Limits::params_bytes).
+    pub PARAMS_LENGTH = 431 "the variables of the request exceed the limit";
+    /// The content of a FastCGI request ended before it was as long as CONTENT_LENGTH had said: its sender has gone.
+    pub CONTENT_SHORT = 400 "the content is shorter than CONTENT_LENGTH";
+    /// The content of a FastCGI request is longer than CONTENT_LENGTH had said.
+    pub CONTENT_LONG = 400 "the content is longer than CONTENT_LENGTH";
+
+    pub(super) PAIR_COUNT = 431 "too many variables";
+    pub(super) PAIR_CUT = 400 "the variables end within a name or value";
+    pub(super) CONTENT_LENGTH = 400 "invalid CONTENT_LENGTH";
+}
