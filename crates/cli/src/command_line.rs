@@ -2,19 +2,25 @@
 
 use crate::help;
 use crate::language::Options;
+use crate::lua;
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
+use oribi_lua::LuaSetting;
 use oribi_server::config::{Config, Origin, Setting, SettingError, table};
-use std::ffi::OsString;
-use std::path::PathBuf;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
 
 /// The heading of the flags that are not settings of the server.
 const APP: &str = "The app";
+/// The word, and the name of the command, for serving as luafcgid did.
+const LUAFCGID: &str = "luafcgid";
 
 /// A command line that was understood.
 pub struct CommandLine {
     pub mode: Mode,
     pub subject: Subject,
+    /// Which Lua, if that was said.
+    pub lua: Option<String>,
     /// The settings, or the first that did not fit.
     pub config: Result<Config, SettingError>,
 }
@@ -33,6 +39,8 @@ pub enum Subject {
     Native(String),
     /// An app, in a file or a directory; `None`: in the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
+    /// What a configuration file of luafcgid says; `None`: the one in the current directory.
+    Luafcgid { file: Option<PathBuf>, options: Options },
 }
 
 /// Reads a command line, the name of the program first.
@@ -52,25 +60,46 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     } else if verb == "help" {
         arguments[1] = OsString::from("--help");
     }
+    // The name that the command is called by, as with a link to it, is as good as the word.
+    let named = arguments.first().is_some_and(|program| Path::new(program).file_name() == Some(OsStr::new(LUAFCGID)));
+    let worded = !named && arguments.get(1).is_some_and(|word| word == LUAFCGID);
+    if worded {
+        arguments.remove(1);
+    }
     let matches = command().try_get_matches_from(arguments)?;
     let mode = if matches.get_flag("version") { Mode::Version } else { mode.unwrap_or(Mode::Serve) };
+    let path = matches.get_one::<OsString>("APP").map(PathBuf::from);
+    let language = matches.get_one::<String>("language").cloned();
     let subject = match matches.get_one::<String>("native") {
         Some(text) => Subject::Native(text.clone()),
-        None => Subject::App {
-            path: matches.get_one::<OsString>("APP").map(PathBuf::from),
-            language: matches.get_one::<String>("language").cloned(),
-            options: Options {
-                include: all(&matches, "include"),
-                modules: all(&matches, "module"),
-                requires: all(&matches, "require"),
-                environment: matches.get_one::<String>("env").cloned(),
-                config: matches.get_one::<OsString>("config").map(PathBuf::from),
-                perl: matches.get_one::<OsString>("perl").cloned(),
-                ruby: matches.get_one::<OsString>("ruby").cloned(),
-            },
-        },
+        None if named || worded => Subject::Luafcgid { file: path, options: options(&matches) },
+        None => Subject::App { path, language, options: options(&matches) },
     };
-    Ok(CommandLine { mode, subject, config: collect(&matches) })
+    Ok(CommandLine { mode, subject, lua: matches.get_one::<String>("lua").cloned(), config: collect(&matches) })
+}
+
+fn options(matches: &ArgMatches) -> Options {
+    Options {
+        include: all(matches, "include"),
+        modules: all(matches, "module"),
+        requires: all(matches, "require"),
+        environment: matches.get_one::<String>("env").cloned(),
+        config: matches.get_one::<OsString>("config").map(PathBuf::from),
+        perl: matches.get_one::<OsString>("perl").cloned(),
+        ruby: matches.get_one::<OsString>("ruby").cloned(),
+        lua: lua::Options {
+            given: oribi_lua::table().iter().flat_map(|setting| given(matches, setting.name)).collect(),
+            version: matches.get_one::<String>("lua").cloned(),
+            document_root: matches
+                .contains_id("document-root")
+                .then(|| matches.get_one::<OsString>("document-root").map(PathBuf::from)),
+        },
+    }
+}
+
+/// What was given for a flag, each with its name.
+fn given<'a>(matches: &ArgMatches, name: &'a str) -> impl Iterator<Item = (&'a str, String)> {
+    all::<String>(matches, name).into_iter().map(move |value| (name, value))
 }
 
 fn all<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Vec<T> {
@@ -103,10 +132,13 @@ pub fn command() -> Command {
         .after_help(help::after())
         .help_template("{about}\n\nUsage: {usage}\n\n{all-args}{after-help}")
         .arg(Arg::new("APP").value_parser(OsStringValueParser::new()).help(
-            "The file of the app, or a directory with an app.psgi or a config.ru in it\n[default: the current directory]",
+            "The file of the app, or a directory with an app.psgi, a config.ru or an app.lua in it\n[default: the current directory]",
         ));
     for arg in app_flags() {
         command = command.arg(arg.help_heading(APP));
+    }
+    for arg in lua_flags() {
+        command = command.arg(arg.help_heading("Lua"));
     }
     for setting in table() {
         for form in forms(setting) {
@@ -124,17 +156,20 @@ fn app_flags() -> Vec<Arg> {
         Arg::new("native")
             .long("native")
             .value_name("TEXT")
-            .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby"])
+            .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby", "document-root"])
+            .conflicts_with_all(oribi_lua::table().iter().map(|setting| setting.name))
             .help("Answer every request with this text, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
-            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby): perl or ruby",
+            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is Lua): \
+             perl, ruby or lua",
         )),
         Arg::new("env")
             .short('E')
             .long("env")
             .value_name("NAME")
             .help(help::wrap(
-                "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production]",
+                "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \
+                 require(\"oribi\").environment for Lua [default: production]",
             )),
         Arg::new("config")
             .short('C')
@@ -177,6 +212,39 @@ fn app_flags() -> Vec<Arg> {
     ]
 }
 
+fn lua_flags() -> Vec<Arg> {
+    let mut flags = vec![
+        Arg::new("document-root")
+            .long("document-root")
+            .alias("document_root")
+            .value_name("DIR")
+            .num_args(0..=1)
+            .value_parser(OsStringValueParser::new())
+            .help(help::wrap(
+                "Run the scripts below DIR that the paths of requests lead to: /shop/cart.lua/7 is shop/cart.lua with the PATH_INFO \
+                 /7, /shop/ is shop/index.lua. Over FastCGI, SCRIPT_FILENAME says which, and must be below DIR",
+            ))
+            .help_heading("Lua"),
+        Arg::new("lua").long("lua").value_name("VERSION").help(help::wrap(
+            "Which Lua: jit (LuaJIT 2.1, which speaks Lua 5.1), or 5.4, which is a program beside this one\n[default: jit]",
+        )),
+    ];
+    flags.extend(oribi_lua::table().iter().map(lua_flag));
+    flags
+}
+
+fn lua_flag(setting: &'static LuaSetting) -> Arg {
+    let mut arg = Arg::new(setting.name).long(setting.name).action(ArgAction::Append).help(format!(
+        "{}\n{}",
+        help::wrap(setting.help),
+        help::wrap(&format!("[default: {}]", setting.default_text()))
+    ));
+    if setting.name.contains('-') {
+        arg = arg.alias(setting.name.replace('-', "_"));
+    }
+    valued(arg, setting.placeholder)
+}
+
 fn general_flags() -> Vec<Arg> {
     vec![
         Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
@@ -204,8 +272,13 @@ fn flag(setting: &'static Setting, form: &'static str) -> Arg {
     if let Some(short) = setting.short {
         arg = arg.short(short);
     }
-    if setting.is_switch() {
+    valued(arg, setting.placeholder)
+}
+
+/// With a value called `placeholder`; an empty one is that of a switch.
+fn valued(arg: Arg, placeholder: &'static str) -> Arg {
+    if placeholder.is_empty() {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off");
     }
-    arg.value_name(setting.placeholder)
+    arg.value_name(placeholder)
 }

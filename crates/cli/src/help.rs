@@ -3,10 +3,12 @@
 use crate::language::LANGUAGES;
 use oribi_server::config::Setting;
 
-pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI) and Ruby (Rack) over HTTP/1.1.";
+pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI), Ruby (Rack) and Lua over HTTP/1.1 and FastCGI.";
 
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
-       oribi check [APP|DIR] [options]     load the app, print the plan, serve nothing
+       oribi [serve] DIR --document-root   run the Lua scripts below DIR that the paths of requests lead to
+       oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
+       oribi check ...                     load the app, print the plan, serve nothing
        oribi --native TEXT [options]       answer with a fixed text";
 
 /// Columns of a line of help, without its indent.
@@ -30,11 +32,12 @@ Exit status:
   0  stopped as told; 1  failed; 2  the command line was not understood
 
 Examples:
-  oribi                                            serve ./app.psgi or ./config.ru on http://127.0.0.1:5000
+  oribi                                            serve ./app.psgi, ./config.ru or ./app.lua on http://127.0.0.1:5000
   oribi app.psgi --listen :8080 --workers 4        on all interfaces
   oribi app.psgi --listen /run/app.sock?mode=660   behind a proxy on the same machine
   oribi check /srv/shop --max-requests 10000       see what would be done, and why
   oribi app.psgi --access-log - --access-log-format json
+  oribi app.lua --listen fcgi://127.0.0.1:9000     behind a web server that speaks FastCGI
 "
     .to_owned()
 }
@@ -77,7 +80,6 @@ pub fn wrap(text: &str) -> String {
 
 /// What `--version` prints.
 pub fn version() -> String {
-    let languages: String =
-        LANGUAGES.iter().map(|language| format!("{}: {}\n", language.name, language.host.describe())).collect();
+    let languages: String = LANGUAGES.iter().map(|language| format!("{}: {}\n", language.name, language.describe())).collect();
     format!("oribi {}\n{languages}", env!("CARGO_PKG_VERSION"))
 }

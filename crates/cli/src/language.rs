@@ -2,7 +2,7 @@
 
 use crate::configuration::Configuration;
 use crate::host_files::HostFiles;
-use crate::{perl, ruby};
+use crate::{lua, perl, ruby};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,10 +17,21 @@ pub struct Language {
     pub endings: &'static [&'static str],
     /// Files that are looked for in a directory.
     pub files: &'static [&'static str],
-    /// Where its host is.
-    pub host: &'static HostFiles,
-    /// Finds what runs its apps, or says what is missing.
-    pub find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
+    /// Where its apps run.
+    pub home: Home,
+}
+
+/// Where the apps of a language run.
+pub enum Home {
+    /// In a process of the language's own, which is started and loads the app: the mold.
+    Mold {
+        /// Where the language's host is.
+        files: &'static HostFiles,
+        /// Finds what runs the apps, or says what is missing.
+        find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
+    },
+    /// In this process and its workers: the language is built into the command.
+    BuiltIn,
 }
 
 /// All languages. A new one is a row here and a file beside this one.
@@ -30,17 +41,16 @@ pub static LANGUAGES: &[Language] = &[
         title: "Perl (PSGI)",
         endings: &["psgi", "pl"],
         files: &["app.psgi"],
-        host: &perl::FILES,
-        find_runner: perl::find_runner,
+        home: Home::Mold { files: &perl::FILES, find_runner: perl::find_runner },
     },
     Language {
         name: "ruby",
         title: "Ruby (Rack)",
         endings: &["ru"],
         files: &["config.ru"],
-        host: &ruby::FILES,
-        find_runner: ruby::find_runner,
+        home: Home::Mold { files: &ruby::FILES, find_runner: ruby::find_runner },
     },
+    Language { name: "lua", title: "Lua", endings: &["lua"], files: &["app.lua"], home: Home::BuiltIn },
 ];
 
 /// What the command line says of how to run the app.
@@ -60,6 +70,18 @@ pub struct Options {
     pub perl: Option<OsString>,
     /// The ruby to run.
     pub ruby: Option<OsString>,
+    /// What concerns Lua apps only.
+    pub lua: lua::Options,
+}
+
+impl Language {
+    /// For `--version`: what there is of it.
+    pub fn describe(&self) -> String {
+        match &self.home {
+            Home::Mold { files, .. } => files.describe(),
+            Home::BuiltIn => lua::describe(),
+        }
+    }
 }
 
 /// What runs the apps of a language.

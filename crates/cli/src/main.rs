@@ -1,7 +1,8 @@
 //! The `oribi` command.
 //!
-//! It reads the command line, finds the language of the app and what runs it, and becomes the master. It exits with 0 when it
-//! has done what it was told and was stopped, 1 when that failed, 2 when the command line could not be understood.
+//! It reads the command line, finds the language of the app and what runs it, and becomes the master; or, for a language that is
+//! built in, the supervisor. It exits with 0 when it has done what it was told and was stopped, 1 when that failed, 2 when the
+//! command line could not be understood.
 #![forbid(unsafe_code)]
 
 mod command_line;
@@ -9,48 +10,30 @@ mod configuration;
 mod help;
 mod host_files;
 mod language;
+mod lua;
 mod perl;
 mod ruby;
+mod trouble;
 
 use command_line::{Mode, Subject};
-use language::App;
+use language::{App, Home, Runner};
 use oribi_host::Native;
 use oribi_server::config::{Config, Plan, Resolved};
 use oribi_server::{log, process};
 use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
-
-/// What was asked for could not be done.
-const FAILED: u8 = 1;
-/// What was asked for could not be understood.
-const USAGE: u8 = 2;
+use trouble::Trouble;
 
 fn main() -> ExitCode {
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
-            let hint = if status == USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
+            let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
             // Whom to tell that there is no standard error? The exit status is left.
             let _ = write!(io::stderr(), "oribi: {message}\n{hint}");
             ExitCode::from(status)
         }
-    }
-}
-
-/// Why the command ends, in words, and its exit status.
-struct Trouble {
-    message: String,
-    status: u8,
-}
-
-impl Trouble {
-    fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: USAGE }
-    }
-
-    fn failure(message: impl Into<String>) -> Self {
-        Self { message: message.into(), status: FAILED }
     }
 }
 
@@ -60,9 +43,12 @@ fn run() -> Result<u8, Trouble> {
         Err(error) => {
             // Help goes to standard output, mistakes to standard error. If that is closed, nobody wants to read it.
             let _ = error.print();
-            return Ok(if error.use_stderr() { USAGE } else { 0 });
+            return Ok(if error.use_stderr() { Trouble::USAGE } else { 0 });
         }
     };
+    if let Some(version) = &command_line.lua {
+        lua::change_over(version)?;
+    }
     if command_line.mode == Mode::Version {
         return print(&help::version());
     }
@@ -72,8 +58,21 @@ fn run() -> Result<u8, Trouble> {
         Subject::App { path, language, options } => {
             // What is wrong with the flags is said before anything is looked for.
             resolve(&config)?;
+            if options.lua.document_root.is_some() {
+                return lua::document_root(command_line.mode, path.as_deref(), &options, config);
+            }
             let app = App::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
-            hosted(command_line.mode, &app, &options, config)
+            match &app.language.home {
+                Home::Mold { find_runner, .. } => {
+                    let runner = find_runner(&options).map_err(Trouble::failure)?;
+                    molded(command_line.mode, &app, &*runner, config)
+                }
+                Home::BuiltIn => lua::one_script(command_line.mode, &app, &options, config),
+            }
+        }
+        Subject::Luafcgid { file, options } => {
+            resolve(&config)?;
+            lua::luafcgid(command_line.mode, file.as_deref(), &options, config)
         }
     }
 }
@@ -103,9 +102,8 @@ fn native(mode: Mode, text: String, resolved: &Resolved) -> Result<u8, Trouble> 
     Ok(exit_status(process::supervise(&resolved.settings, &Native::new(text))))
 }
 
-/// Serves an app, or checks that it could.
-fn hosted(mode: Mode, app: &App, options: &language::Options, mut config: Config) -> Result<u8, Trouble> {
-    let runner = (app.language.find_runner)(options).map_err(Trouble::failure)?;
+/// Serves an app by a process of its language, or checks that it could.
+fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Result<u8, Trouble> {
     let configuration = runner.configuration(app).map_err(Trouble::failure)?;
     let notes = match &configuration {
         Some(configuration) => configuration.apply(&mut config).map_err(Trouble::usage)?,
@@ -138,5 +136,5 @@ fn hosted(mode: Mode, app: &App, options: &language::Options, mut config: Config
 
 /// The server knows 0 and 1 only; anything else would be a failure too.
 fn exit_status(status: i32) -> u8 {
-    u8::try_from(status).unwrap_or(FAILED)
+    u8::try_from(status).unwrap_or(Trouble::FAILED)
 }

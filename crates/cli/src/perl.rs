@@ -34,6 +34,7 @@ pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if options.config.is_some() || !options.requires.is_empty() {
         return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());
     }
+    options.lua.refuse("Perl")?;
     let program = program(options.perl.as_ref(), "ORIBI_PERL", "perl");
     let libraries = FILES.directories(&program)?;
     Ok(Box::new(Perl { program, libraries, options: options.clone() }))

@@ -39,6 +39,7 @@ pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
     }
+    options.lua.refuse("Ruby")?;
     let program = program(options.ruby.as_ref(), "ORIBI_RUBY", "ruby");
     let libraries = FILES.directories(&program)?;
     Ok(Box::new(Ruby { program, libraries, options: options.clone() }))

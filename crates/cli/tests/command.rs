@@ -134,7 +134,7 @@ fn the_version_stands_in_the_first_line() {
 fn mistakes_are_explained() {
     let place = Place::new();
     place.file("app.psgi", "");
-    place.file("app.lua", "");
+    place.file("app.cbl", "");
     place.perl(0);
     for (arguments, parts) in [
         (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "'--workers'", "--help"][..]),
@@ -152,9 +152,9 @@ fn mistakes_are_explained() {
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
         (&["app.psgi", "--native", "text"], &["cannot be used with"]),
         (&["missing.psgi"], &["cannot find the app missing.psgi"]),
-        (&["app.lua"], &["cannot tell the language of app.lua", ".psgi", ".ru", "--language"]),
-        (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl, ruby"]),
-        (&["host"], &["no app in ", "/host: looked for app.psgi, config.ru"]),
+        (&["app.cbl"], &["cannot tell the language of app.cbl", ".psgi", ".ru", ".lua", "--language"]),
+        (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl, ruby, lua"]),
+        (&["host"], &["no app in ", "/host: looked for app.psgi, config.ru, app.lua"]),
         (&["check", "host"], &["no app in "]),
     ] {
         place.run(arguments).fails(2, parts);
@@ -235,6 +235,7 @@ fn perl_is_told_everything() {
         "--check",
         "shop/app.psgi",
         "listen=127.0.0.1:0",
+        "fastcgi-clients=",
         "workers=2",
         "temporary-directory=/tmp",
     ];

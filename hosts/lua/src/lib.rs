@@ -13,9 +13,11 @@ pub mod script_path;
 pub mod seed_configuration;
 mod settings;
 mod variables;
+mod version;
 mod vm;
 
 pub use application::Style;
 pub use runtime::LuaRuntime;
 pub use settings::{ConfigValue, LuaSetting, LuaSettings, table};
+pub use version::built_in;
 pub use vm::Failure;

@@ -8,6 +8,7 @@
 mod adoption;
 mod contexts;
 mod crew;
+mod detach;
 mod inheritance;
 mod listener;
 pub mod master;
@@ -20,6 +21,7 @@ mod signals;
 mod supervisor;
 mod worker;
 
+pub use detach::detach;
 pub use listener::{Listener, open};
 pub(crate) use running::RunningApps;
 pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};

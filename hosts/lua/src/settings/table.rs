@@ -1,6 +1,7 @@
 //! The table of the Lua host's flags: `--help`, `oribi check` and docs/options.md are made from it.
 
 use super::LuaSettings;
+use crate::script_path::ScriptSource;
 use oribi_server::config::value::{
     boolean, count, duration_or_off, limit, show_duration, show_limit, show_size, show_switch, size,
 };
@@ -40,6 +41,12 @@ impl LuaSetting {
     #[must_use]
     pub fn show(&self, settings: &LuaSettings) -> String {
         (self.show)(settings)
+    }
+
+    /// The default in words: `1s`, `off`.
+    #[must_use]
+    pub fn default_text(&self) -> String {
+        self.default_words.map_or_else(|| self.show(&LuaSettings::new(ScriptSource::Gateway { root: None })), str::to_owned)
     }
 
     /// Whether it is on or off, and needs no value.
@@ -150,7 +157,6 @@ pub(crate) fn function_name(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::script_path::ScriptSource;
 
     fn defaults() -> LuaSettings {
         LuaSettings::new(ScriptSource::Gateway { root: None })

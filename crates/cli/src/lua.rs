@@ -1,0 +1,197 @@
+//! Runs Lua scripts, in this process and its workers: Lua is built into the command.
+
+mod plan;
+mod version;
+
+pub use version::{change_over, describe};
+
+use crate::command_line::Mode;
+use crate::configuration::{Configuration, Said};
+use crate::language::{self, App};
+use crate::trouble::Trouble;
+use crate::{exit_status, print, resolve};
+use oribi_lua::script_path::ScriptSource;
+use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
+use oribi_lua::{LuaRuntime, LuaSettings, Style, table};
+use oribi_server::config::{Config, Resolved};
+use oribi_server::{log, process};
+use plan::LuaPlan;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// What the command line says that concerns Lua apps only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What was given for flags of the Lua host, in the order of their table.
+    pub given: Vec<(&'static str, String)>,
+    /// Whether the paths of requests lead to scripts, and below which directory if not below the app.
+    pub document_root: Option<Option<PathBuf>>,
+    /// Which Lua.
+    pub version: Option<String>,
+}
+
+impl Options {
+    /// Makes sure that an app of another language is not told what means nothing to it.
+    ///
+    /// # Errors
+    /// Which flag it was.
+    pub fn refuse(&self, title: &str) -> Result<(), String> {
+        let root = self.document_root.as_ref().map(|_| "document-root");
+        let version = self.version.as_ref().map(|_| "lua");
+        match self.given.first().map(|(name, _)| *name).or(root).or(version) {
+            Some(name) => Err(format!("--{name} is for Lua apps, and this is a {title} app")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Serves one script that answers everything, or checks that it could.
+pub fn one_script(mode: Mode, app: &App, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+    let settings = LuaSettings::new(ScriptSource::One(absolute(&app.path)));
+    Service { app: app.path.clone(), settings, config, configuration: None, seed: None }.run(mode, options)
+}
+
+/// Serves the scripts below a directory.
+pub fn document_root(mode: Mode, path: Option<&Path>, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+    let root = match (path, options.lua.document_root.as_ref().and_then(Option::as_deref)) {
+        (Some(path), Some(root)) => {
+            let (path, root) = (path.display(), root.display());
+            return Err(Trouble::usage(format!("there are two directories of scripts: {path} and {root}")));
+        }
+        (Some(path), None) | (None, Some(path)) => path,
+        (None, None) => Path::new("."),
+    };
+    let metadata = root.metadata().map_err(|error| Trouble::usage(format!("cannot find {}: {error}", root.display())))?;
+    if !metadata.is_dir() {
+        return Err(Trouble::usage(format!("{} is no directory; --document-root needs one", root.display())));
+    }
+    let settings = LuaSettings::new(ScriptSource::document_root(absolute(root)));
+    Service { app: root.to_owned(), settings, config, configuration: None, seed: None }.run(mode, options)
+}
+
+/// Serves what a configuration file of luafcgid says.
+pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+    let seed = SeedConfiguration::read(file.unwrap_or(Path::new(DEFAULT_FILE)));
+    let place = seed.file.display().to_string();
+    let settings = seed.server.iter().map(|(name, value)| Said::Setting {
+        name: (*name).to_owned(),
+        value: value.clone(),
+        place: place.clone(),
+    });
+    let said = settings.chain(seed.notes.iter().cloned().map(Said::Note)).collect();
+    let configuration = Some(Configuration { file: seed.file.clone(), said });
+    let mut settings = seed.lua.clone();
+    if let Some(root) = &options.lua.document_root {
+        let root = root.as_deref().ok_or_else(|| Trouble::usage("--document-root needs a directory here"))?;
+        settings.source = ScriptSource::Gateway { root: Some(absolute(root)) };
+    }
+    Service { app: seed.file.clone(), settings, config, configuration, seed: Some(seed) }.run(mode, options)
+}
+
+/// What is to be served.
+struct Service {
+    /// For people.
+    app: PathBuf,
+    settings: LuaSettings,
+    config: Config,
+    /// What a configuration file says of the server.
+    configuration: Option<Configuration>,
+    /// The same, with what it says of Lua, and its state.
+    seed: Option<SeedConfiguration>,
+}
+
+impl Service {
+    fn run(mut self, mode: Mode, options: &language::Options) -> Result<u8, Trouble> {
+        refuse_other_languages(options)?;
+        let before = self.settings.clone();
+        if let Some(name) = &options.environment {
+            self.settings.set_environment(name);
+        }
+        let in_environment = self.settings.clone();
+        apply(options, &mut self.settings).map_err(Trouble::usage)?;
+        let notes = match &self.configuration {
+            Some(configuration) => configuration.apply(&mut self.config).map_err(Trouble::usage)?,
+            None => Vec::new(),
+        };
+        let resolved = resolve(&self.config)?;
+        if mode == Mode::Serve {
+            return self.serve(&resolved, &notes);
+        }
+        for note in notes {
+            // As with every message: if nobody listens, nothing is lost.
+            let _ = writeln!(io::stderr(), "oribi: {note}");
+        }
+        let runtime = self.runtime()?;
+        print(&LuaPlan {
+            app: &self.app,
+            style: self.load(&runtime)?,
+            settings: &self.settings,
+            before: &before,
+            in_environment: &in_environment,
+            options: &options.lua,
+            file: self.seed.as_ref().map(|seed| seed.file.as_path()),
+            resolved: &resolved,
+        })
+    }
+
+    fn runtime(&self) -> Result<LuaRuntime, Trouble> {
+        let failed = |error| Trouble::failure(format!("cannot serve {}: {error}", self.app.display()));
+        LuaRuntime::new(self.settings.clone()).map_err(failed)
+    }
+
+    /// Loads the script once, if there is only one: what is wrong with it is said before a server listens.
+    fn load(&self, runtime: &LuaRuntime) -> Result<Option<Style>, Trouble> {
+        runtime.check().map_err(|failure| {
+            let (app, title) = (self.app.display(), failure.fault.title());
+            Trouble::failure(format!("{app} could not be loaded: {title}: {}", failure.message))
+        })
+    }
+
+    fn serve(self, resolved: &Resolved, notes: &[String]) -> Result<u8, Trouble> {
+        log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+        if let Some(configuration) = &self.configuration {
+            ::log::info!("configuration read from {}", configuration.file.display());
+        }
+        for note in notes {
+            ::log::warn!("{note}");
+        }
+        let runtime = self.runtime()?;
+        self.load(&runtime)?;
+        if self.seed.as_ref().is_some_and(|seed| seed.daemonize) {
+            process::detach(&resolved.settings)
+                .map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))?;
+        }
+        Ok(exit_status(process::supervise(&resolved.settings, &runtime)))
+    }
+}
+
+/// Puts what the command line says into the settings.
+fn apply(options: &language::Options, settings: &mut LuaSettings) -> Result<(), String> {
+    settings.include = options.include.iter().map(|directory| absolute(Path::new(directory))).collect();
+    for (name, text) in &options.lua.given {
+        if let Some(setting) = table().iter().find(|setting| setting.name == *name) {
+            setting.set(settings, text)?;
+        }
+    }
+    settings.settle();
+    Ok(())
+}
+
+fn refuse_other_languages(options: &language::Options) -> Result<(), Trouble> {
+    let others = [
+        ("--config", options.config.is_some()),
+        ("-r", !options.requires.is_empty()),
+        ("-M", !options.modules.is_empty()),
+        ("--perl", options.perl.is_some()),
+        ("--ruby", options.ruby.is_some()),
+    ];
+    match others.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(Trouble::usage(format!("{flag} is not for Lua apps: see those under \"Lua\" in --help"))),
+        None => Ok(()),
+    }
+}
+
+/// A path that stays the same wherever the process goes.
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}

@@ -1,0 +1,68 @@
+//! What `oribi check` prints of a Lua app: the server's plan, and a table of the Lua host's settings below it.
+
+use super::Options;
+use oribi_lua::script_path::ScriptSource;
+use oribi_lua::{LuaSettings, Style, built_in, table};
+use oribi_server::config::{Plan, Resolved};
+use std::fmt;
+use std::path::Path;
+
+/// The plan for Lua scripts. Displayed, it is a text of several lines for people.
+pub struct LuaPlan<'a> {
+    pub app: &'a Path,
+    /// The style of the script, if there is only one.
+    pub style: Option<Style>,
+    pub settings: &'a LuaSettings,
+    /// The settings before the command line was looked at.
+    pub before: &'a LuaSettings,
+    /// The same, with what `--env` changes.
+    pub in_environment: &'a LuaSettings,
+    pub options: &'a Options,
+    /// The configuration file, if there is one.
+    pub file: Option<&'a Path>,
+    pub resolved: &'a Resolved,
+}
+
+impl fmt::Display for LuaPlan<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let app = match &self.settings.source {
+            ScriptSource::One(_) => self.app.display().to_string(),
+            ScriptSource::DocumentRoot { .. } => format!("the scripts below {}", self.app.display()),
+            ScriptSource::Gateway { .. } => "the scripts that the web server names by SCRIPT_FILENAME".to_owned(),
+        };
+        let style = self.style.map_or_else(String::new, |style| format!(", in the style of {}", spelled(style)));
+        Plan { app, language: format!("Lua: {}{style}", built_in()), resolved: self.resolved }.fmt(formatter)?;
+        writeln!(formatter, "\nLua:")?;
+        let defaults = LuaSettings::new(self.settings.source.clone());
+        let width = table().iter().map(|setting| setting.name.len()).max().unwrap_or(0);
+        let values: Vec<String> = table().iter().map(|setting| setting.show(self.settings)).collect();
+        let width_of_values = values.iter().map(|value| value.chars().count()).max().unwrap_or(0);
+        for (setting, value) in table().iter().zip(values) {
+            let name = setting.name;
+            let origin = if self.options.given.iter().any(|(given, _)| *given == name) {
+                "command line".to_owned()
+            } else if value != setting.show(self.in_environment) {
+                // A script has no more states than there are.
+                "--states".to_owned()
+            } else if value != setting.show(self.before) {
+                "--env".to_owned()
+            } else {
+                match self.file {
+                    Some(file) if value != setting.show(&defaults) => file.display().to_string(),
+                    _ => "default".to_owned(),
+                }
+            };
+            writeln!(formatter, "  {name:<width$}  {value:<width_of_values$}  {origin}")?;
+        }
+        Ok(())
+    }
+}
+
+fn spelled(style: Style) -> &'static str {
+    match style {
+        Style::Oribi => "Oribi: a function of the request",
+        Style::Wsapi => "WSAPI: run(env)",
+        Style::Luafcgid => "luafcgid: main(env, con)",
+        Style::LuafcgidFirst => "luafcgid: handler()",
+    }
+}

@@ -1,0 +1,52 @@
+//! Which Lua: one is built into this program, and another one into a program beside it.
+
+use crate::trouble::Trouble;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The Lua of this program, as `--lua` names it.
+const BUILT_IN: &str = if cfg!(feature = "luajit") { "jit" } else { "5.4" };
+
+/// Each Lua by its names for `--lua`, with the program that it is built into.
+const PROGRAMS: [(&[&str], &str); 2] = [(&["jit", "luajit", "5.1"], "oribi"), (&["5.4", "5", "lua5.4"], "oribi-lua5.4")];
+
+/// For `--version`: what is built in, and what is beside this program.
+pub fn describe() -> String {
+    let other = other_program().filter(|path| path.is_file()).map(|path| format!("; another in {}", path.display()));
+    format!("{} is built in{}", oribi_lua::built_in(), other.unwrap_or_default())
+}
+
+/// Becomes the program that has the wanted Lua built in, unless this one has it.
+///
+/// # Errors
+/// There is no such Lua, or no such program.
+pub fn change_over(wanted: &str) -> Result<(), Trouble> {
+    let lowercase = wanted.to_ascii_lowercase();
+    let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {
+        return Err(Trouble::usage(format!("unknown Lua `{}`; there are jit and 5.4", wanted.escape_debug())));
+    };
+    if names.contains(&BUILT_IN) {
+        return Ok(());
+    }
+    let failed = |why: &str| Trouble::failure(format!("cannot run the Lua that --lua {lowercase} asks for: {why}"));
+    let path = other_program().ok_or_else(|| failed("this program does not know where it is"))?;
+    // Running itself under another name would go on for ever.
+    let itself = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
+    if path.canonicalize().ok() == itself {
+        return Err(failed(&format!("{} is this program", path.display())));
+    }
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new(&path);
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let error = command.args(arguments).exec();
+    Err(failed(&format!("{}: {error}", path.display())))
+}
+
+/// The program with the Lua that this one has not.
+fn other_program() -> Option<PathBuf> {
+    let (_, name) = PROGRAMS.iter().find(|(names, _)| !names.contains(&BUILT_IN))?;
+    Some(std::env::current_exe().ok()?.canonicalize().ok()?.with_file_name(name))
+}

@@ -1,0 +1,308 @@
+//! The `oribi` command with Lua scripts, run as its users run it.
+
+use oribi_lua::table;
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long something may take before a test gives up: far longer than it needs on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const HELLO: &str = "return function(request) return 200, { ['Content-Type'] = 'text/plain' }, 'hello from Lua' end";
+
+/// A directory for one test, which goes away with the value.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!("oribi-lua-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let place = std::env::temp_dir().join(name);
+        fs::create_dir_all(&place).expect("a directory");
+        Self(place)
+    }
+
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(&path, text).expect("a file");
+        path
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.0);
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Outcome {
+        self.run_as(env!("CARGO_BIN_EXE_oribi"), arguments)
+    }
+
+    fn run_as(&self, program: &str, arguments: &[&str]) -> Outcome {
+        let start = Instant::now();
+        let output = loop {
+            match self.command(program).args(arguments).output() {
+                // While another test forks, its child still has a copy of the program open for writing.
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && start.elapsed() < PATIENCE => {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                output => break output.expect("it runs"),
+            }
+        };
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+        Outcome { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    fn serve(&self, arguments: &[&str]) -> Server {
+        let mut command = self.command(env!("CARGO_BIN_EXE_oribi"));
+        command.args(arguments).args(["--listen", "x.sock", "--workers", "1", "--error-log", "log"]);
+        Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"))
+    }
+
+    /// What the server answers to a GET for `target`.
+    fn get(&self, target: &str) -> String {
+        let start = Instant::now();
+        let mut connection = loop {
+            match UnixStream::connect(self.0.join("x.sock")) {
+                Ok(connection) => break connection,
+                Err(error) => assert!(start.elapsed() < PATIENCE, "{error}: {}", self.log()),
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+        connection.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        connection.read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.0.join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A server that is ended with the value.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Outcome {
+    status: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Outcome {
+    #[track_caller]
+    fn fails(&self, status: i32, parts: &[&str]) {
+        assert_eq!(self.status, Some(status), "{}{}", self.out, self.err);
+        for part in parts {
+            assert!(self.err.contains(part), "{part:?} is not in {:?}", self.err);
+        }
+    }
+
+    /// What the plan says of a setting: its value and origin.
+    #[track_caller]
+    fn planned(&self, name: &str) -> Vec<&str> {
+        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
+        let line = self.out.lines().find(|line| line.split_whitespace().next() == Some(name));
+        line.unwrap_or_default().split_whitespace().skip(1).collect()
+    }
+}
+
+#[test]
+fn help_names_every_flag_with_its_default() {
+    let help = Place::new().run(&["--help"]);
+    let words = help.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for setting in table() {
+        let flag = if setting.is_switch() {
+            format!("--{}[=<on|off>] ", setting.name)
+        } else {
+            format!("--{} <{}> ", setting.name, setting.placeholder)
+        };
+        let expected = format!("{flag}{} [default: {}]", setting.help, setting.default_text());
+        assert!(words.contains(&expected), "{expected} is not in {}", help.out);
+    }
+}
+
+#[test]
+fn the_version_names_the_lua_that_is_built_in() {
+    let version = Place::new().run(&["--version"]);
+    assert!(version.out.contains(&format!("\nlua: {} is built in", oribi_lua::built_in())), "{}", version.out);
+}
+
+#[test]
+fn the_plan_says_what_the_script_is_and_where_each_value_came_from() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    for arguments in [&["check"][..], &["check", "app.lua"], &["check", ".", "--language", "lua"]] {
+        let plan = place.run(arguments);
+        assert_eq!(plan.planned("app"), ["app.lua"], "{arguments:?}");
+        assert_eq!(plan.planned("states"), ["5", "default"]);
+    }
+    let plan = place.run(&[
+        "check",
+        "--states",
+        "2",
+        "--time_limit",
+        "90",
+        "-E",
+        "development",
+        "--state-memory=1g",
+        "--threads",
+        "4",
+    ]);
+    for (name, expected) in [
+        ("states", &["2", "command", "line"][..]),
+        ("time-limit", &["90s", "command", "line"]),
+        ("state-memory", &["1GiB", "command", "line"]),
+        ("show-errors", &["on", "--env"]),
+        ("retries", &["2", "default"]),
+        ("threads", &["4", "command", "line"]),
+    ] {
+        assert_eq!(plan.planned(name), expected, "{}", plan.out);
+    }
+    let plan = place.run(&["check", "-E", "development", "--show-errors=off"]);
+    assert_eq!(plan.planned("show-errors"), ["off", "command", "line"]);
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    place.file("app.psgi", "");
+    place.file("dir/app.lua", HELLO);
+    for (arguments, parts) in [
+        (&["app.lua", "--states", "0"][..], &["bad value `0` for states: expected a whole number from 1"][..]),
+        (&["app.lua", "--handler", "a b"], &["bad value `a b` for handler: expected the name"]),
+        (&["app.lua", "--config", "x"], &["--config is not for Lua apps"]),
+        (&["app.lua", "-MCarp"], &["-M is not for Lua apps"]),
+        (&["app.lua", "--lua", "5.9"], &["unknown Lua `5.9`"]),
+        (&["app.lua", "--document-root"], &["app.lua is no directory"]),
+        (&["nowhere", "--document-root"], &["cannot find nowhere"]),
+        (&["dir", "--document-root", "dir"], &["two directories"]),
+        (&["--document-root", "dir", "--native", "x"], &["cannot be used with"]),
+        (&["--states", "2", "--native", "x"], &["cannot be used with"]),
+        (&["luafcgid", "--document-root"], &["needs a directory"]),
+    ] {
+        place.run(arguments).fails(2, parts);
+    }
+    place.run(&["app.psgi", "--states", "2"]).fails(1, &["--states is for Lua apps, and this is a Perl app"]);
+    place.run(&["app.psgi", "--document-root", "dir", "--language", "perl"]).fails(2, &["two directories"]);
+}
+
+#[test]
+fn another_lua_is_a_program_beside_this_one() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    let (own, other, name) = if cfg!(feature = "luajit") { ("jit", "5.4", "oribi-lua5.4") } else { ("5.4", "jit", "oribi") };
+    assert_eq!(place.run(&["check", "--lua", own]).status, Some(0));
+    let program = place.0.join("bin/program");
+    fs::create_dir(place.0.join("bin")).expect("created");
+    fs::copy(env!("CARGO_BIN_EXE_oribi"), &program).expect("copied");
+    let program = program.to_str().expect("UTF-8");
+    place.run_as(program, &["check", "--lua", other]).fails(1, &[name, "No such file"]);
+    symlink(program, place.0.join("bin").join(name)).expect("linked");
+    place.run_as(program, &["check", "--lua", other]).fails(1, &["is this program"]);
+    fs::remove_file(place.0.join("bin").join(name)).expect("removed");
+    symlink("/bin/echo", place.0.join("bin").join(name)).expect("linked");
+    let outcome = place.run_as(program, &["check", "--lua", other, "app.lua"]);
+    assert_eq!((outcome.status, outcome.out.as_str()), (Some(0), &*format!("check --lua {other} app.lua\n")));
+}
+
+#[test]
+fn a_script_that_does_not_load_is_named() {
+    let place = Place::new();
+    place.file("app.lua", "return function(");
+    for mode in ["check", "serve"] {
+        place.run(&[mode, "app.lua", "--listen", "x.sock"]).fails(1, &["app.lua:1:"]);
+    }
+    assert!(!place.0.join("x.sock").exists());
+}
+
+#[test]
+fn a_script_answers() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    let _server = place.serve(&["app.lua"]);
+    let text = place.get("/");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nhello from Lua"), "{text}\n{}", place.log());
+}
+
+#[test]
+fn paths_lead_to_scripts() {
+    let place = Place::new();
+    place.file("scripts/shop/index.lua", "return function() return 200, {}, 'the shop' end");
+    place.file("scripts/hello.lua", HELLO);
+    place.file("scripts/secret.txt", "secret");
+    place.file("outside.lua", HELLO);
+    for arguments in [&["scripts", "--document-root"][..], &["--document-root", "scripts/"]] {
+        let plan = place.run(&[&["check"], arguments].concat());
+        assert!(plan.planned("app").join(" ").starts_with("the scripts below scripts"), "{}", plan.out);
+        let server = place.serve(arguments);
+        for (target, status, end) in [
+            ("/hello.lua", "200", "hello from Lua"),
+            ("/hello.lua/more?x=1", "200", "hello from Lua"),
+            ("/shop/", "200", "the shop"),
+            ("/secret.txt", "404", "404 Not Found\n"),
+            ("/../outside.lua", "404", "404 Not Found\n"),
+            ("/nothing.lua", "404", "404 Not Found\n"),
+        ] {
+            let text = place.get(target);
+            assert!(text.starts_with(&format!("HTTP/1.1 {status} ")) && text.ends_with(end), "{target}: {text}");
+            assert!(!text.contains("secret"), "{text}");
+        }
+        drop(server);
+        let _ = fs::remove_file(place.0.join("x.sock"));
+    }
+}
+
+#[test]
+fn a_configuration_of_luafcgid_says_everything() {
+    let place = Place::new();
+    place.file("config.lua", "listen = '/run/lua.sock'; workers = 7; states = workers * 2; clones = states; sates = 1");
+    let link = place.0.join("luafcgid");
+    symlink(env!("CARGO_BIN_EXE_oribi"), &link).expect("linked");
+    for plan in [
+        place.run(&["check", "luafcgid", "config.lua"]),
+        place.run(&["check", "luafcgid"]),
+        place.run_as(link.to_str().expect("UTF-8"), &["check", "config.lua"]),
+    ] {
+        for (name, expected) in [
+            ("listen", &["fcgi+unix:/run/lua.sock", "config.lua"][..]),
+            ("threads", &["7", "config.lua"]),
+            ("workers", &["1", "config.lua"]),
+            ("states", &["14", "config.lua"]),
+            ("clones", &["14", "config.lua"]),
+            ("max-body-size", &["1MiB", "config.lua"]),
+            ("show-errors", &["on", "config.lua"]),
+        ] {
+            assert_eq!(plan.planned(name), expected, "{}", plan.out);
+        }
+        assert!(plan.err.contains("config.lua: the name sates means nothing here"), "{}", plan.err);
+        assert!(plan.out.contains("SCRIPT_FILENAME"), "{}", plan.out);
+    }
+    let plan = place.run(&["check", "luafcgid", "config.lua", "--states", "3", "--listen", ":7"]);
+    assert_eq!((plan.planned("states"), plan.planned("clones")), (vec!["3", "command", "line"], vec!["3", "--states"]));
+    assert_eq!(plan.planned("listen"), ["*:7", "command", "line"]);
+    let plan = place.run(&["check", "luafcgid", "missing.lua"]);
+    assert_eq!(plan.planned("listen")[0], "fcgi://*:9000");
+    assert!(plan.err.contains("missing.lua: cannot read it: No such file"), "{}", plan.err);
+}
