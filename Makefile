@@ -27,8 +27,10 @@ installed = $(DESTDIR)$(PREFIX)
 
 .PHONY: build help serve test load leak bench fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench
 
-build: setup-build ## build target/release/oribi and the Perl and Ruby hosts beside it
+build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi
+	cargo build --release --locked --package oribi-cli --no-default-features --features lua54 --target-dir target/lua54
+	@ln -f target/lua54/release/oribi target/release/oribi-lua5.4
 	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 	@$(RUBY) hosts/ruby/ext/oribi/build.rb
@@ -58,12 +60,14 @@ fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust
 	@setup/cargo-tool.sh cargo-fuzz $(CARGO_FUZZ)
 	@fuzz/run $(TIME)
 
-docs: setup-build ## write docs/options.md anew from the table of settings
-	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-server --test options_manual
+docs: setup-build ## write docs/options.md anew from the tables of settings
+	ORIBI_WRITE_DOCS=1 cargo test --quiet --locked --package oribi-cli --test options_manual
 
 install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR)
 	@[ -x target/release/oribi ] || { echo "Nothing is built yet: make build, then make install." >&2; exit 1; }
 	install -D -m 755 target/release/oribi "$(installed)/bin/oribi"
+	install -m 755 target/release/oribi-lua5.4 "$(installed)/bin/oribi-lua5.4"
+	ln -sf oribi "$(installed)/bin/luafcgid"
 	rm -rf "$(installed)/lib/oribi"
 	install -d "$(installed)/lib/oribi/perl" "$(installed)/lib/oribi/ruby" "$(installed)/share/doc/oribi"
 	cp -R hosts/perl/blib/lib hosts/perl/blib/arch "$(installed)/lib/oribi/perl/"
@@ -82,7 +86,8 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
 uninstall: ## remove what `make install` installed
-	rm -rf "$(installed)/bin/oribi" "$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
+	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/lib/oribi" \
+		"$(installed)/share/doc/oribi"
 
 clean: ## remove everything that was built
 	@[ ! -d target/debian13 ] || [ -w target/debian13 ] || sudo rm -rf --one-file-system target/debian13

@@ -1,13 +1,14 @@
-//! docs/options.md and the Ruby host's table of settings are made from the server's; these tests keep them so. With
-//! `ORIBI_WRITE_DOCS=1` they write the files.
+//! docs/options.md is made from the tables of settings of the server and of the Lua host, and the Ruby host's table from the
+//! server's; these tests keep them so. With `ORIBI_WRITE_DOCS=1` they write the files.
 
+use oribi_lua::LuaSetting;
 use oribi_server::config::{Setting, table};
 use std::fmt::Write;
 
 const INTRODUCTION: &str = "\
 # Options
 
-<!-- Made from the table of settings by `make docs`; edit crates/server/src/config/table.rs. -->
+<!-- Made from the tables of settings by `make docs`; edit crates/server/src/config/table.rs or hosts/lua/src/settings/table.rs. -->
 
 All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
 (`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same. An unknown
@@ -18,7 +19,16 @@ is and why.
 Times are seconds unless they say otherwise: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
 ";
 
-/// The manual as the table has it.
+const LUA: &str = "
+## Lua
+
+Flags of `oribi` for Lua scripts; [lua.md](lua.md) tells what they mean together.
+
+| option | default | meaning |
+|---|---|---|
+";
+
+/// The manual as the tables have it.
 fn manual() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut section = None;
@@ -29,7 +39,17 @@ fn manual() -> String {
         }
         let _ = writeln!(text, "| {} | {} | {} |", names(setting), default(setting), meaning(setting));
     }
+    text.push_str(LUA);
+    for setting in oribi_lua::table() {
+        let (help, default) = (escaped(setting.help), escaped(&setting.default_text()));
+        let _ = writeln!(text, "| {} | {default} | {help} |", lua_names(setting));
+    }
     text
+}
+
+fn lua_names(setting: &LuaSetting) -> String {
+    let value = if setting.is_switch() { String::new() } else { format!(" {}", setting.placeholder) };
+    format!("`--{}{value}`", setting.name)
 }
 
 fn names(setting: &Setting) -> String {
