@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every change that breaks a host; oribi_run() refuses another number. */
-#define ORIBI_ABI 2
+#define ORIBI_ABI 3
 
 /* Bytes that need not end with a NUL. `data` may be NULL when `size` is 0. */
 typedef struct oribi_bytes {
@@ -77,6 +77,8 @@ typedef struct oribi_request {
     uint64_t content_size;
     int content_file;
     int https; /* 1: psgi.url_scheme and its like are "https" */
+    /* 1: the request came through a web server, by FastCGI: no socket can be taken, and nothing precedes the response. */
+    int gateway;
 } oribi_request;
 
 /* ---- Replies ------------------------------------------------------------------------------------------------------- */

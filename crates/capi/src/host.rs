@@ -168,6 +168,7 @@ impl Host for CHost {
             content_size,
             content_file,
             https: request.https.into(),
+            gateway: request.gateway.is_some().into(),
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })

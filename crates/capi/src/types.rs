@@ -91,6 +91,8 @@ pub struct OribiRequest {
     pub content_file: c_int,
     /// Whether the connection is encrypted.
     pub https: c_int,
+    /// Whether the request came through a web server.
+    pub gateway: c_int,
 }
 
 /// `oribi_lane`: where the replies of a context go, as long as a thread uses the context.

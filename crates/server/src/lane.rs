@@ -365,6 +365,10 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         self.engine.borrow_mut().inform(exchange, status, fields)
     }
 
+    fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
+        self.engine.borrow_mut().report(exchange, message)
+    }
+
     fn waiting(&self) -> usize {
         let mut engine = self.engine_with_news();
         // Failing to look is found by the next turn, too.

@@ -370,6 +370,12 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     }
     hash = environment->hash;
     environment->hash = NULL;
+    if (UNLIKELY(request->gateway)) {
+        /* The socket is a web server's: an app can have neither it nor an interim response. */
+        static const U32 keys[] = {PSGIX_IO, PSGIX_INFORMATIONAL};
+        for (size_t i = 0; i < C_ARRAY_LENGTH(keys); i++)
+            (void)hv_delete_ent(hash, environment->names[environment->server_keys + keys[i]], G_DISCARD, 0);
+    }
     return hash;
 }
 

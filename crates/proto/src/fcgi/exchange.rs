@@ -110,6 +110,13 @@ impl Exchange {
         !matches!(self.writing, Writing::Nothing)
     }
 
+    /// Whether the response has been begun and nothing but the end of the stream will tell that its content is whole.
+    #[inline]
+    #[must_use]
+    pub const fn is_open_ended(&self) -> bool {
+        matches!(self.writing, Writing::UntilEnd)
+    }
+
     /// Writes the head of the response.
     ///
     /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without

@@ -3,6 +3,7 @@
 use super::connection::Connection;
 use super::deadline::Deadline;
 use super::{Accepting, Engine};
+use crate::config::Protocol;
 use oribi_io::{Accepted, Backend, Peer};
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
@@ -114,6 +115,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
+        let protocol = self.listeners[listener].protocol;
+        if protocol == Protocol::FastCgi && !self.is_web_server(peer) {
+            return self.backend.close(socket);
+        }
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
         if let Some(census) = self.census {
             census.here.fetch_add(1, Relaxed);
@@ -126,13 +131,31 @@ impl<B: Backend> Engine<'_, B> {
             self.drop_connection(index);
             return;
         }
+        if protocol == Protocol::FastCgi {
+            self.carry(index);
+        }
         self.deadlines.set(index, Deadline::Head, self.backend.now());
+    }
+
+    /// Whether FastCGI requests are taken from there.
+    fn is_web_server(&self, peer: Peer) -> bool {
+        let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
+        let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
+        if !known {
+            log::warn!("turned {address} away: it is none of the web servers that FastCGI requests are taken from");
+        }
+        known
     }
 
     /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: none is idle.
     fn close_oldest_idle(&mut self) -> bool {
-        let Some(index) = self.deadlines.oldest(Deadline::Idle) else { return false };
-        self.close_idle(index);
+        if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
+            self.close_idle(index);
+        } else if let Some(index) = self.deadlines.oldest(Deadline::Kept) {
+            self.close_kept(index);
+        } else {
+            return false;
+        }
         true
     }
 
@@ -151,7 +174,8 @@ impl<B: Backend> Engine<'_, B> {
 
     pub(super) fn resume_accepting(&mut self, now: Duration) {
         let Accepting::Paused(until) = self.accepting else { return };
-        if now < until || (self.is_full() && self.deadlines.oldest(Deadline::Idle).is_none()) {
+        let idle = [Deadline::Idle, Deadline::Kept].into_iter().any(|kind| self.deadlines.oldest(kind).is_some());
+        if now < until || (self.is_full() && !idle) {
             if now >= until {
                 self.accepting = Accepting::Paused(now + PAUSE);
             }

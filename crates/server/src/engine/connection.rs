@@ -1,6 +1,7 @@
 //! One connection: a socket, a machine, and how far the present exchange has come.
 
 use super::content::StoredContent;
+use super::fastcgi::Carrier;
 use super::input::Input;
 use super::output::Output;
 use super::record::Draft;
@@ -22,6 +23,8 @@ pub(super) enum Phase {
     Flushing,
     /// The response is sent and the sending side is ended; what the client still sends is thrown away.
     Lingering,
+    /// It carries the exchanges of a web server, each with a phase of its own: see [`super::fastcgi`].
+    Carrying,
 }
 
 /// What becomes of a connection once its response has left.
@@ -78,6 +81,8 @@ pub(super) struct Connection<S> {
     pub(super) remote: Remote,
     /// What the log will need of a request that is answered later.
     pub(super) draft: Option<Box<Draft>>,
+    /// The exchanges that it carries, in that phase.
+    pub(super) carrier: Option<Box<Carrier>>,
 }
 
 impl<S> Connection<S> {
@@ -109,6 +114,7 @@ impl<S> Connection<S> {
             output: None,
             remote: Remote::new(peer),
             draft: None,
+            carrier: None,
         }
     }
 
@@ -124,8 +130,10 @@ impl<S> Connection<S> {
     }
 }
 
-/// The longest address: an IPv6 address with an embedded IPv4 one has 45 characters, a port five.
-const TEXT_BYTES: usize = 50;
+/// An IPv6 address with an embedded IPv4 one.
+const LONGEST_ADDRESS: usize = 45;
+const LONGEST_PORT: usize = 5;
+const TEXT_BYTES: usize = LONGEST_ADDRESS + LONGEST_PORT;
 
 /// The other end of a connection in text, rendered once for all its requests.
 #[derive(Clone, Copy, Debug)]
@@ -157,6 +165,15 @@ impl Remote {
             }
         };
         Self { text, address: address as u8, end: end as u8 }
+    }
+
+    /// As a web server gives it; what would be too long for an address is cut off.
+    pub(super) fn given(address: &[u8], port: &[u8]) -> Self {
+        let mut text = [0; TEXT_BYTES];
+        let bytes = address.iter().take(LONGEST_ADDRESS).chain(port.iter().take(LONGEST_PORT));
+        text.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte);
+        let end = address.len().min(LONGEST_ADDRESS) + port.len().min(LONGEST_PORT);
+        Self { text, address: address.len().min(LONGEST_ADDRESS) as u8, end: end as u8 }
     }
 
     #[inline]

@@ -18,10 +18,13 @@ pub(super) enum Deadline {
     Write = 3,
     /// The client to stop sending into a connection that is ending.
     Linger = 4,
+    /// The next request of a web server that keeps its connection.
+    Kept = 5,
 }
 
-const KINDS: usize = 5;
-const ALL: [Deadline; KINDS] = [Deadline::Head, Deadline::Content, Deadline::Idle, Deadline::Write, Deadline::Linger];
+const KINDS: usize = 6;
+const ALL: [Deadline; KINDS] =
+    [Deadline::Head, Deadline::Content, Deadline::Idle, Deadline::Write, Deadline::Linger, Deadline::Kept];
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]

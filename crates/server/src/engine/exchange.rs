@@ -2,6 +2,7 @@
 
 use super::connection::Remote;
 use super::content::StoredContent;
+use super::fastcgi::Parts;
 use super::input::Input;
 use crate::process::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
@@ -16,6 +17,8 @@ pub struct Exchange {
     pub(super) content: StoredContent,
     pub(super) remote: Remote,
     pub(super) listener: u16,
+    /// What a web server said; then the head stands there, too.
+    pub(super) parts: Option<Box<Parts>>,
 }
 
 impl Exchange {
@@ -31,13 +34,31 @@ impl Exchange {
     #[must_use]
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
         let listener = &listeners[usize::from(self.listener)];
-        Request {
-            head: RequestHead::new(self.input.head_bytes(), &self.layout),
+        let request = Request {
+            head: self.head(),
             content: self.content.view(self.input.bytes()),
             remote: Endpoint { address: self.remote.address(), port: self.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
             gateway: None,
+        };
+        match &self.parts {
+            None => request,
+            Some(parts) => parts.complete(request),
         }
+    }
+
+    /// The bytes that the layout speaks of.
+    #[inline]
+    pub(super) fn head_bytes(&self) -> &[u8] {
+        match &self.parts {
+            None => self.input.head_bytes(),
+            Some(parts) => &parts.bytes,
+        }
+    }
+
+    #[inline]
+    pub(super) fn head(&self) -> RequestHead<'_> {
+        RequestHead::new(self.head_bytes(), &self.layout)
     }
 }

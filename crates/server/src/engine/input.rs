@@ -116,6 +116,14 @@ impl Input {
         }
     }
 
+    /// Gives the buffer back if nothing is unread.
+    #[inline]
+    pub(super) fn release_if_read(&mut self, pool: &mut Pool) {
+        if !self.has_unread() {
+            self.release(pool);
+        }
+    }
+
     /// Drops everything.
     #[inline]
     pub(super) fn release(&mut self, pool: &mut Pool) {

@@ -15,6 +15,7 @@ mod connection;
 mod content;
 mod deadline;
 mod exchange;
+mod fastcgi;
 mod input;
 mod output;
 mod receive;
@@ -32,10 +33,11 @@ use crate::log::AccessLog;
 use crate::process::Listener;
 use connection::{Connection, Phase};
 use deadline::{Deadline, Deadlines};
+use fastcgi::{Carried, Parts, Stream};
 use oribi_host::ExchangeId;
 use oribi_io::{Backend, Event, Token};
 use oribi_message::HeadLayout;
-use oribi_proto::h1;
+use oribi_proto::{fcgi, h1};
 use slots::Slots;
 use stamp::Stamp;
 use std::collections::VecDeque;
@@ -73,14 +75,20 @@ pub struct Engine<'a, B: Backend> {
     /// Where open connections are counted.
     census: Option<Census<'a>>,
     limits: h1::Limits,
+    record_limits: fcgi::Limits,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
+    /// The exchanges that connections of web servers carry, and their deadlines.
+    streams: Slots<Stream>,
+    stream_deadlines: Deadlines,
+    #[expect(clippy::vec_box, reason = "a box goes out with an exchange and comes back")]
+    spare_parts: Vec<Box<Parts>>,
     stage: Stage,
     accepting: Accepting,
     /// What the last wait reported, handled up to `handled`.
     events: Vec<Event>,
     handled: usize,
-    /// Connections whose request is complete.
+    /// Connections whose request is complete, and streams (see [`Carried`]).
     ready: VecDeque<u32>,
     /// Connections that want a turn without an event: more input, or the next part of a file.
     turns: VecDeque<Token>,
@@ -148,22 +156,27 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
         backend.watch(wake)?;
         let timeouts = &settings.timeouts;
-        let deadlines = Deadlines::new(|kind| match kind {
+        let lasts = |kind| match kind {
             Deadline::Head => timeouts.head,
             Deadline::Content => timeouts.content,
             Deadline::Idle => timeouts.keepalive,
             Deadline::Write => timeouts.write,
             Deadline::Linger => timeouts.linger,
-        });
+            Deadline::Kept => fastcgi::KEPT,
+        };
         let mut stamp = Stamp::new(&settings.server_header, !settings.chunked_transfer);
         stamp.update(backend.now(), || backend.wall_clock());
         Ok(Self {
             limits: limits(settings),
+            record_limits: record_limits(settings),
             settings,
             listeners,
             census: None,
             connections: Slots::new(),
-            deadlines,
+            deadlines: Deadlines::new(lasts),
+            streams: Slots::new(),
+            stream_deadlines: Deadlines::new(lasts),
+            spare_parts: Vec::new(),
             stage: Stage::Serving,
             accepting: Accepting::Yes,
             events: Vec::new(),
@@ -321,7 +334,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stop_accepting();
         self.stage = Stage::Stopping;
         self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING);
+        self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING);
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
+        self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
     }
 
     /// Called before a response by who has kept the engine waiting for it: deadlines and the access log count from now, not
@@ -422,16 +437,22 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         // Deadlines come behind the news of the same moment: a request that has arrived in time is in time.
-        if self.deadlines.next().is_some_and(|deadline| deadline <= now) {
+        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
             while self.handle_event() {}
             self.expire(now);
+            self.expire_streams(now);
         }
         Ok(())
     }
 
+    fn next_deadline(&self) -> Option<Duration> {
+        let of_streams = if self.streams.len() == 0 { None } else { self.stream_deadlines.next() };
+        self.deadlines.next().into_iter().chain(of_streams).min()
+    }
+
     fn time_left(&self) -> Option<Duration> {
         let resume = if let Accepting::Paused(until) = self.accepting { Some(until) } else { None };
-        let next = self.deadlines.next().into_iter().chain(resume).min()?;
+        let next = self.next_deadline().into_iter().chain(resume).min()?;
         Some(next.saturating_sub(self.backend.now()))
     }
 
@@ -450,6 +471,9 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Hands the request of a connection out.
     fn lend(&mut self, index: u32) -> Option<Exchange> {
+        if let Some(carried) = Carried::from_number(index) {
+            return self.lend_stream(carried);
+        }
         let connection = self.connections.get_mut(index)?;
         if connection.phase != Phase::Queued {
             return None;
@@ -478,6 +502,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             content,
             remote: connection.remote,
             listener: connection.listener,
+            parts: None,
         })
     }
 }
@@ -489,5 +514,18 @@ fn limits(settings: &Settings) -> h1::Limits {
         target_bytes: settings.limits.target_bytes,
         content_bytes: settings.limits.content_bytes,
         ..h1::Limits::default()
+    }
+}
+
+fn record_limits(settings: &Settings) -> fcgi::Limits {
+    let (limits, defaults) = (&settings.limits, fcgi::Limits::default());
+    fcgi::Limits {
+        connections: u32::try_from(limits.connections).unwrap_or(u32::MAX),
+        requests: u16::try_from(limits.fastcgi_requests).unwrap_or(u16::MAX),
+        // As much again for what the web server adds to what the client has sent.
+        params_bytes: limits.head_bytes * 2,
+        pairs: limits.fields + defaults.pairs,
+        target_bytes: limits.target_bytes,
+        content_bytes: limits.content_bytes,
     }
 }

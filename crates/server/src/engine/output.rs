@@ -4,6 +4,7 @@ use oribi_io::{Attempt, Backend};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::rc::Rc;
 
 /// One turn of a connection moves this much of a file at most, so that a fast reader does not keep others waiting.
 const FILE_TURN: usize = 1 << 20;
@@ -21,7 +22,7 @@ pub(super) struct Output {
 #[derive(Debug)]
 enum Segment {
     Bytes { bytes: Vec<u8>, sent: usize },
-    File { file: File, offset: u64, left: u64 },
+    File { file: Rc<File>, offset: u64, left: u64 },
 }
 
 /// What became of an attempt to send everything.
@@ -62,7 +63,7 @@ impl Output {
     }
 
     /// Adds a part of a file behind all others.
-    pub(super) fn push_file(&mut self, file: File, offset: u64, size: u64) {
+    pub(super) fn push_file(&mut self, file: Rc<File>, offset: u64, size: u64) {
         if size > 0 {
             self.segments.push_back(Segment::File { file, offset, left: size });
         }

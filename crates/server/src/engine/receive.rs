@@ -14,7 +14,7 @@ use std::io;
 const SPOOL_BYTES: usize = 64 << 10;
 
 /// Receives of a connection before another one has its turn: 1 MiB of content on its way to a file.
-const RECEIVES_PER_TURN: usize = 16;
+pub(super) const RECEIVES_PER_TURN: usize = 16;
 
 impl<B: Backend> Engine<'_, B> {
     /// Receives and feeds the machine until the socket is empty, a request is complete or the turn is over.
@@ -26,6 +26,7 @@ impl<B: Backend> Engine<'_, B> {
                 Phase::Reading if connection.yielded => return,
                 Phase::Reading if connection.readable => {}
                 Phase::Lingering => return self.discard(index),
+                Phase::Carrying => return self.receive_records(index),
                 _ => return,
             }
             let direct = connection.content_left > 0 && !connection.input.has_unread() && !connection.input.pinned;
@@ -266,7 +267,9 @@ impl<B: Backend> Engine<'_, B> {
             match kind {
                 Deadline::Idle => self.close_idle(index),
                 Deadline::Head => {
-                    let silent = self.connections.get(index).is_none_or(|connection| !connection.input.has_unread());
+                    let nobody_to_tell =
+                        |connection: &Connection<_>| connection.phase == Phase::Carrying || !connection.input.has_unread();
+                    let silent = self.connections.get(index).is_none_or(nobody_to_tell);
                     if silent { self.drop_connection(index) } else { self.refuse(index, Refusal::HEAD_TIMEOUT) }
                 }
                 Deadline::Content => self.refuse(index, Refusal::CONTENT_TIMEOUT),
@@ -274,7 +277,7 @@ impl<B: Backend> Engine<'_, B> {
                     log::info!("a client took too long to receive a response");
                     self.cut(index);
                 }
-                Deadline::Linger => self.drop_connection(index),
+                Deadline::Linger | Deadline::Kept => self.drop_connection(index),
             }
         }
     }

@@ -17,6 +17,12 @@ pub(super) struct Draft {
     layout: HeadLayout,
 }
 
+impl Draft {
+    pub(super) fn of(exchange: &Exchange) -> Box<Self> {
+        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.layout.clone() })
+    }
+}
+
 impl<B: Backend> Engine<'_, B> {
     /// Opens the log files again, by their names: whoever rotates logs has moved the old ones away.
     pub fn reopen_logs(&mut self) {
@@ -33,18 +39,25 @@ impl<B: Backend> Engine<'_, B> {
         if self.access_log.is_none() {
             return;
         }
-        let head = RequestHead::new(exchange.input.head_bytes(), &exchange.layout);
-        let connection = index.and_then(|index| self.connections.get_mut(index));
-        let (status, sent, began) = match connection {
+        let outcome = match index.and_then(|index| self.connections.get_mut(index)) {
             Some(connection) if connection.fate.is_none() => {
-                let (head, layout) = (exchange.input.head_bytes().to_vec(), exchange.layout.clone());
-                connection.draft = Some(Box::new(Draft { head, layout }));
+                connection.draft = Some(Draft::of(exchange));
                 return;
             }
-            Some(connection) => (connection.status, connection.sent, connection.complete_at),
-            None => (CLIENT_GONE, 0, self.backend.now()),
+            Some(connection) => Some((connection.status, connection.sent, connection.complete_at)),
+            None => None,
         };
-        self.write_line(exchange.remote.address(), Some(head), status, sent, began);
+        self.record_outcome(exchange, outcome);
+    }
+
+    /// Writes the line of an exchange whose host has returned: status, bytes of content and when the request was complete; `None` if
+    /// the client has gone.
+    pub(super) fn record_outcome(&mut self, exchange: &Exchange, outcome: Option<(u16, u64, Duration)>) {
+        if self.access_log.is_none() {
+            return;
+        }
+        let (status, sent, began) = outcome.unwrap_or((CLIENT_GONE, 0, self.backend.now()));
+        self.write_line(exchange.remote.address(), Some(exchange.head()), status, sent, began);
     }
 
     /// A response has been finished after its host had returned.

@@ -2,6 +2,7 @@
 
 use super::Engine;
 use super::connection::Fate;
+use super::fastcgi::Carried;
 use oribi_host::{ExchangeId, ReplyError};
 use oribi_io::{Attempt, Backend};
 use oribi_message::{FieldPair, ResponseHead};
@@ -9,14 +10,15 @@ use oribi_proto::h1::{Finish, InvalidResponse};
 use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 
 /// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
-const COPIED_BYTES: u64 = 4 << 10;
+pub(super) const COPIED_BYTES: u64 = 4 << 10;
 
 /// Parts sent by one gathered call. Content in more parts is mostly small parts, and copied (the kernel's limit is 1024).
 const GATHERED_PARTS: usize = 16;
 
-const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
+pub(super) const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
 impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response.
@@ -24,6 +26,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::respond`.
     pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.respond_carried(carried, exchange, head, parts);
+        }
         let size = parts.iter().map(|part| part.len() as u64).sum();
         let index = self.write_head(exchange, head, Some(size))?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
@@ -48,6 +53,9 @@ impl<B: Backend> Engine<'_, B> {
         offset: u64,
         size: u64,
     ) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.respond_file_carried(carried, exchange, head, file, offset, size);
+        }
         let index = self.write_head(exchange, head, Some(size))?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
@@ -55,7 +63,7 @@ impl<B: Backend> Engine<'_, B> {
         let finish = connection.machine.finish(&mut self.scratch);
         let output = connection.output();
         output.push(&self.scratch);
-        output.push_file(file, offset, admitted);
+        output.push_file(Rc::new(file), offset, admitted);
         self.flush(index);
         self.response_finished(index, finish);
         Ok(())
@@ -66,6 +74,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::start`.
     pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.start_carried(carried, exchange, head);
+        }
         let index = self.write_head(exchange, head, None)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         connection.output().push(&self.scratch);
@@ -79,6 +90,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.write_carried(carried, exchange, piece);
+        }
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         self.scratch.clear();
@@ -103,6 +117,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.waiting_carried(carried, exchange);
+        }
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let connection = self.connections.get(index).ok_or(ReplyError::Gone)?;
         Ok(connection.output.as_ref().map_or(0, |output| output.waiting()))
@@ -113,6 +130,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::finish`.
     pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.finish_carried(carried, exchange);
+        }
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         if !connection.machine.response_started() {
@@ -127,6 +147,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Gives an exchange up.
     pub fn abandon(&mut self, exchange: ExchangeId) {
+        if let Some(carried) = Carried::of(exchange) {
+            return self.abandon_carried(carried, exchange);
+        }
         let Some(index) = self.find(exchange) else { return };
         let Some(connection) = self.connections.get(index) else { return };
         if connection.machine.response_started() {
@@ -147,6 +170,7 @@ impl<B: Backend> Engine<'_, B> {
             .indices()
             .filter_map(|index| self.connections.get(index).map(|connection| (index, connection.serial)))
             .map(|(index, serial)| ExchangeId(u64::from(serial) << 32 | u64::from(index)))
+            .chain(self.carried_exchanges())
             .collect();
         out.into_iter().for_each(|exchange| self.abandon(exchange));
     }
@@ -156,6 +180,10 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::inform`.
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            // CGI responses are final ones only (RFC 3875, section 6).
+            return self.unfinished(carried, exchange).map(|_| ()).ok_or(ReplyError::Gone);
+        }
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         self.scratch.clear();
@@ -173,6 +201,9 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// The system's refusal; an exchange that is over gives `NotConnected`.
     pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        if Carried::of(exchange).is_some() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
+        }
         let index = self.find(exchange).ok_or(io::ErrorKind::NotConnected)?;
         // What was promised to earlier requests on the connection leaves before the host speaks for itself.
         self.flush(index);
@@ -204,7 +235,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
-    fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
+    pub(super) fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let at_once = connection.output_is_empty() && !connection.pipelined;
         if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {

@@ -2,6 +2,7 @@
 
 use super::connection::{Fate, Phase};
 use super::deadline::Deadline;
+use super::fastcgi::Carried;
 use super::output::Flushed;
 use super::{Engine, Exchange};
 use oribi_host::ExchangeId;
@@ -15,6 +16,9 @@ const WRITE_PROGRESS: usize = 64 << 10;
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned. It may still be answered later.
     pub fn give_back(&mut self, exchange: Exchange) {
+        if let Some(carried) = Carried::of(exchange.id) {
+            return self.give_back_stream(carried, exchange);
+        }
         let index = self.present(exchange.id);
         self.record(index, &exchange);
         let Exchange { mut input, layout, content, .. } = exchange;
@@ -75,8 +79,10 @@ impl<B: Backend> Engine<'_, B> {
                 if self.deadlines.runs(index, Deadline::Write) {
                     self.deadlines.clear(index);
                 }
-                if connection.phase == Phase::Flushing {
-                    self.resume(index);
+                match connection.phase {
+                    Phase::Flushing => self.resume(index),
+                    Phase::Carrying => self.rest_if_idle(index),
+                    _ => {}
                 }
             }
             Flushed::Later => {
@@ -97,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
 
     fn limit_writing(&mut self, index: u32) {
         let Some(connection) = self.connections.get_mut(index) else { return };
-        if !matches!(connection.phase, Phase::Answering | Phase::Flushing) {
+        if !matches!(connection.phase, Phase::Answering | Phase::Flushing | Phase::Carrying) {
             return;
         }
         let output = connection.output.get_or_insert_default();
@@ -108,7 +114,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Nothing of the response waits any more, or what waits may wait for the next one.
-    fn resume(&mut self, index: u32) {
+    pub(super) fn resume(&mut self, index: u32) {
         let most = self.settings.limits.pipelined_per_turn;
         let Some(connection) = self.connections.get_mut(index) else { return };
         match connection.fate.take() {
@@ -228,6 +234,9 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.input.release(&mut self.pool);
         self.backend.close(connection.socket);
+        if let Some(carrier) = connection.carrier {
+            self.lose_streams(*carrier);
+        }
         self.room_was_made();
     }
 }

@@ -3,7 +3,7 @@
 use oribi_host::{Content, ExchangeId, Outlet, Reply, Request};
 use oribi_io::{Client, Sim, World};
 use oribi_message::ResponseHead;
-use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::config::{ListenAddress, Protocol, Settings};
 use oribi_server::engine::Engine;
 use oribi_server::lane::Lane;
 use oribi_server::process::{Listener, WorkerSlot, open};
@@ -29,6 +29,7 @@ pub struct Server {
     pub lane: Lane<'static, Sim>,
     /// Where the worker of the lane is told what to do.
     pub slot: &'static WorkerSlot,
+    listeners: &'static [Listener],
     app: App,
     asleep: Rc<Cell<bool>>,
     timeout: Rc<Cell<Option<Duration>>>,
@@ -37,11 +38,16 @@ pub struct Server {
 }
 
 impl Server {
+    /// Clients speak HTTP, or what `settings` says.
     pub fn new(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
+        let listeners = match settings.protocol {
+            Protocol::Http => listeners(),
+            Protocol::FastCgi => fastcgi_listeners(),
+        };
         let world = World::new();
         // The engine borrows its settings; a test process is short enough to let them live as long as it does.
         let settings: &'static Settings = Box::leak(Box::new(settings));
-        let engine = Engine::new(Sim::new(&world), settings, listeners(), wake().as_fd(), None).expect("nothing can refuse");
+        let engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
         let asleep = Rc::new(Cell::new(false));
         let timeout = Rc::new(Cell::new(None));
         let meanwhile: Act = Rc::default();
@@ -57,7 +63,7 @@ impl Server {
             inner.wake();
         });
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
-        Self { world, lane: Lane::new(engine, slot), slot, app: Box::new(app), asleep, timeout, meanwhile }
+        Self { world, lane: Lane::new(engine, slot), slot, listeners, app: Box::new(app), asleep, timeout, meanwhile }
     }
 
     /// With the defaults of all settings.
@@ -93,7 +99,7 @@ impl Server {
             self.lane.engine().take_wake();
             return false;
         };
-        (self.app)(&exchange.request(listeners()), Reply::new(&self.lane, exchange.id()));
+        (self.app)(&exchange.request(self.listeners), Reply::new(&self.lane, exchange.id()));
         self.lane.engine().give_back(exchange);
         true
     }
@@ -154,6 +160,14 @@ pub fn listeners() -> &'static [Listener] {
     static LISTENERS: OnceLock<Vec<Listener>> = OnceLock::new();
     LISTENERS.get_or_init(|| {
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
+        open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
+    })
+}
+
+fn fastcgi_listeners() -> &'static [Listener] {
+    static LISTENERS: OnceLock<Vec<Listener>> = OnceLock::new();
+    LISTENERS.get_or_init(|| {
+        let listen = vec![ListenAddress::tcp("127.0.0.1", 0).speaking(Protocol::FastCgi)];
         open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
     })
 }

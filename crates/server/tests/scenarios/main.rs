@@ -1,12 +1,14 @@
 //! Whole servers on the simulated backend: engine, machine and lane against clients made of byte queues, in virtual time.
 
 mod harness;
+mod records;
 mod response;
 
 mod content;
 mod deadlines;
 mod exchanges;
 mod fairness;
+mod fastcgi;
 mod limits;
 mod random;
 mod responses;

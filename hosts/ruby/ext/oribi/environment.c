@@ -328,6 +328,13 @@ static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     return environment;
 }
 
+/* The socket is a web server's: an app can have neither it nor early hints. */
+static void take_socket_away(VALUE environment) {
+    rb_hash_aset(environment, key_is_hijack, Qfalse);
+    rb_hash_delete(environment, key_hijack);
+    rb_hash_delete(environment, key_early_hints);
+}
+
 void environment_fill(Call *call) {
     const oribi_request *request = call->request;
     Values values;
@@ -344,5 +351,7 @@ void environment_fill(Call *call) {
     }
     shape = shape_of(call, &values);
     call->environment = RB_LIKELY(shape != NULL) ? fill_by_shape(shape, &values) : fill_by_key(call, &values);
+    if (RB_UNLIKELY(request->gateway))
+        take_socket_away(call->environment);
     ticket_bind(call->ticket, call->environment);
 }
