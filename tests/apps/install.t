@@ -42,11 +42,18 @@ sub answers ($what, $port, @command) {
     return;
 }
 
-for my $app (qw(hello.psgi hello.ru)) {
+for my $app (qw(hello.psgi hello.ru hello.lua)) {
     my $port = empty_port();
     my $path = "$installed/share/doc/oribi/examples/$app";
     answers("the installed server with $app", $port, "$installed/bin/oribi", $path, '--host', '127.0.0.1', '--port', $port);
 }
+
+for my $version (qw(jit 5.4)) {
+    my $port = empty_port();
+    my $path = "$installed/share/doc/oribi/examples/hello.lua";
+    answers("the installed server with Lua $version", $port, "$installed/bin/oribi", $path, '--lua', $version, '--port', $port);
+}
+like qx("$installed/bin/luafcgid" --help), qr/luafcgid/, 'the name luafcgid leads to the command';
 
 chdir Test::Oribi::root() or die "chdir: $!";
 is make('install-gem'), 0, 'make install-gem' or diag content_of("$folder/make.log");

@@ -247,6 +247,25 @@ fn a_script_answers() {
 }
 
 #[test]
+fn the_examples_answer() {
+    let examples = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
+    for (example, target, part) in [
+        ("hello.lua", "/", "Hello from Oribi"),
+        ("showcase.lua", "/", "you have been here 1 times"),
+        ("showcase.lua", "/request?a=1&a=2", "\"all\":{\"a\":[\"1\",\"2\"]}"),
+        ("showcase.lua", "/stream", "line 1000\n"),
+        ("showcase.lua", "/error", "this page is broken"),
+        ("wsapi.lua", "/a/b", "/a/b\n"),
+    ] {
+        let place = Place::new();
+        let path = examples.join(example);
+        let _server = place.serve(&[path.to_str().expect("UTF-8"), "-E", "development"]);
+        let text = place.get(target);
+        assert!(text.contains(part), "{example} {target}: {text}\n{}", place.log());
+    }
+}
+
+#[test]
 fn paths_lead_to_scripts() {
     let place = Place::new();
     place.file("scripts/shop/index.lua", "return function() return 200, {}, 'the shop' end");
