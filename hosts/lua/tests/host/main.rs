@@ -1,0 +1,10 @@
+//! Scripts that answer requests, as a server calls them.
+
+mod failures;
+mod harness;
+mod libraries;
+mod limits;
+mod luafcgid;
+mod oribi;
+mod styles;
+mod wsapi;
