@@ -143,6 +143,12 @@ pub(super) struct Remote {
     end: u8,
 }
 
+impl Default for Remote {
+    fn default() -> Self {
+        Self { text: [0; TEXT_BYTES], address: 0, end: 0 }
+    }
+}
+
 impl Remote {
     fn new(peer: Peer) -> Self {
         let mut text = [0; TEXT_BYTES];

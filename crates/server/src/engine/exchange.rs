@@ -9,9 +9,17 @@ use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_message::{HeadLayout, RequestHead};
 
 /// A complete request, taken out of the engine. Give it back with `Engine::give_back`.
+///
+/// It goes from hand to hand and is larger than it looks, so it moves as a box, which the engine uses again.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) id: ExchangeId,
+    pub(super) lent: Box<Lent>,
+}
+
+/// What is in the box. Boxes that wait for their next exchange keep the memory of the layout and nothing else.
+#[derive(Debug, Default)]
+pub(super) struct Lent {
     pub(super) input: Input,
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
@@ -33,16 +41,17 @@ impl Exchange {
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
-        let listener = &listeners[usize::from(self.listener)];
+        let lent = &*self.lent;
+        let listener = &listeners[usize::from(lent.listener)];
         let request = Request {
             head: self.head(),
-            content: self.content.view(self.input.bytes()),
-            remote: Endpoint { address: self.remote.address(), port: self.remote.port() },
+            content: lent.content.view(lent.input.bytes()),
+            remote: Endpoint { address: lent.remote.address(), port: lent.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
             gateway: None,
         };
-        match &self.parts {
+        match &lent.parts {
             None => request,
             Some(parts) => parts.complete(request),
         }
@@ -51,14 +60,14 @@ impl Exchange {
     /// The bytes that the layout speaks of.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
-        match &self.parts {
-            None => self.input.head_bytes(),
+        match &self.lent.parts {
+            None => self.lent.input.head_bytes(),
             Some(parts) => &parts.bytes,
         }
     }
 
     #[inline]
     pub(super) fn head(&self) -> RequestHead<'_> {
-        RequestHead::new(self.head_bytes(), &self.layout)
+        RequestHead::new(self.head_bytes(), &self.lent.layout)
     }
 }

@@ -27,6 +27,7 @@ mod stamp;
 
 pub use accept::Census;
 pub use exchange::Exchange;
+use exchange::Lent;
 
 use crate::config::Settings;
 use crate::log::AccessLog;
@@ -83,6 +84,8 @@ pub struct Engine<'a, B: Backend> {
     stream_deadlines: Deadlines,
     #[expect(clippy::vec_box, reason = "a box goes out with an exchange and comes back")]
     spare_parts: Vec<Box<Parts>>,
+    #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
+    spare_exchanges: Vec<Box<Lent>>,
     stage: Stage,
     accepting: Accepting,
     /// What the last wait reported, handled up to `handled`.
@@ -129,7 +132,6 @@ enum Accepting {
 
 /// What comes next.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one is made for each request, and a box would be an allocation")]
 pub enum Next {
     /// A complete request.
     Exchange(Exchange),
@@ -177,6 +179,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             streams: Slots::new(),
             stream_deadlines: Deadlines::new(lasts),
             spare_parts: Vec::new(),
+            spare_exchanges: Vec::new(),
             stage: Stage::Serving,
             accepting: Accepting::Yes,
             events: Vec::new(),
@@ -488,22 +491,17 @@ impl<'a, B: Backend> Engine<'a, B> {
         connection.pipelined = connection.input.has_unread();
         connection.status = 0;
         connection.sent = 0;
-        let input = std::mem::take(&mut connection.input);
-        let content = std::mem::take(&mut connection.content);
-        let mut layout = std::mem::take(&mut self.layout);
+        let mut lent = self.spare_exchanges.pop().unwrap_or_default();
+        std::mem::swap(&mut lent.input, &mut connection.input);
+        std::mem::swap(&mut lent.content, &mut connection.content);
+        std::mem::swap(&mut lent.layout, &mut self.layout);
+        lent.remote = connection.remote;
+        lent.listener = connection.listener;
         if self.layout_of.take() != Some(index) {
             // The head was complete before its content was, or other heads have been read since: read it again.
-            h1::Machine::new().handle_input(input.head_bytes(), &mut layout, &self.limits);
+            h1::Machine::new().handle_input(lent.input.head_bytes(), &mut lent.layout, &self.limits);
         }
-        Some(Exchange {
-            id: ExchangeId(u64::from(self.serial) << 32 | u64::from(index)),
-            input,
-            layout,
-            content,
-            remote: connection.remote,
-            listener: connection.listener,
-            parts: None,
-        })
+        Some(Exchange { id: ExchangeId(u64::from(self.serial) << 32 | u64::from(index)), lent })
     }
 }
 

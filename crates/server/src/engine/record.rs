@@ -19,7 +19,7 @@ pub(super) struct Draft {
 
 impl Draft {
     pub(super) fn of(exchange: &Exchange) -> Box<Self> {
-        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.layout.clone() })
+        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.lent.layout.clone() })
     }
 }
 
@@ -57,7 +57,7 @@ impl<B: Backend> Engine<'_, B> {
             return;
         }
         let (status, sent, began) = outcome.unwrap_or((CLIENT_GONE, 0, self.backend.now()));
-        self.write_line(exchange.remote.address(), Some(exchange.head()), status, sent, began);
+        self.write_line(exchange.lent.remote.address(), Some(exchange.head()), status, sent, began);
     }
 
     /// A response has been finished after its host had returned.

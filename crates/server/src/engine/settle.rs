@@ -16,21 +16,19 @@ const WRITE_PROGRESS: usize = 64 << 10;
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned. It may still be answered later.
     pub fn give_back(&mut self, exchange: Exchange) {
-        if let Some(carried) = Carried::of(exchange.id) {
+        if let Some(carried) = Carried::of(exchange.id()) {
             return self.give_back_stream(carried, exchange);
         }
-        let index = self.present(exchange.id);
+        let index = self.present(exchange.id());
         self.record(index, &exchange);
-        let Exchange { mut input, layout, content, .. } = exchange;
+        let Exchange { mut lent, .. } = exchange;
+        let content = std::mem::take(&mut lent.content);
         content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
-        if self.layout.fields.capacity() < layout.fields.capacity() {
-            self.layout = layout;
-            self.layout_of = None;
-        }
         match index.and_then(|index| Some((index, self.connections.get_mut(index)?))) {
             Some((index, connection)) => {
                 connection.lent = false;
-                connection.input = input;
+                std::mem::swap(&mut connection.input, &mut lent.input);
+                self.spare_exchanges.push(lent);
                 if connection.fate.is_some() {
                     self.settle(index);
                 } else {
@@ -39,7 +37,10 @@ impl<B: Backend> Engine<'_, B> {
                     self.flush(index);
                 }
             }
-            None => input.release(&mut self.pool),
+            None => {
+                lent.input.release(&mut self.pool);
+                self.spare_exchanges.push(lent);
+            }
         }
     }
 

@@ -209,16 +209,13 @@ impl<B: Backend> Engine<'_, B> {
         stream.serial = self.serial;
         stream.phase = Phase::Answering;
         stream.lent = true;
-        let listener = self.connections.get(stream.connection)?.listener;
-        Some(Exchange {
-            id: ExchangeId(u64::from(self.serial) << 32 | u64::from(Carried(place).number())),
-            input: super::input::Input::default(),
-            layout: std::mem::take(&mut parts.layout),
-            content: std::mem::take(&mut stream.content),
-            remote: stream.remote,
-            listener,
-            parts: Some(parts),
-        })
+        let mut lent = self.spare_exchanges.pop().unwrap_or_default();
+        std::mem::swap(&mut lent.layout, &mut parts.layout);
+        lent.content = std::mem::take(&mut stream.content);
+        lent.remote = stream.remote;
+        lent.listener = self.connections.get(stream.connection)?.listener;
+        lent.parts = Some(parts);
+        Some(Exchange { id: ExchangeId(u64::from(self.serial) << 32 | u64::from(Carried(place).number())), lent })
     }
 
     fn spare_parts(&mut self) -> Box<Parts> {

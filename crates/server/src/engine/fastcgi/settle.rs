@@ -9,8 +9,8 @@ use oribi_proto::fcgi::Finish;
 
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned.
-    pub(in super::super) fn give_back_stream(&mut self, carried: Carried, mut exchange: Exchange) {
-        let outcome = match self.present_stream(carried, exchange.id) {
+    pub(in super::super) fn give_back_stream(&mut self, carried: Carried, exchange: Exchange) {
+        let outcome = match self.present_stream(carried, exchange.id()) {
             Some(stream) if stream.fate.is_none() => Some(None),
             Some(stream) => Some(Some((stream.status, stream.sent, stream.complete_at))),
             None => None,
@@ -20,11 +20,14 @@ impl<B: Backend> Engine<'_, B> {
             self.record_outcome(&exchange, outcome.flatten());
         }
         let draft = (answered_later && self.access_log.is_some()).then(|| Draft::of(&exchange));
-        if let Some(mut parts) = exchange.parts.take() {
-            parts.layout = exchange.layout;
+        let Exchange { mut lent, .. } = exchange;
+        if let Some(mut parts) = lent.parts.take() {
+            std::mem::swap(&mut parts.layout, &mut lent.layout);
             self.keep_parts(parts);
         }
-        exchange.content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
+        let content = std::mem::take(&mut lent.content);
+        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
+        self.spare_exchanges.push(lent);
         let present = outcome.is_some();
         let Some(stream) = self.streams.get_mut(carried.0).filter(|_| present) else { return };
         stream.lent = false;
