@@ -130,7 +130,8 @@ pub trait Backend {
     /// Receives into `buffer`. A result short of the buffer means that no more was there, unless the socket has `ended`.
     fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt;
 
-    /// Sends from one buffer.
+    /// Sends from one buffer. What was `Done` may leave with the next [`Backend::submit`] or [`Backend::wait`], and if it turns
+    /// out then that the connection is broken, an event says so.
     fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt;
 
     /// Sends from several buffers with one call.
@@ -139,16 +140,20 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
+    /// Has everything leave that was given to `send` and closes what was closed, as [`Backend::wait`] does, too. To be called
+    /// before the thread does something else for long.
+    fn submit(&mut self) {}
+
     /// Ends a side of the connection.
     fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction);
 
-    /// Closes the socket.
+    /// Closes the socket, now or with the next [`Backend::submit`] or [`Backend::wait`]; what was sent leaves first.
     fn close(&mut self, socket: Self::Socket);
 
     /// A second descriptor of the same connection in blocking mode, for a host that speaks for itself.
     ///
     /// # Errors
-    /// The system's refusal, or that this backend has no descriptors.
+    /// The system's refusal, that this backend has no descriptors, or that it has received bytes that it cannot give back.
     fn duplicate(&mut self, socket: &mut Self::Socket) -> io::Result<OwnedFd>;
 
     /// Waits for events until `timeout` has passed (`None`: for ever), and appends them to `events`. Returning without an
@@ -158,7 +163,9 @@ pub trait Backend {
     /// The system's refusal.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 
-    /// Something that waits for this backend's events while the backend itself may be used by another thread.
+    /// Something that waits for this backend's events while the backend itself may be used by another thread. It waits for what
+    /// the backend was asked to report before its last [`Backend::wait`]. Whether a backend may be used by other threads than
+    /// the one that made it is its own affair.
     ///
     /// # Errors
     /// The system's refusal.

@@ -5,13 +5,13 @@
 //! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
 //! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
 
-use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
-use rustix::event::Timespec;
+use crate::accept::accept;
+use crate::clock::{monotonic, wall, whole_milliseconds};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, sockopt};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -94,7 +94,7 @@ impl Backend for Epoll {
     }
 
     fn wall_clock(&self) -> Duration {
-        duration(clock_gettime(ClockId::Realtime))
+        wall()
     }
 
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
@@ -111,17 +111,12 @@ impl Backend for Epoll {
     }
 
     fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
-        match rustix::net::acceptfrom_with(socket, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-            Ok((descriptor, address)) => {
-                let peer = match address.map(std::net::SocketAddr::try_from) {
-                    Some(Ok(address)) => Peer::Internet(address),
-                    _ => Peer::Local,
-                };
+        match accept(socket) {
+            Accepted::Connection(descriptor, peer) => {
                 Accepted::Connection(Socket { descriptor, token: Token(0), output_watched: false }, peer)
             }
-            Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => Accepted::Exhausted(error.into()),
-            // Nothing there, or a connection that broke before it was taken: accept(2) passes on the network's errors.
-            Err(_) => Accepted::None,
+            Accepted::None => Accepted::None,
+            Accepted::Exhausted(error) => Accepted::Exhausted(error),
         }
     }
 
@@ -254,20 +249,4 @@ impl Socket {
 
 fn socket_interest() -> EventFlags {
     EventFlags::IN | EventFlags::RDHUP | EventFlags::ET
-}
-
-/// Rounded up: a wait that ends before the deadline it was made for would spin until it comes. Whole milliseconds fit the
-/// older system call, which every sandbox allows. No deadline is longer than a day.
-fn whole_milliseconds(time: Duration) -> Timespec {
-    let milliseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1_000_000) as i64;
-    Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
-}
-
-fn monotonic() -> Duration {
-    duration(clock_gettime(ClockId::Monotonic))
-}
-
-fn duration(time: Timespec) -> Duration {
-    // Both clocks count up from zero, and the nanoseconds of a timespec are fewer than a second's.
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

@@ -9,13 +9,17 @@
 //! This crate knows no protocol and no language.
 #![deny(unsafe_code)]
 
+mod accept;
 mod backend;
+mod clock;
 mod closing;
 mod epoll;
 pub mod process;
 mod sim;
+mod uring;
 
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;
 pub use sim::{Client, Sim, World};
+pub use uring::{Refusal, Uring};

@@ -4,6 +4,7 @@ mod networks;
 mod properties;
 
 use networks::{Simulated, Tcp, Unix};
+use oribi_io::{Epoll, Uring};
 
 /// Each property as a test of its own for a network.
 macro_rules! conformance {
@@ -22,8 +23,10 @@ macro_rules! conformance {
 
 macro_rules! every_network {
     ($($property:ident)*) => {
-        conformance!(epoll_tcp, Tcp: $($property)*);
-        conformance!(epoll_unix, Unix: $($property)*);
+        conformance!(epoll_tcp, Tcp<Epoll>: $($property)*);
+        conformance!(epoll_unix, Unix<Epoll>: $($property)*);
+        conformance!(uring_tcp, Tcp<Uring>: $($property)*);
+        conformance!(uring_unix, Unix<Uring>: $($property)*);
         conformance!(sim, Simulated: $($property)*);
     };
 }

@@ -1,12 +1,31 @@
 //! The networks that backends are tried on, each with a far end to speak to.
 
-use oribi_io::{Backend, Client, Epoll, Event, Sim, Token, World};
+use oribi_io::{Backend, Client, Epoll, Event, Sim, Token, Uring, World};
 use rustix::net::sockopt;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::marker::PhantomData;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
+
+/// A backend that needs nothing but a kernel.
+pub trait Kernel: Backend {
+    /// Fails where the kernel refuses it: these tests are never skipped.
+    fn make() -> Self;
+}
+
+impl Kernel for Epoll {
+    fn make() -> Self {
+        Self::new().expect("an epoll instance")
+    }
+}
+
+impl Kernel for Uring {
+    fn make() -> Self {
+        Self::new().unwrap_or_else(|refusal| panic!("{refusal}"))
+    }
+}
 
 /// Longer than anything here takes; a test that waits so long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -114,23 +133,24 @@ impl<N: Network> Rig<N> {
     }
 }
 
-/// Epoll over TCP.
-pub struct Tcp {
+/// A backend over TCP.
+pub struct Tcp<B> {
     listener: TcpListener,
     pipe: (PipeReader, PipeWriter),
+    backend: PhantomData<B>,
 }
 
-impl Network for Tcp {
-    type Backend = Epoll;
+impl<B: Kernel> Network for Tcp<B> {
+    type Backend = B;
     type Far = TcpStream;
     const RESETS: bool = true;
 
-    fn new() -> (Self, Epoll, OwnedFd) {
+    fn new() -> (Self, B, OwnedFd) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
         listener.set_nonblocking(true).expect("it is ours");
         let copy = listener.try_clone().expect("a descriptor");
-        let network = Self { listener: copy, pipe: std::io::pipe().expect("a pipe") };
-        (network, Epoll::new().expect("an epoll instance"), listener.into())
+        let network = Self { listener: copy, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
+        (network, B::make(), listener.into())
     }
 
     fn connect(&self) -> TcpStream {
@@ -169,24 +189,25 @@ impl Far for TcpStream {
     }
 }
 
-/// Epoll over a Unix socket.
-pub struct Unix {
+/// A backend over a Unix socket.
+pub struct Unix<B> {
     // Removed with everything in it when the network goes.
     directory: tempfile::TempDir,
     pipe: (PipeReader, PipeWriter),
+    backend: PhantomData<B>,
 }
 
-impl Network for Unix {
-    type Backend = Epoll;
+impl<B: Kernel> Network for Unix<B> {
+    type Backend = B;
     type Far = UnixStream;
     const RESETS: bool = false;
 
-    fn new() -> (Self, Epoll, OwnedFd) {
+    fn new() -> (Self, B, OwnedFd) {
         let directory = tempfile::tempdir().expect("there is a temporary directory");
         let listener = UnixListener::bind(directory.path().join("socket")).expect("the name is free");
         listener.set_nonblocking(true).expect("it is ours");
-        let network = Self { directory, pipe: std::io::pipe().expect("a pipe") };
-        (network, Epoll::new().expect("an epoll instance"), listener.into())
+        let network = Self { directory, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
+        (network, B::make(), listener.into())
     }
 
     fn connect(&self) -> UnixStream {

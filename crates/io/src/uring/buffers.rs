@@ -1,0 +1,181 @@
+//! Buffers that the kernel receives into, and what it has left in them.
+//!
+//! They are provided as a group: whichever socket has received something takes the next one, so an idle socket holds none. Few
+//! are in circulation at first, because the kernel takes them in turn and each one stays in the cache only while its turn comes
+//! soon; whenever they run out there will be more.
+#![allow(unsafe_code)]
+
+use io_uring::IoUring;
+use io_uring::types::BufRingEntry;
+use std::io;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+/// The group's number; there is one.
+pub(super) const GROUP: u16 = 0;
+
+/// Bytes of a buffer. Nearly every request fits, and a page each lets the pages that nobody has used stay unmade.
+const BUFFER_BYTES: usize = 4 << 10;
+
+/// Buffers that may come into circulation, a power of two: 2 MiB.
+const MOST: u16 = 512;
+
+/// Buffers in circulation at first.
+const FEWEST: u16 = 32;
+
+/// No buffer.
+const NONE: u16 = u16::MAX;
+
+/// Aligned as the kernel demands for the ring of entries.
+#[repr(C, align(4096))]
+struct Page([u8; 4096]);
+
+const ENTRY_PAGES: usize = (MOST as usize * size_of::<BufRingEntry>()).div_ceil(4096);
+
+/// The buffers of one ring. The memory must outlive the ring: see [`super::ring::Ring`].
+pub(super) struct Buffers {
+    /// What the kernel reads to find the buffers.
+    entries: Box<[Page]>,
+    memory: Box<[u8]>,
+    /// How much each buffer has received, and the next buffer of the same socket.
+    links: Box<[Link]>,
+    tail: u16,
+    in_circulation: u16,
+}
+
+#[derive(Clone, Copy)]
+struct Link {
+    size: u16,
+    next: u16,
+}
+
+/// Buffers that one socket has received, in order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chain {
+    first: u16,
+    last: u16,
+    /// Bytes of the first that have been taken.
+    taken: u16,
+}
+
+impl Chain {
+    pub(super) const EMPTY: Self = Self { first: NONE, last: NONE, taken: 0 };
+
+    #[inline]
+    pub(super) fn is_empty(self) -> bool {
+        self.first == NONE
+    }
+}
+
+impl Buffers {
+    pub(super) fn new() -> Self {
+        let page = |_| Page([0; 4096]);
+        Self {
+            entries: (0..ENTRY_PAGES).map(page).collect(),
+            memory: vec![0; MOST as usize * BUFFER_BYTES].into_boxed_slice(),
+            links: vec![Link { size: 0, next: NONE }; MOST as usize].into_boxed_slice(),
+            tail: 0,
+            in_circulation: 0,
+        }
+    }
+
+    /// Makes the group known to `ring`.
+    ///
+    /// # Safety
+    /// `self` must not be dropped before the ring.
+    pub(super) unsafe fn register(&mut self, ring: &IoUring) -> io::Result<()> {
+        // SAFETY: the entries are aligned and long enough, and stay as long as the ring does, by the contract of this function.
+        unsafe { ring.submitter().register_buf_ring_with_flags(self.entries.as_mut_ptr() as u64, MOST, GROUP, 0)? };
+        self.circulate(FEWEST);
+        Ok(())
+    }
+
+    /// Brings more buffers into circulation, after they have run out.
+    pub(super) fn grow(&mut self) {
+        self.circulate(self.in_circulation);
+    }
+
+    fn circulate(&mut self, more: u16) {
+        let end = (self.in_circulation + more).min(MOST);
+        for number in self.in_circulation..end {
+            self.provide(number);
+        }
+        self.in_circulation = end;
+    }
+
+    /// Gives a buffer (back) to the kernel.
+    #[inline]
+    fn provide(&mut self, number: u16) {
+        let base = self.entries.as_mut_ptr().cast::<BufRingEntry>();
+        let address = self.memory[usize::from(number) * BUFFER_BYTES..].as_mut_ptr();
+        // SAFETY: the index is below the number of entries; zeroed memory is a valid entry; the kernel reads an entry only
+        // after the tail, which is stored behind it, has passed it.
+        unsafe {
+            let entry = &mut *base.add(usize::from(self.tail & (MOST - 1)));
+            entry.set_addr(address as u64);
+            entry.set_len(BUFFER_BYTES as u32);
+            entry.set_bid(number);
+        }
+        self.tail = self.tail.wrapping_add(1);
+        // SAFETY: the tail lies inside the first entry, is aligned, and is read by the kernel and written by nobody else.
+        unsafe { (*BufRingEntry::tail(base).cast::<AtomicU16>()).store(self.tail, Ordering::Release) };
+    }
+
+    /// Notes that the kernel has left `size` bytes in a buffer for the owner of `chain`.
+    #[inline]
+    pub(super) fn append(&mut self, chain: &mut Chain, number: u16, size: usize) {
+        self.links[usize::from(number)] = Link { size: size.min(BUFFER_BYTES) as u16, next: NONE };
+        if chain.is_empty() {
+            chain.first = number;
+        } else {
+            self.links[usize::from(chain.last)].next = number;
+        }
+        chain.last = number;
+    }
+
+    /// Moves bytes from a chain into `room` and gives the emptied buffers back. Returns how many bytes.
+    #[inline]
+    pub(super) fn take(&mut self, chain: &mut Chain, room: &mut [u8]) -> usize {
+        let mut count = 0;
+        while !chain.is_empty() && count < room.len() {
+            let link = self.links[usize::from(chain.first)];
+            let start = usize::from(chain.first) * BUFFER_BYTES + usize::from(chain.taken);
+            let size = usize::from(link.size - chain.taken).min(room.len() - count);
+            room[count..count + size].copy_from_slice(&self.memory[start..start + size]);
+            count += size;
+            chain.taken += size as u16;
+            if chain.taken == link.size {
+                self.provide(chain.first);
+                chain.first = link.next;
+                chain.taken = 0;
+            }
+        }
+        count
+    }
+
+    /// Bytes that wait in a chain.
+    pub(super) fn size(&self, chain: Chain) -> usize {
+        let mut size = 0;
+        let mut number = chain.first;
+        while number != NONE {
+            let link = self.links[usize::from(number)];
+            size += usize::from(link.size);
+            number = link.next;
+        }
+        size - usize::from(chain.taken)
+    }
+
+    /// Gives all buffers of a chain back unread.
+    pub(super) fn drop_chain(&mut self, chain: Chain) {
+        let mut number = chain.first;
+        while number != NONE {
+            let next = self.links[usize::from(number)].next;
+            self.provide(number);
+            number = next;
+        }
+    }
+
+    /// Gives one buffer back that belongs to no chain.
+    pub(super) fn drop_one(&mut self, number: u16) {
+        self.provide(number);
+    }
+}

@@ -1,0 +1,360 @@
+//! The io_uring backend: receives that stay armed, and sends that leave together.
+//!
+//! A socket has one receive armed for as long as it is open. What arrives is put into a buffer of a group that all sockets
+//! share, reported, and copied out by `receive`; an idle socket holds none. Small sends are kept and handed to the kernel by
+//! the call that waits for the next news, so that a loop over many connections makes one system call for all of them. What
+//! is too large to be worth copying is sent at once, without the ring, by the calls that the epoll backend uses.
+//!
+//! What may be surprising:
+//! * Listeners are polled and connections accepted one by one. A receive that stays armed has its like for accepting, but that
+//!   takes every connection that comes, whoever else shares the listener, and has them when the lane leaves.
+//! * The kernel wakes everybody who waits at a listener. Exclusive waiting, as epoll has it, knows whether the one it wakes is
+//!   asleep; in a ring the one that is woken may be busy with an app, and the connection would wait for it.
+//! * A send that the kernel could not take as a whole is found out later, when the bytes have been taken from the caller. They
+//!   are kept, at most one send for each socket, and leave as soon as there is room, even if the socket is closed meanwhile.
+
+mod buffers;
+mod name;
+mod refusal;
+mod ring;
+mod sending;
+mod sockets;
+mod turn;
+
+pub use refusal::Refusal;
+
+use crate::clock::{monotonic, wall, whole_milliseconds};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
+use buffers::Chain;
+use name::{GENERATIONS, Name, Operation};
+use ring::Ring;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::RecvFlags;
+use sending::Outgoing;
+use sockets::{Key, Sockets, State};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// A loop over io_uring. It is used by the thread that made it: the kernel refuses others.
+pub struct Uring {
+    ring: Ring,
+    sockets: Sockets,
+    listeners: Vec<Listener>,
+    watched: Option<RawFd>,
+    now: Duration,
+    /// Sockets whose receive is to be armed.
+    to_receive: Vec<Key>,
+    /// Full sockets, to be told when there is room.
+    to_watch: Vec<Key>,
+    /// Sockets whose peer has ended its side, to be told when they break.
+    to_break: Vec<Key>,
+    /// What leaves with the next call.
+    outgoing: Vec<Outgoing>,
+    /// Closed by the caller; the kernel is yet to be told.
+    to_close: Vec<Key>,
+    /// Closed by the caller with bytes unsent, and when to give up.
+    lingering: Vec<(Key, Duration)>,
+    /// Names of operations to be cancelled.
+    to_cancel: Vec<u64>,
+    /// Sockets with news that the next report will tell.
+    news: Vec<Key>,
+    /// Events that concern no socket, for the next report.
+    others: Vec<Event>,
+    /// Sockets that the last report told of.
+    told: Vec<Key>,
+}
+
+/// A listener, and whether it is being waited at.
+#[derive(Clone, Copy)]
+struct Listener {
+    descriptor: RawFd,
+    generation: u32,
+    state: Listening,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listening {
+    No,
+    /// The kernel is yet to be asked.
+    Due,
+    Asked,
+}
+
+/// A connection's socket. The backend has what belongs to it.
+#[derive(Debug)]
+pub struct Socket(Key);
+
+/// Waits at the same ring. It may wait in another thread, but the backend stays where it is.
+pub struct UringWaiter {
+    ring: OwnedFd,
+    found: bool,
+}
+
+impl Uring {
+    /// Makes a ring.
+    ///
+    /// # Errors
+    /// Why there can be none.
+    pub fn new() -> Result<Self, Refusal> {
+        Ok(Self {
+            ring: Ring::new()?,
+            sockets: Sockets::default(),
+            listeners: Vec::new(),
+            watched: None,
+            now: monotonic(),
+            to_receive: Vec::new(),
+            to_watch: Vec::new(),
+            to_break: Vec::new(),
+            outgoing: Vec::new(),
+            to_close: Vec::new(),
+            lingering: Vec::new(),
+            to_cancel: Vec::new(),
+            news: Vec::new(),
+            others: Vec::new(),
+            told: Vec::new(),
+        })
+    }
+
+    /// Takes back the receive that is armed, so that what arrives from now on stays in the socket.
+    fn disarm(&mut self, key: Key) -> io::Result<()> {
+        let receiving = |uring: &mut Self| uring.sockets.find(key).is_some_and(|state| state.receiving);
+        if receiving(self) {
+            self.ring.cancel(key.name(Operation::Receive), Name::INDIFFERENT.number())?;
+        }
+        while receiving(self) {
+            self.ring.enter(true, None)?;
+            self.take_completions()?;
+        }
+        Ok(())
+    }
+
+    fn listener_name(&self, number: usize) -> u64 {
+        let generation = self.listeners[number].generation;
+        Name { operation: Operation::Connection, place: number as u32, generation }.number()
+    }
+}
+
+impl Backend for Uring {
+    type Socket = Socket;
+    type Waiter = UringWaiter;
+
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    #[inline]
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn read_clock(&mut self) {
+        self.now = monotonic();
+    }
+
+    fn wall_clock(&self) -> Duration {
+        wall()
+    }
+
+    fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let nobody = Listener { descriptor: -1, generation: 0, state: Listening::No };
+        self.listeners.resize(self.listeners.len().max(listener + 1), nobody);
+        let place = &mut self.listeners[listener];
+        place.descriptor = socket.as_raw_fd();
+        if place.state == Listening::No {
+            place.state = Listening::Due;
+        }
+        Ok(())
+    }
+
+    fn unlisten(&mut self, listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        let Some(&Listener { state, .. }) = self.listeners.get(listener) else { return Ok(()) };
+        if state == Listening::Asked {
+            self.to_cancel.push(self.listener_name(listener));
+        }
+        let place = &mut self.listeners[listener];
+        place.generation = (place.generation + 1) % GENERATIONS;
+        place.state = Listening::No;
+        Ok(())
+    }
+
+    fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
+        self.watched = Some(pipe.as_raw_fd());
+        self.watch_again()
+    }
+
+    fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        let accepted = crate::accept::accept(socket);
+        let accepted = match accepted {
+            // Descriptors that were closed are free only when the kernel has been told.
+            Accepted::Exhausted(_) if !self.to_close.is_empty() && self.turn(false, None).is_ok() => {
+                crate::accept::accept(socket)
+            }
+            other => other,
+        };
+        match accepted {
+            Accepted::Connection(descriptor, peer) => Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer),
+            Accepted::None => Accepted::None,
+            Accepted::Exhausted(error) => Accepted::Exhausted(error),
+        }
+    }
+
+    fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
+        let state = self.sockets.find(socket.0).ok_or(io::ErrorKind::NotConnected)?;
+        state.token = Some(token);
+        self.to_receive.push(socket.0);
+        Ok(())
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
+        let Some(state) = self.sockets.find(socket.0) else { return Attempt::Broken };
+        let mut count = 0;
+        if state.spilled.is_some() {
+            count = take_spilled(state, buffer);
+            if state.spilled.is_none() && state.paused && !state.ended && !state.broken {
+                state.paused = false;
+                self.to_receive.push(socket.0);
+            }
+        }
+        count += self.ring.buffers.take(&mut state.received, &mut buffer[count..]);
+        let finished = state.ended || state.broken;
+        if count == buffer.len() || (count > 0 && (finished || !state.rest)) {
+            return Attempt::Done(count);
+        }
+        if finished {
+            return if state.ended { Attempt::End } else { Attempt::Broken };
+        }
+        // Nothing that the ring has received is left: what is in the socket comes next.
+        let room = buffer.len() - count;
+        match retry_on_intr(|| rustix::net::recv(&state.descriptor, &mut buffer[count..], RecvFlags::DONTWAIT)) {
+            Ok((_, 0)) => state.ended = true,
+            Ok((_, more)) => {
+                state.rest = more == room;
+                return Attempt::Done(count + more);
+            }
+            Err(Errno::AGAIN) => state.rest = false,
+            Err(_) => state.broken = true,
+        }
+        match (count, state.ended, state.broken) {
+            (1.., ..) => Attempt::Done(count),
+            (0, true, _) => Attempt::End,
+            (0, _, true) => Attempt::Broken,
+            (0, ..) => Attempt::Later,
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
+        self.send_all(socket.0, &[IoSlice::new(buffer)], buffer.len())
+    }
+
+    fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
+        self.send_all(socket.0, buffers, buffers.iter().map(|buffer| buffer.len()).sum())
+    }
+
+    fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        self.send_file_now(socket.0, file, offset, size)
+    }
+
+    fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
+        self.end_side(socket.0, direction);
+    }
+
+    fn close(&mut self, socket: Socket) {
+        let Some(state) = self.sockets.find(socket.0) else { return };
+        state.closed = true;
+        state.spilled = None;
+        let received = std::mem::replace(&mut state.received, Chain::EMPTY);
+        self.ring.buffers.drop_chain(received);
+        self.to_close.push(socket.0);
+    }
+
+    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
+        self.submit();
+        self.disarm(socket.0)?;
+        let state = self.sockets.find(socket.0).ok_or(io::ErrorKind::NotConnected)?;
+        if state.unsent.is_some() || state.spilled.is_some() || !state.received.is_empty() {
+            self.to_receive.push(socket.0);
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "bytes of the connection are on their way through the ring",
+            ));
+        }
+        let copy = rustix::io::fcntl_dupfd_cloexec(&state.descriptor, 3)?;
+        // What arrives from now on is for whoever has the copy.
+        state.paused = true;
+        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
+        // whose socket was given away does not use any more.
+        let flags = fcntl_getfl(&copy)?;
+        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+        Ok(copy)
+    }
+
+    fn submit(&mut self) {
+        if !self.outgoing.is_empty() || !self.to_close.is_empty() {
+            // Failing is found by the next wait, too.
+            let _ = self.turn(false, None);
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let patient = timeout != Some(Duration::ZERO);
+        self.spill();
+        let outcome = self.turn(patient, timeout);
+        self.now = monotonic();
+        outcome?;
+        self.give_up_lingering();
+        self.report(events);
+        Ok(())
+    }
+
+    fn waiter(&self) -> io::Result<UringWaiter> {
+        Ok(UringWaiter { ring: self.ring.as_fd().try_clone_to_owned()?, found: false })
+    }
+
+    fn collect(&mut self, waiter: &mut UringWaiter, events: &mut Vec<Event>) {
+        if std::mem::take(&mut waiter.found) {
+            // Failing is found by the next wait, too.
+            let _ = self.wait(Some(Duration::ZERO), events);
+        }
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        // What was taken from the caller leaves, and what it has closed is closed.
+        let _ = self.turn(false, None);
+    }
+}
+
+impl Waiter for UringWaiter {
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        if self.found {
+            return Ok(());
+        }
+        let timeout = timeout.map(whole_milliseconds);
+        match poll(&mut [PollFd::new(&self.ring, PollFlags::IN)], timeout.as_ref()) {
+            Ok(count) => self.found = count > 0,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+}
+
+/// Moves bytes that nobody took while they were new.
+#[cold]
+fn take_spilled(state: &mut State, buffer: &mut [u8]) -> usize {
+    let Some(spilled) = &mut state.spilled else { return 0 };
+    let count = spilled.len().min(buffer.len());
+    for (place, byte) in buffer.iter_mut().zip(spilled.drain(..count)) {
+        *place = byte;
+    }
+    if spilled.is_empty() {
+        state.spilled = None;
+    }
+    count
+}

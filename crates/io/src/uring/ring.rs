@@ -1,0 +1,233 @@
+//! The rings shared with the kernel: what is asked for goes into one, what came of it is found in the other.
+//!
+//! Completions are delivered only while this thread is inside [`Ring::enter`] (`DEFER_TASKRUN`): between two calls the kernel
+//! touches none of the memory given to it. All that follows is built on that.
+#![allow(unsafe_code)]
+
+use super::buffers::{Buffers, GROUP};
+use super::refusal::Refusal;
+use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Operations that can be asked for at once. More are handed over in several steps.
+const OPERATIONS: u32 = 256;
+
+/// Completions that fit their ring; the kernel keeps what is beyond.
+const COMPLETIONS: u32 = 4096;
+
+/// Room for what is to be sent with the next call. A loop over 64 connections that answers each with 2 KiB fits.
+pub(super) const OUTGOING_BYTES: usize = 128 << 10;
+
+/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (linux/io_uring.h), which the crate keeps to itself.
+const GET_EVENTS: u32 = 1;
+const EXTENDED_ARGUMENT: u32 = 1 << 3;
+
+/// The rings, and the memory that the kernel uses on their behalf.
+pub(super) struct Ring {
+    // Dropped before what it uses: when the ring is gone, so are its operations.
+    ring: IoUring,
+    pub(super) buffers: Buffers,
+    /// What is to be sent. Its capacity never changes, so that nothing in it moves.
+    outgoing: Vec<u8>,
+}
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Completion {
+    /// The operation's name.
+    pub(super) name: u64,
+    /// A count, a set of flags, or a negative error number.
+    pub(super) result: i32,
+    /// The buffer that was used.
+    pub(super) buffer: Option<u16>,
+    /// The operation goes on.
+    pub(super) more: bool,
+    /// After a receive: the socket had more than was taken.
+    pub(super) rest: bool,
+}
+
+impl Ring {
+    pub(super) fn new() -> Result<Self, Refusal> {
+        let ring: IoUring = IoUring::builder()
+            .setup_single_issuer()
+            .setup_defer_taskrun()
+            .setup_taskrun_flag()
+            .setup_submit_all()
+            .setup_cqsize(COMPLETIONS)
+            .build(OPERATIONS)
+            .map_err(Refusal::of)?;
+        let features = ring.params();
+        if !features.is_feature_ext_arg() || !features.is_feature_nodrop() || !features.is_feature_skip_cqe_on_success() {
+            return Err(Refusal::Old("a feature that deferred task work came with"));
+        }
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe).map_err(Refusal::Other)?;
+        let needed =
+            [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE, opcode::Close::CODE];
+        if needed.iter().any(|&code| !probe.is_supported(code)) {
+            return Err(Refusal::Old("an operation on sockets"));
+        }
+        let mut buffers = Buffers::new();
+        // SAFETY: the fields of a structure are dropped in the order of their declaration: the ring before the buffers. Here,
+        // the ring was declared first and is dropped last if this fails, but then nothing was registered.
+        unsafe { buffers.register(&ring) }.map_err(|error| match error.raw_os_error() {
+            Some(libc::EINVAL) => Refusal::Old("rings of provided buffers"),
+            Some(libc::ENOMEM) => Refusal::Memory(error),
+            _ => Refusal::Other(error),
+        })?;
+        Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES) })
+    }
+
+    /// Receives from `socket` into provided buffers until that fails, the other side ends or buffers run out.
+    pub(super) fn receive(&mut self, socket: RawFd, name: u64) -> io::Result<()> {
+        self.push(&opcode::RecvMulti::new(Fd(socket), GROUP).build().user_data(name))
+    }
+
+    /// Tells once when one of `events` is there, or with `again` each time that one comes. Hang-ups are always told.
+    pub(super) fn poll(&mut self, descriptor: RawFd, events: i16, again: bool, name: u64) -> io::Result<()> {
+        self.push(&opcode::PollAdd::new(Fd(descriptor), events as u32).multi(again).build().user_data(name))
+    }
+
+    /// Ends an operation, which then completes.
+    pub(super) fn cancel(&mut self, target: u64, name: u64) -> io::Result<()> {
+        let entry = opcode::AsyncCancel::new(target).build();
+        self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(name))
+    }
+
+    /// Closes a descriptor.
+    pub(super) fn close(&mut self, descriptor: OwnedFd, name: u64) -> io::Result<()> {
+        self.push(&close(descriptor.into_raw_fd(), name))
+    }
+
+    /// Where the bytes of what is to be sent next will stand, and whether `size` of them fit.
+    pub(super) fn room_for(&self, size: usize) -> Option<usize> {
+        (self.outgoing.len() + size <= OUTGOING_BYTES).then_some(self.outgoing.len())
+    }
+
+    /// Keeps bytes for [`Ring::send`]. There must be room.
+    #[inline]
+    pub(super) fn keep(&mut self, bytes: &[u8]) {
+        debug_assert!(self.room_for(bytes.len()).is_some());
+        self.outgoing.extend_from_slice(bytes);
+    }
+
+    /// What was kept.
+    pub(super) fn kept(&self, range: Range<usize>) -> &[u8] {
+        &self.outgoing[range]
+    }
+
+    /// Forgets all that was kept. No operation that sends it may wait to be handed over.
+    pub(super) fn forget_kept(&mut self) {
+        self.outgoing.clear();
+    }
+
+    /// Sends what was kept, as far as `socket` has room now, and completes only if that is not all. With `then_close`, which owns
+    /// the socket, closes it if it was all.
+    pub(super) fn send(&mut self, socket: RawFd, range: Range<usize>, name: u64, then_close: Option<u64>) -> io::Result<()> {
+        // Without waiting, so that the kernel is done with the memory when it has taken the operation; with the rest, so that
+        // a part that was sent counts as a failure, of which one hears.
+        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        let bytes = &self.outgoing[range];
+        let entry = opcode::Send::new(Fd(socket), bytes.as_ptr(), bytes.len() as u32).flags(flags).build().user_data(name);
+        match then_close {
+            None => self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS)),
+            Some(close_name) => {
+                // A chain must be handed over as a whole.
+                let queue = self.ring.submission();
+                let room = queue.capacity() - queue.len();
+                drop(queue);
+                if room < 2 {
+                    self.hand_over()?;
+                }
+                self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS | squeue::Flags::IO_LINK))?;
+                self.push(&close(socket, close_name))
+            }
+        }
+    }
+
+    fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
+        loop {
+            // SAFETY: only sends point to memory, and that stands in `outgoing`: it is read until the operation has been handed
+            // over, and the bytes are neither moved nor forgotten before. Receives use the buffers, which outlive the ring.
+            if unsafe { self.ring.submission().push(entry) }.is_ok() {
+                return Ok(());
+            }
+            self.hand_over()?;
+        }
+    }
+
+    /// Hands over all operations without looking for completions.
+    pub(super) fn hand_over(&mut self) -> io::Result<()> {
+        while !self.ring.submission().is_empty() {
+            self.call(0, 0, None)?;
+        }
+        Ok(())
+    }
+
+    /// Hands over all operations and lets completions come in, waiting for the first if `patient`, no longer than `timeout`.
+    pub(super) fn enter(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
+        let idle = {
+            let queue = self.ring.submission();
+            queue.is_empty() && !queue.taskrun() && !queue.cq_overflow()
+        };
+        if idle && !patient {
+            return Ok(());
+        }
+        self.call(u32::from(patient), GET_EVENTS, timeout)?;
+        // An interruption may leave some behind.
+        self.hand_over()
+    }
+
+    /// Whether the kernel keeps completions that did not fit their ring.
+    pub(super) fn overflown(&mut self) -> bool {
+        self.ring.submission().cq_overflow()
+    }
+
+    fn call(&mut self, wanted: u32, flags: u32, timeout: Option<Duration>) -> io::Result<()> {
+        let waiting = self.ring.submission().len() as u32;
+        let time = timeout.map(|time| Timespec::new().sec(time.as_secs()).nsec(time.subsec_nanos()));
+        let mut argument = SubmitArgs::new();
+        if let Some(time) = &time {
+            argument = argument.timespec(time);
+        }
+        // SAFETY: the argument is what EXTENDED_ARGUMENT says it is, and lives until the call returns.
+        let result = unsafe { self.ring.submitter().enter(waiting, wanted, flags | EXTENDED_ARGUMENT, Some(&argument)) };
+        match result {
+            Ok(_) => Ok(()),
+            Err(error) => match error.raw_os_error() {
+                // The time is over, a signal came, or completions must be taken before more operations are.
+                Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// The next completion.
+    #[inline]
+    pub(super) fn completion(&mut self) -> Option<Completion> {
+        let entry = self.ring.completion().next()?;
+        let flags = entry.flags();
+        Some(Completion {
+            name: entry.user_data(),
+            result: entry.result(),
+            buffer: cqueue::buffer_select(flags),
+            more: cqueue::more(flags),
+            rest: cqueue::sock_nonempty(flags),
+        })
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the ring owns its descriptor, and is borrowed for as long.
+        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+    }
+}
+
+fn close(descriptor: RawFd, name: u64) -> squeue::Entry {
+    opcode::Close::new(Fd(descriptor)).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(name)
+}

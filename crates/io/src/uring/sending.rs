@@ -1,0 +1,254 @@
+//! Sending and closing: small sends leave with the next turn, large ones at once.
+
+use super::Uring;
+use super::name::{Name, Operation};
+use super::sockets::{Key, State};
+use crate::{Attempt, Backend, Direction};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
+use std::time::Duration;
+
+/// Sends up to this size are kept for the next turn. Copying more costs about as much as the system call that it saves.
+const QUEUED_BYTES: usize = 8 << 10;
+
+/// How long bytes that were taken from the caller may wait for room once the socket is closed. A kernel would try for longer.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// Something kept for the next turn.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    key: Key,
+    bytes: Range<usize>,
+    /// What has left of it if that is not all; nothing will if the connection is broken.
+    sent: Option<Result<usize, ()>>,
+}
+
+impl Uring {
+    pub(super) fn send_all(&mut self, key: Key, buffers: &[IoSlice<'_>], size: usize) -> Attempt {
+        let small = size <= QUEUED_BYTES;
+        if small && self.ring.room_for(size).is_none() {
+            self.submit();
+        }
+        // What was taken before leaves before.
+        if let Some(state) = self.sockets.find(key)
+            && state.queued
+        {
+            if small && let Some(last) = self.outgoing.last_mut().filter(|last| last.key == key) {
+                buffers.iter().for_each(|buffer| self.ring.keep(buffer));
+                last.bytes.end += size;
+                return Attempt::Done(size);
+            }
+            self.submit();
+        }
+        let Some(state) = self.sockets.find(key) else { return Attempt::Broken };
+        if state.broken || state.queued {
+            return Attempt::Broken;
+        }
+        if state.full || state.unsent.is_some() {
+            return Attempt::Later;
+        }
+        if small && let Some(start) = self.ring.room_for(size) {
+            state.queued = true;
+            buffers.iter().for_each(|buffer| self.ring.keep(buffer));
+            self.outgoing.push(Outgoing { key, bytes: start..start + size, sent: None });
+            return Attempt::Done(size);
+        }
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let result = retry_on_intr(|| rustix::net::sendmsg(&state.descriptor, buffers, &mut control, flags));
+        self.sent(key, result)
+    }
+
+    pub(super) fn send_file_now(&mut self, key: Key, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        if self.sockets.find(key).is_some_and(|state| state.queued) {
+            self.submit();
+        }
+        let Some(state) = self.sockets.find(key) else { return Attempt::Broken };
+        if state.broken || state.queued {
+            return Attempt::Broken;
+        }
+        if state.full || state.unsent.is_some() {
+            return Attempt::Later;
+        }
+        match retry_on_intr(|| rustix::fs::sendfile(&state.descriptor, file, Some(&mut { offset }), size)) {
+            Ok(0) => Attempt::End,
+            result => self.sent(key, result),
+        }
+    }
+
+    /// What came of sending without the ring.
+    fn sent(&mut self, key: Key, result: rustix::io::Result<usize>) -> Attempt {
+        let Some(state) = self.sockets.find(key) else { return Attempt::Broken };
+        match result {
+            Ok(count) => Attempt::Done(count),
+            Err(Errno::AGAIN) => {
+                state.full = true;
+                self.to_watch.push(key);
+                Attempt::Later
+            }
+            Err(_) => {
+                state.broken = true;
+                Attempt::Broken
+            }
+        }
+    }
+
+    pub(super) fn end_side(&mut self, key: Key, direction: Direction) {
+        if direction == Direction::Send {
+            self.submit();
+        }
+        let Some(state) = self.sockets.find(key) else { return };
+        // Both calls fail only on a connection that has already ended.
+        let _ = match direction {
+            Direction::Send if state.unsent.is_some() => {
+                state.end_after = true;
+                Ok(())
+            }
+            Direction::Send => rustix::net::shutdown(&state.descriptor, Shutdown::Write),
+            Direction::Abort => {
+                state.unsent = None;
+                state.queued = false;
+                self.outgoing.retain(|outgoing| outgoing.key != key);
+                sockopt::set_socket_linger(&state.descriptor, Some(Duration::ZERO))
+            }
+        };
+    }
+
+    /// Asks the kernel to send what was kept and to close what is closed.
+    pub(super) fn hand_over_outgoing(&mut self) -> io::Result<()> {
+        for outgoing in &self.outgoing {
+            let Some(state) = self.sockets.find(outgoing.key) else { continue };
+            let close = state.closed.then_some(Name::INDIFFERENT.number());
+            if close.is_some() {
+                self.to_cancel.extend(state.pending().map(|operation| outgoing.key.name(operation)));
+            }
+            self.ring.send(state.number(), outgoing.bytes.clone(), outgoing.key.name(Operation::Send), close)?;
+        }
+        for key in std::mem::take(&mut self.to_close) {
+            let Some(state) = self.sockets.find(key) else { continue };
+            if state.queued {
+                // Closed behind what it still sends.
+                continue;
+            }
+            if state.unsent.is_some() && !state.broken {
+                self.lingering.push((key, self.now + LINGER));
+                continue;
+            }
+            if let Some(state) = self.forget(key) {
+                self.ring.close(state.descriptor, Name::INDIFFERENT.number())?;
+            }
+        }
+        for target in self.to_cancel.drain(..) {
+            self.ring.cancel(target, Name::INDIFFERENT.number())?;
+        }
+        Ok(())
+    }
+
+    /// Ends the life of a socket, but for its descriptor: what the kernel still does for it is cancelled.
+    fn forget(&mut self, key: Key) -> Option<State> {
+        let state = self.sockets.remove(key)?;
+        self.to_cancel.extend(state.pending().map(|operation| key.name(operation)));
+        Some(state)
+    }
+
+    /// The kernel has told that it did not send all of what was kept.
+    pub(super) fn sent_in_part(&mut self, key: Key, result: i32) {
+        if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.key == key) {
+            let fatal = result < 0 && result != -libc::EAGAIN && result != -libc::EINTR;
+            outgoing.sent = Some(if fatal { Err(()) } else { Ok(result.max(0) as usize) });
+        }
+    }
+
+    /// All that was kept has been handed over, and its failures are known.
+    pub(super) fn settle_outgoing(&mut self) {
+        for outgoing in std::mem::take(&mut self.outgoing) {
+            let key = outgoing.key;
+            let Some(state) = self.sockets.find(key) else { continue };
+            state.queued = false;
+            match outgoing.sent {
+                None if state.closed => {
+                    // The kernel closes it behind what it has sent.
+                    if let Some(state) = self.sockets.remove(key) {
+                        let _ = state.descriptor.into_raw_fd();
+                    }
+                }
+                None => {}
+                Some(Err(())) => self.break_off(key),
+                Some(Ok(count)) => {
+                    let left = outgoing.bytes.start + count..outgoing.bytes.end;
+                    state.unsent = Some(Box::new(self.ring.kept(left).iter().copied().collect()));
+                    if state.closed {
+                        self.lingering.push((key, self.now + LINGER));
+                    }
+                    self.to_watch.push(key);
+                }
+            }
+        }
+        self.ring.forget_kept();
+    }
+
+    /// Sending has failed for good.
+    fn break_off(&mut self, key: Key) {
+        let Some(state) = self.sockets.find(key) else { return };
+        state.unsent = None;
+        state.broken = true;
+        state.readable = true;
+        if state.closed {
+            self.lingering.retain(|&(other, _)| other != key);
+            drop(self.forget(key));
+        } else {
+            self.note(key);
+        }
+    }
+
+    /// A full socket has room.
+    pub(super) fn has_room(&mut self, key: Key) {
+        let Some(state) = self.sockets.find(key) else { return };
+        state.watched = false;
+        state.full = false;
+        if let Some(unsent) = &mut state.unsent {
+            match send_from(unsent, state.descriptor.as_fd()) {
+                Ok(()) => state.unsent = None,
+                Err(Errno::AGAIN) => return self.to_watch.push(key),
+                Err(_) => return self.break_off(key),
+            }
+            if state.closed {
+                self.lingering.retain(|&(other, _)| other != key);
+                drop(self.forget(key));
+                return;
+            }
+            if state.end_after {
+                // It fails only on a connection that has already ended.
+                let _ = rustix::net::shutdown(&state.descriptor, Shutdown::Write);
+            }
+        }
+        state.writable = true;
+        self.note(key);
+    }
+
+    /// Breaks connections whose clients have not taken what was left for them when they were closed.
+    pub(super) fn give_up_lingering(&mut self) {
+        let now = self.now;
+        while let Some(position) = self.lingering.iter().position(|&(_, until)| until <= now) {
+            let (key, _) = self.lingering.swap_remove(position);
+            if let Some(state) = self.forget(key) {
+                // What was sent is not whole, and must not look so.
+                let _ = sockopt::set_socket_linger(&state.descriptor, Some(Duration::ZERO));
+            }
+        }
+    }
+}
+
+/// Sends all of `bytes`, or as far as there is room.
+fn send_from(bytes: &mut VecDeque<u8>, socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    while !bytes.is_empty() {
+        let (first, _) = bytes.as_slices();
+        let count = retry_on_intr(|| rustix::net::send(socket, first, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))?;
+        bytes.drain(..count);
+    }
+    Ok(())
+}

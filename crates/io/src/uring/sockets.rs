@@ -1,0 +1,175 @@
+//! What the backend knows of each open socket.
+
+use super::buffers::Chain;
+use super::name::{GENERATIONS, Name, Operation};
+use crate::Token;
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+/// One open socket. Idle, it owns no memory but this.
+#[derive(Debug)]
+#[expect(clippy::box_collection, reason = "nearly every socket has neither collection, and a box takes a quarter of the room")]
+pub(super) struct State {
+    /// `None` before [`crate::Backend::open`].
+    pub(super) token: Option<Token>,
+    pub(super) descriptor: OwnedFd,
+    /// Received bytes in the kernel's buffers, behind those in `spilled`.
+    pub(super) received: Chain,
+    /// Received bytes that nobody took while they were new.
+    pub(super) spilled: Option<Box<VecDeque<u8>>>,
+    /// Bytes that were taken from the caller and did not fit the socket.
+    pub(super) unsent: Option<Box<VecDeque<u8>>>,
+    /// A receive is armed.
+    pub(super) receiving: bool,
+    /// The kernel has been asked to tell when there is room.
+    pub(super) watched: bool,
+    /// The kernel has been asked to tell when the connection breaks.
+    pub(super) guarded: bool,
+    /// No receive is to be armed: the socket has ended, its bytes are not being taken, or it is somebody else's.
+    pub(super) paused: bool,
+    /// The last receive left bytes in the socket.
+    pub(super) rest: bool,
+    /// The peer has ended its side.
+    pub(super) ended: bool,
+    pub(super) broken: bool,
+    /// A send found the socket full, and nothing has said yet that there is room.
+    pub(super) full: bool,
+    /// Something waits in the ring to be sent.
+    pub(super) queued: bool,
+    /// The sending side is to be ended once `unsent` has left.
+    pub(super) end_after: bool,
+    /// The caller has closed it.
+    pub(super) closed: bool,
+    /// News that the next report will tell.
+    pub(super) noted: bool,
+    pub(super) readable: bool,
+    pub(super) writable: bool,
+}
+
+impl State {
+    /// The descriptor's number, as operations have it.
+    #[inline]
+    pub(super) fn number(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
+    }
+
+    /// The operations that hold on to the socket, which is not closed before they have ended.
+    pub(super) fn pending(&self) -> impl Iterator<Item = Operation> + use<> {
+        let receive = self.receiving.then_some(Operation::Receive);
+        let room = self.watched.then_some(Operation::Room);
+        let guard = self.guarded.then_some(Operation::Break);
+        [receive, room, guard].into_iter().flatten()
+    }
+
+    fn new(descriptor: OwnedFd) -> Self {
+        Self {
+            token: None,
+            descriptor,
+            received: Chain::EMPTY,
+            spilled: None,
+            unsent: None,
+            receiving: false,
+            watched: false,
+            guarded: false,
+            paused: false,
+            rest: false,
+            ended: false,
+            broken: false,
+            full: false,
+            queued: false,
+            end_after: false,
+            closed: false,
+            noted: false,
+            readable: false,
+            writable: false,
+        }
+    }
+}
+
+/// All open sockets, in places that are used again under a new generation.
+#[derive(Default)]
+pub(super) struct Sockets {
+    places: Vec<Place>,
+    free: Vec<u32>,
+}
+
+struct Place {
+    generation: u32,
+    state: Option<State>,
+}
+
+/// Which socket: a place, and the generation of what is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) place: u32,
+    pub(super) generation: u32,
+}
+
+impl Key {
+    #[inline]
+    pub(super) fn name(self, operation: Operation) -> u64 {
+        Name { operation, place: self.place, generation: self.generation }.number()
+    }
+}
+
+impl Sockets {
+    pub(super) fn insert(&mut self, descriptor: OwnedFd) -> Key {
+        if let Some(number) = self.free.pop() {
+            let place = &mut self.places[number as usize];
+            place.state = Some(State::new(descriptor));
+            return Key { place: number, generation: place.generation };
+        }
+        if self.places.len() == self.places.capacity() {
+            // Gently: what a socket costs should not depend on how far its number is from a power of two.
+            self.places.reserve_exact((self.places.len() / 4).max(16));
+        }
+        self.places.push(Place { generation: 0, state: Some(State::new(descriptor)) });
+        Key { place: (self.places.len() - 1) as u32, generation: 0 }
+    }
+
+    /// Frees a place. Whatever still bears its name is out of date from now on.
+    pub(super) fn remove(&mut self, key: Key) -> Option<State> {
+        let place = self.places.get_mut(key.place as usize).filter(|place| place.generation == key.generation)?;
+        let state = place.state.take()?;
+        place.generation = (place.generation + 1) % GENERATIONS;
+        self.free.push(key.place);
+        Some(state)
+    }
+
+    #[inline]
+    pub(super) fn find(&mut self, key: Key) -> Option<&mut State> {
+        let place = self.places.get_mut(key.place as usize)?;
+        if place.generation == key.generation { place.state.as_mut() } else { None }
+    }
+
+    /// The state of a socket that its owner has not closed.
+    #[inline]
+    pub(super) fn find_open(&mut self, key: Key) -> Option<&mut State> {
+        self.find(key).filter(|state| !state.closed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_socket_costs_little() {
+        // The engine's own part of a connection has what is left of 512 bytes: see its test.
+        assert!(size_of::<Place>() <= 64, "{} bytes", size_of::<Place>());
+    }
+
+    #[test]
+    fn a_place_is_used_again_under_another_name() {
+        let descriptor = || std::fs::File::open("/dev/null").expect("it is there").into();
+        let mut sockets = Sockets::default();
+        let first = sockets.insert(descriptor());
+        assert!(sockets.remove(first).is_some());
+        let second = sockets.insert(descriptor());
+        assert_eq!(second.place, first.place);
+        assert_ne!(second.generation, first.generation);
+        assert!(sockets.find(first).is_none());
+        assert!(sockets.remove(first).is_none(), "what is out of date removes nothing");
+        assert!(sockets.find(second).is_some());
+    }
+}

@@ -1,0 +1,217 @@
+//! One turn of the loop: what is due goes to the kernel, what came of earlier turns is taken, and news are told.
+
+use super::name::{Name, Operation};
+use super::ring::Completion;
+use super::sockets::Key;
+use super::{Listening, Uring};
+use crate::Event;
+use rustix::event::PollFlags;
+use std::io;
+use std::time::Duration;
+
+/// Received bytes of one socket that may wait outside the kernel's buffers. Beyond this the socket is left alone until they
+/// have been taken, so that a client's window closes as it would without a ring.
+const SPILL_BYTES: usize = 64 << 10;
+
+/// With connections that were closed before all had left, a wait lasts no longer than this, so that they are seen to.
+const LINGERING_TURN: Duration = Duration::from_secs(1);
+
+impl Uring {
+    /// Hands over what is due, and waits for the first completion if `patient`, unless there are news already.
+    pub(super) fn turn(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
+        self.hand_over()?;
+        let patient = patient && self.news.is_empty() && self.others.is_empty();
+        let timeout =
+            if self.lingering.is_empty() { timeout } else { Some(timeout.unwrap_or(LINGERING_TURN).min(LINGERING_TURN)) };
+        self.ring.enter(patient, timeout)?;
+        self.take_completions()?;
+        self.settle_outgoing();
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
+        for number in 0..self.listeners.len() {
+            if self.listeners[number].state == Listening::Due {
+                let name = self.listener_name(number);
+                self.ring.poll(self.listeners[number].descriptor, PollFlags::IN.bits() as i16, false, name)?;
+                self.listeners[number].state = Listening::Asked;
+            }
+        }
+        while let Some(key) = self.to_receive.pop() {
+            if let Some(state) = self.sockets.find_open(key)
+                && !state.receiving
+                && !state.paused
+            {
+                state.receiving = true;
+                self.ring.receive(state.number(), key.name(Operation::Receive))?;
+            }
+        }
+        while let Some(key) = self.to_watch.pop() {
+            if let Some(state) = self.sockets.find(key) {
+                state.watched = true;
+                self.ring.poll(state.number(), PollFlags::OUT.bits() as i16, false, key.name(Operation::Room))?;
+            }
+        }
+        while let Some(key) = self.to_break.pop() {
+            if let Some(state) = self.sockets.find_open(key) {
+                // The end that has been seen is told once more at once; what follows it is told when it comes.
+                state.guarded = true;
+                self.ring.poll(state.number(), 0, true, key.name(Operation::Break))?;
+            }
+        }
+        self.hand_over_outgoing()
+    }
+
+    /// Moves received bytes that nobody has taken since they were told of out of the kernel's buffers, of which other sockets
+    /// are in need.
+    pub(super) fn spill(&mut self) {
+        for key in self.told.drain(..) {
+            let Some(state) = self.sockets.find(key) else { continue };
+            if state.received.is_empty() {
+                continue;
+            }
+            let mut bytes = vec![0; self.ring.buffers.size(state.received)];
+            self.ring.buffers.take(&mut state.received, &mut bytes);
+            let spilled = state.spilled.get_or_insert_default();
+            spilled.extend(bytes);
+            if spilled.len() > SPILL_BYTES && state.receiving && !state.paused {
+                state.paused = true;
+                self.to_cancel.push(key.name(Operation::Receive));
+            }
+        }
+    }
+
+    /// Takes all completions, those that did not fit their ring included: no byte may be received around one that waits.
+    pub(super) fn take_completions(&mut self) -> io::Result<()> {
+        loop {
+            while let Some(completion) = self.ring.completion() {
+                self.handle(completion)?;
+            }
+            if !self.ring.overflown() {
+                return Ok(());
+            }
+            self.ring.enter(false, None)?;
+        }
+    }
+
+    fn handle(&mut self, completion: Completion) -> io::Result<()> {
+        let Name { operation, place, generation } = Name::of(completion.name);
+        let key = Key { place, generation };
+        match operation {
+            Operation::Receive => self.received(key, completion),
+            Operation::Room => self.has_room(key),
+            Operation::Break => self.may_be_broken(key, completion),
+            Operation::Send => self.sent_in_part(key, completion.result),
+            Operation::Connection => {
+                if let Some(listener) = self.listeners.get_mut(place as usize)
+                    && listener.generation == generation
+                {
+                    listener.state = if completion.result > 0 { Listening::Due } else { Listening::No };
+                    if completion.result > 0 {
+                        self.others.push(Event::Connection(place as usize));
+                    }
+                }
+            }
+            Operation::Wake => {
+                if completion.result > 0 {
+                    self.others.push(Event::Wake);
+                }
+                if !completion.more {
+                    self.watch_again()?;
+                }
+            }
+            Operation::Indifferent => {}
+        }
+        Ok(())
+    }
+
+    /// Reports what is written to the watched pipe from now on.
+    pub(super) fn watch_again(&mut self) -> io::Result<()> {
+        let Some(pipe) = self.watched else { return Ok(()) };
+        let name = Name { operation: Operation::Wake, ..Name::INDIFFERENT };
+        self.ring.poll(pipe, PollFlags::IN.bits() as i16, true, name.number())
+    }
+
+    fn received(&mut self, key: Key, completion: Completion) {
+        let Some(state) = self.sockets.find_open(key) else {
+            if let Some(buffer) = completion.buffer {
+                self.ring.buffers.drop_one(buffer);
+            }
+            return;
+        };
+        state.receiving = completion.more;
+        let result = completion.result;
+        match completion.buffer {
+            Some(buffer) if result > 0 => self.ring.buffers.append(&mut state.received, buffer, result as usize),
+            Some(buffer) => self.ring.buffers.drop_one(buffer),
+            None => {}
+        }
+        match result {
+            1.. => {
+                state.rest = completion.rest;
+                state.readable = true;
+            }
+            0 => {
+                state.ended = true;
+                state.readable = true;
+                self.to_break.push(key);
+            }
+            // What comes of it is told by the bytes that have been taken.
+            _ if result == -libc::ECANCELED => {}
+            _ if result == -libc::ENOBUFS => {
+                state.rest = true;
+                self.ring.buffers.grow();
+            }
+            _ => {
+                state.broken = true;
+                state.readable = true;
+            }
+        }
+        let (tell, again) = (state.readable, !completion.more && !state.ended && !state.broken && !state.paused);
+        if tell {
+            self.note(key);
+        }
+        if again {
+            self.to_receive.push(key);
+        }
+    }
+
+    fn may_be_broken(&mut self, key: Key, completion: Completion) {
+        let Some(state) = self.sockets.find_open(key) else { return };
+        state.guarded = completion.more;
+        let wrong = PollFlags::ERR | PollFlags::HUP;
+        if !state.broken && PollFlags::from_bits_retain(completion.result as u16).intersects(wrong) && completion.result > 0 {
+            state.broken = true;
+            state.readable = true;
+            self.note(key);
+        }
+    }
+
+    /// Has the next report tell of a socket.
+    pub(super) fn note(&mut self, key: Key) {
+        if let Some(state) = self.sockets.find(key)
+            && !state.noted
+        {
+            state.noted = true;
+            self.news.push(key);
+        }
+    }
+
+    /// Tells the news.
+    pub(super) fn report(&mut self, events: &mut Vec<Event>) {
+        events.append(&mut self.others);
+        for key in self.news.drain(..) {
+            let Some(state) = self.sockets.find_open(key) else { continue };
+            state.noted = false;
+            let Some(token) = state.token else { continue };
+            events.push(Event::Socket {
+                token,
+                readable: std::mem::take(&mut state.readable),
+                writable: std::mem::take(&mut state.writable),
+                ended: state.ended || state.broken,
+                broken: state.broken,
+            });
+            self.told.push(key);
+        }
+    }
+}
