@@ -13,7 +13,7 @@ use crate::{exit_status, print, resolve};
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
 use oribi_lua::{LuaRuntime, LuaSettings, Style, table};
-use oribi_server::config::{Config, Resolved};
+use oribi_server::config::{Config, Settings};
 use oribi_server::{log, process};
 use plan::LuaPlan;
 use std::io::{self, Write};
@@ -113,9 +113,9 @@ impl Service {
             Some(configuration) => configuration.apply(&mut self.config).map_err(Trouble::usage)?,
             None => Vec::new(),
         };
-        let resolved = resolve(&self.config)?;
+        let mut resolved = resolve(&self.config)?;
         if mode == Mode::Serve {
-            return self.serve(&resolved, &notes);
+            return self.serve(&mut resolved.settings, &notes);
         }
         for note in notes {
             // As with every message: if nobody listens, nothing is lost.
@@ -147,8 +147,8 @@ impl Service {
         })
     }
 
-    fn serve(self, resolved: &Resolved, notes: &[String]) -> Result<u8, Trouble> {
-        log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    fn serve(self, settings: &mut Settings, notes: &[String]) -> Result<u8, Trouble> {
+        log::prepare(settings).map_err(Trouble::failure)?;
         if let Some(configuration) = &self.configuration {
             ::log::info!("configuration read from {}", configuration.file.display());
         }
@@ -158,10 +158,9 @@ impl Service {
         let runtime = self.runtime()?;
         self.load(&runtime)?;
         if self.seed.as_ref().is_some_and(|seed| seed.daemonize) {
-            process::detach(&resolved.settings)
-                .map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))?;
+            process::detach(settings).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))?;
         }
-        Ok(exit_status(process::supervise(&resolved.settings, &runtime)))
+        Ok(exit_status(process::supervise(settings, &runtime)))
     }
 }
 

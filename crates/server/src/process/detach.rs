@@ -1,6 +1,6 @@
 //! Going to the background.
 
-use crate::config::{LogTarget, Settings};
+use crate::config::{LogTarget, Place, Settings};
 use oribi_io::process::{Fork, exit_now, fork};
 use std::fs::OpenOptions;
 use std::io;
@@ -9,9 +9,16 @@ use std::io;
 /// waits for, in the root directory, with its standard streams at /dev/null; standard error stays where a log file stands in its
 /// place. The process that was started ends with status 0, before the server listens: what goes wrong from now on is in the log.
 ///
+/// Paths of sockets that are not absolute become so; those of files are already.
+///
 /// # Errors
 /// The system's refusal; then nothing has changed, or little.
-pub fn detach(settings: &Settings) -> io::Result<()> {
+pub fn detach(settings: &mut Settings) -> io::Result<()> {
+    for address in &mut settings.listen {
+        if let Place::Unix { path, .. } = &mut address.place {
+            *path = std::path::absolute(&*path)?;
+        }
+    }
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     end_parent(fork()?);
     rustix::process::setsid()?;
