@@ -68,7 +68,8 @@ impl Run {
             "authorizer" => self.exchange = Exchange::new(1, Role::Authorizer),
             "bodiless" => self.exchange.set_bodiless(true),
             "head" => {
-                let (status, length) = rest.split_once(" length ").map_or((rest, None), |(status, length)| (status, Some(length)));
+                let (status, length) =
+                    rest.split_once(" length ").map_or((rest, None), |(status, length)| (status, Some(length)));
                 let length = length.map(|length| length.parse().expect("a length"));
                 self.head = Some(Head { status: status.parse().expect("a status"), length, fields: Vec::new() });
             }

@@ -1,9 +1,17 @@
 //! Replays the seeds of the fuzz targets, so that what a fuzzer has found once is looked for by every test run.
 
+mod fastcgi_transcript;
+#[path = "../../../fuzz/bodies/fcgi_machine.rs"]
+mod fcgi_machine;
+#[path = "../../../fuzz/bodies/fcgi_params.rs"]
+mod fcgi_params;
+#[path = "../../../fuzz/bodies/fcgi_response.rs"]
+mod fcgi_response;
 #[path = "../../../fuzz/bodies/h1_request.rs"]
 mod h1_request;
 #[path = "../../../fuzz/bodies/h1_response.rs"]
 mod h1_response;
+mod records;
 mod transcript;
 
 /// Every seed of a target, with its name.
@@ -16,18 +24,34 @@ fn seeds(target: &str) -> impl Iterator<Item = (String, Vec<u8>)> {
     paths.into_iter().map(|path| (path.display().to_string(), std::fs::read(&path).expect("a seed")))
 }
 
-#[test]
-fn requests() {
-    for (name, data) in seeds("h1_request") {
+fn replay(target: &str, check: impl Fn(&[u8])) {
+    for (name, data) in seeds(target) {
         println!("{name}");
-        h1_request::check(&data);
+        check(&data);
     }
 }
 
 #[test]
+fn requests() {
+    replay("h1_request", |data| drop(h1_request::check(data)));
+}
+
+#[test]
 fn responses() {
-    for (name, data) in seeds("h1_response") {
-        println!("{name}");
-        h1_response::check(&data);
-    }
+    replay("h1_response", h1_response::check);
+}
+
+#[test]
+fn fastcgi_connections() {
+    replay("fcgi_machine", fcgi_machine::check);
+}
+
+#[test]
+fn fastcgi_variables() {
+    replay("fcgi_params", fcgi_params::check);
+}
+
+#[test]
+fn fastcgi_responses() {
+    replay("fcgi_response", fcgi_response::check);
 }

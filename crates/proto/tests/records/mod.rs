@@ -57,8 +57,11 @@ pub fn decode(mut bytes: &[u8]) -> Vec<Record> {
     records
 }
 
-/// Reads name-value pairs that end where `bytes` end; `None` if they do not.
-pub fn pairs(mut bytes: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
+/// A name and its value.
+pub type Pair = (Vec<u8>, Vec<u8>);
+
+/// Reads name-value pairs, and tells whether they end where `bytes` end.
+pub fn pairs(bytes: &[u8]) -> (Vec<Pair>, bool) {
     fn length(bytes: &mut &[u8]) -> Option<usize> {
         let first = *bytes.first()?;
         let size = if first < 128 { 1 } else { 4 };
@@ -67,15 +70,24 @@ pub fn pairs(mut bytes: &[u8]) -> Option<Vec<(Vec<u8>, Vec<u8>)>> {
         let number = digits.iter().fold(0, |number, &digit| number << 8 | usize::from(digit));
         Some(if size == 4 { number - (1 << 31) } else { number })
     }
-    let mut pairs = Vec::new();
-    while !bytes.is_empty() {
-        let (name, value) = (length(&mut bytes)?, length(&mut bytes)?);
-        let (name, rest) = bytes.split_at_checked(name)?;
-        let (value, rest) = rest.split_at_checked(value)?;
-        pairs.push((name.to_vec(), value.to_vec()));
-        bytes = rest;
+    fn text<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
+        let (text, rest) = bytes.split_at_checked(length)?;
+        *bytes = rest;
+        Some(text)
     }
-    Some(pairs)
+    let (mut pairs, mut rest) = (Vec::new(), bytes);
+    let mut pair = || {
+        let (name, value) = (length(&mut rest)?, length(&mut rest)?);
+        let pair = (text(&mut rest, name)?.to_vec(), text(&mut rest, value)?.to_vec());
+        Some((pair, rest.is_empty()))
+    };
+    while let Some((pair, last)) = pair() {
+        pairs.push(pair);
+        if last {
+            return (pairs, true);
+        }
+    }
+    (pairs, bytes.is_empty())
 }
 
 /// A name-value pair as it is sent.

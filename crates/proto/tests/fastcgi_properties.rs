@@ -1,0 +1,145 @@
+//! What must hold for everything that FastCGI can carry, tried with many things put together at random. The bodies of the fuzz
+//! targets say what that is; here they are given what is nearly right, where a fuzzer starts from anything.
+
+mod fastcgi_transcript;
+#[path = "../../../fuzz/bodies/fcgi_machine.rs"]
+mod fcgi_machine;
+#[path = "../../../fuzz/bodies/fcgi_params.rs"]
+mod fcgi_params;
+#[path = "../../../fuzz/bodies/fcgi_response.rs"]
+mod fcgi_response;
+mod records;
+
+const ROUNDS: usize = 20_000;
+
+const NAMES: &[&str] = &[
+    "HTTP_HOST",
+    "HTTP_X_Y",
+    "HTTP_x-y",
+    "HTTP_COOKIE",
+    "HTTP_PROXY",
+    "HTTP_CONTENT_LENGTH",
+    "HTTP_",
+    "HTTP_A B",
+    "HTTP",
+    "Authorization",
+    "HTTP_AUTHORIZATION",
+    "CONTENT_TYPE",
+    "CONTENT_LENGTH",
+    "REQUEST_METHOD",
+    "REQUEST_URI",
+    "SCRIPT_NAME",
+    "PATH_INFO",
+    "QUERY_STRING",
+    "SERVER_PROTOCOL",
+    "SERVER_NAME",
+    "DOCUMENT_ROOT",
+    "A",
+    "B",
+    "",
+];
+
+const VALUES: &[&str] = &[
+    "",
+    "a",
+    " a\t",
+    "GET",
+    "HEAD",
+    "POST",
+    "CONNECT",
+    "OPTIONS",
+    "*",
+    "/",
+    "/a?b",
+    "/a b%?#",
+    "http://a:1/b?c",
+    "http://",
+    "HTTP/1.0",
+    "HTTP/1.1",
+    "0",
+    "5",
+    "99999999999",
+    "-1",
+    "[::1]:80",
+    "\r",
+    "\u{e9}",
+    "=",
+];
+
+/// Numbers that are the same in every run (xorshift64*).
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+
+    fn bytes(&mut self, most: usize) -> Vec<u8> {
+        (0..self.below(most)).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+#[test]
+fn variables_mean_what_a_plain_reading_says() {
+    let mut numbers = Numbers(1);
+    for _ in 0..ROUNDS {
+        let lines = (0..numbers.below(12)).map(|_| {
+            let (name, value) = (NAMES[numbers.below(NAMES.len())], VALUES[numbers.below(VALUES.len())]);
+            format!("{name}={value}")
+        });
+        let lines = lines.collect::<Vec<_>>().join("\n");
+        let choice = 1 + 2 * numbers.below(128) as u8;
+        fcgi_params::check(&[&[choice], lines.as_bytes()].concat());
+    }
+}
+
+#[test]
+fn variables_that_are_damaged_are_refused_or_mean_what_a_plain_reading_says() {
+    let mut numbers = Numbers(2);
+    for _ in 0..ROUNDS {
+        let mut data = vec![2 * numbers.below(128) as u8];
+        for _ in 0..numbers.below(6) {
+            let (name, value) = (NAMES[numbers.below(NAMES.len())], VALUES[numbers.below(VALUES.len())]);
+            data.extend(records::pair(name.as_bytes(), value.as_bytes()));
+        }
+        for _ in 0..numbers.below(3) {
+            let place = numbers.below(data.len());
+            data[place] = numbers.below(256) as u8;
+        }
+        fcgi_params::check(&data);
+    }
+}
+
+#[test]
+fn interleaved_requests_get_what_is_theirs() {
+    let mut numbers = Numbers(3);
+    for _ in 0..ROUNDS / 10 {
+        let mut data = vec![192 + numbers.below(64) as u8];
+        data.extend(numbers.bytes(1500));
+        fcgi_machine::check(&data);
+    }
+}
+
+#[test]
+fn responses_are_read_as_they_were_meant() {
+    let mut numbers = Numbers(4);
+    for _ in 0..ROUNDS {
+        let mut data = vec![numbers.below(256) as u8, 0];
+        // A status that may be, mostly, and fields with names that may be.
+        data.extend_from_slice(&(200 + numbers.below(402) as u16).to_be_bytes());
+        let fields = numbers.below(4);
+        data.push(fields as u8);
+        for _ in 0..fields {
+            let names = ["X", "Content-Length", "Status", "Connection", "Set-Cookie", "content-length", "TE"];
+            for text in [names[numbers.below(names.len())], ["", "0", "5", "300", "text"][numbers.below(5)]] {
+                data.push(text.len() as u8);
+                data.extend_from_slice(text.as_bytes());
+            }
+        }
+        data.extend(numbers.bytes(600));
+        fcgi_response::check(&data);
+    }
+}
