@@ -16,6 +16,7 @@ const READ: c_int = 2;
 const LINES: c_int = 3;
 const FIELDS: c_int = 4;
 const NAMES: c_int = 5;
+const FIELD_NAMES: c_int = 6;
 
 /// Pushes the metatable of requests.
 ///
@@ -31,7 +32,8 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
         desk.push_function(l, find_field, 0);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         variables::push_names(l);
-        desk.push_function(l, part, 4);
+        push_field_names(l);
+        desk.push_function(l, part, 5);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         push_bytes(l, b"request");
         ffi::lua_setfield(l, -2, c"__name".as_ptr());
@@ -201,15 +203,35 @@ unsafe fn push_port(l: *mut lua_State, digits: &[u8]) {
     unsafe { ffi::lua_pushinteger(l, port as ffi::lua_Integer) };
 }
 
+/// Pushes a list of the names of well-known fields, so that each is made only once.
+unsafe fn push_field_names(l: *mut lua_State) {
+    // SAFETY: as for `push_metatable`.
+    unsafe {
+        ffi::lua_createtable(l, KnownField::ALL.len() as c_int, 0);
+        for &field in KnownField::ALL {
+            push_bytes(l, field.name().as_bytes());
+            ffi::lua_rawseti(l, -2, field as ffi::lua_Integer + 1);
+        }
+    }
+}
+
 /// Pushes a table of all fields, their names in small letters; looking one up works in any case. Values of fields that came
 /// several times are joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
 unsafe fn push_fields(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>) {
     // SAFETY: as for `part`; the scratch is borrowed by nobody else, and left before each call of Lua that uses it again.
     unsafe {
         ffi::lua_createtable(l, 0, 16);
+        let mut seen = [false; KnownField::ALL.len()];
         for (known, name, value) in exchange.request.head.fields() {
             match known {
-                Some(known) => push_bytes(l, known.name().as_bytes()),
+                Some(known) => {
+                    ffi::lua_rawgeti(l, ffi::lua_upvalueindex(FIELD_NAMES), known as ffi::lua_Integer + 1);
+                    if !std::mem::replace(&mut seen[known as usize], true) {
+                        push_bytes(l, value);
+                        ffi::lua_rawset(l, -3);
+                        continue;
+                    }
+                }
                 None => push_lower_case(l, desk, name),
             }
             ffi::lua_pushvalue(l, -1);

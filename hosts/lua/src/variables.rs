@@ -10,6 +10,26 @@ use oribi_message::{KnownVariable, Role, TargetForm};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
+/// Texts that are the same in every request by HTTP. They follow the names in the list of [`push_names`].
+const CONSTANTS: [&str; 10] = [
+    "GATEWAY_INTERFACE",
+    "CGI/1.1",
+    "SERVER_SOFTWARE",
+    concat!("oribi/", env!("CARGO_PKG_VERSION")),
+    "FCGI_ROLE",
+    Role::Responder.as_str(),
+    "SCRIPT_FILENAME",
+    "DOCUMENT_ROOT",
+    "HTTPS",
+    "on",
+];
+/// How many of them are pairs of a name and a value.
+const PAIRS: usize = 3;
+const SCRIPT_FILENAME: usize = 6;
+const DOCUMENT_ROOT: usize = 7;
+const HTTPS: usize = 8;
+const ON: usize = 9;
+
 /// Pushes a list of all names that have numbers, so that each is made only once: key plus one is the place.
 ///
 /// # Safety
@@ -20,9 +40,21 @@ pub(crate) unsafe fn push_names(l: *mut lua_State) {
         ffi::lua_createtable(l, Key::count() as c_int, 0);
         for key in 0..Key::count() {
             push_bytes(l, Key(key).name().unwrap_or_default().as_bytes());
-            ffi::lua_rawseti(l, -2, ffi::lua_Integer::from(key as i32) + 1);
+            ffi::lua_rawseti(l, -2, place(key as usize));
+        }
+        for (number, text) in CONSTANTS.iter().enumerate() {
+            push_bytes(l, text.as_bytes());
+            ffi::lua_rawseti(l, -2, constant(number));
         }
     }
+}
+
+const fn place(number: usize) -> ffi::lua_Integer {
+    number as ffi::lua_Integer + 1
+}
+
+const fn constant(number: usize) -> ffi::lua_Integer {
+    place(Key::count() as usize + number)
 }
 
 /// Pushes a table of all variables; `names` is where the list of [`push_names`] is.
@@ -39,23 +71,31 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
             if key == Key::OTHER {
                 push_bytes(l, name);
             } else {
-                ffi::lua_rawgeti(l, names, ffi::lua_Integer::from(key.0 as i32) + 1);
+                ffi::lua_rawgeti(l, names, place(key.0 as usize));
             }
             push_bytes(l, value);
             ffi::lua_rawset(l, -3);
         });
         if let Some(gateway) = &request.gateway {
-            set(l, b"FCGI_ROLE", role(gateway.role));
+            set(l, b"FCGI_ROLE", gateway.role.as_str().as_bytes());
         } else {
-            set(l, b"GATEWAY_INTERFACE", b"CGI/1.1");
-            set(l, b"SERVER_SOFTWARE", concat!("oribi/", env!("CARGO_PKG_VERSION")).as_bytes());
-            set(l, b"FCGI_ROLE", role(Role::Responder));
-            set(l, b"SCRIPT_FILENAME", exchange.found.script.as_os_str().as_bytes());
+            for pair in 0..PAIRS {
+                ffi::lua_rawgeti(l, names, constant(2 * pair));
+                ffi::lua_rawgeti(l, names, constant(2 * pair + 1));
+                ffi::lua_rawset(l, -3);
+            }
+            ffi::lua_rawgeti(l, names, constant(SCRIPT_FILENAME));
+            push_bytes(l, exchange.found.script.as_os_str().as_bytes());
+            ffi::lua_rawset(l, -3);
             if let ScriptSource::DocumentRoot { root, .. } = &exchange.settings.source {
-                set(l, b"DOCUMENT_ROOT", root.as_os_str().as_bytes());
+                ffi::lua_rawgeti(l, names, constant(DOCUMENT_ROOT));
+                push_bytes(l, root.as_os_str().as_bytes());
+                ffi::lua_rawset(l, -3);
             }
             if request.https {
-                set(l, b"HTTPS", b"on");
+                ffi::lua_rawgeti(l, names, constant(HTTPS));
+                ffi::lua_rawgeti(l, names, constant(ON));
+                ffi::lua_rawset(l, -3);
             }
         }
         if exchange.found.script_name.is_some() {
@@ -74,10 +114,6 @@ unsafe fn set(l: *mut lua_State, name: &[u8], value: &[u8]) {
         push_bytes(l, value);
         ffi::lua_rawset(l, -3);
     }
-}
-
-fn role(role: Role) -> &'static [u8] {
-    role.as_str().as_bytes()
 }
 
 /// SERVER_PROTOCOL: what the client spoke, if it is known, with the web server in front.
