@@ -2,7 +2,8 @@
 
 use crate::error_page::ErrorPage;
 use crate::exchange::{Exchange, Progress};
-use crate::runtime::Shared;
+use crate::pool::{LaneCache, Refusal, Verdict};
+use crate::runtime::{ScriptLoader, Shared};
 use crate::script_path::{Missing, PathCache};
 use crate::vm::{Condition, Failure, Slot};
 use oribi_host::{After, Host, Reply, Request};
@@ -17,13 +18,14 @@ const RETRY_AFTER: &[u8] = b"1";
 pub(crate) struct LuaHost {
     shared: Arc<Shared>,
     paths: PathCache,
+    states: LaneCache<ScriptLoader>,
     slot: Arc<Slot>,
 }
 
 impl LuaHost {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
         let slot = shared.watchdog.as_ref().map_or_else(Arc::default, |watchdog| watchdog.slot());
-        Self { shared, paths: PathCache::default(), slot }
+        Self { shared, paths: PathCache::default(), states: LaneCache::default(), slot }
     }
 }
 
@@ -42,14 +44,10 @@ impl Host for LuaHost {
                 return After::default();
             }
         };
-        let mut state = match shared.take(&found.script) {
+        let mut state = match shared.pool.take(&mut self.states, &found.script) {
             Ok(state) => state,
-            Err(failure) => {
-                log_failure(&found.script, &failure);
-                send_failure(request, &failure, shared.settings.show_errors, |head, page| {
-                    // If the client has gone, nobody needs the page.
-                    let _ = reply.send(head, &[page]);
-                });
+            Err(refusal) => {
+                refuse_for(shared, request, reply, &found.script, &refusal);
                 return After::default();
             }
         };
@@ -63,9 +61,9 @@ impl Host for LuaHost {
             }
         }
         drop(exchange);
-        if condition == Condition::Good {
-            shared.give_back(&found.script, state);
-        }
+        let loaded = state.take_loaded();
+        let verdict = if condition == Condition::Good { Verdict::Keep } else { Verdict::Discard };
+        shared.pool.give_back(state, verdict, &loaded);
         After::default()
     }
 
@@ -106,6 +104,26 @@ fn send_page(request: &Request<'_>, page: &ErrorPage<'_>, send: impl FnOnce(Resp
     let fields = [(&b"Content-Type"[..], kind.as_bytes()), (b"Retry-After", RETRY_AFTER)];
     let fields = if page.status == ErrorPage::BUSY.status { &fields[..] } else { &fields[..1] };
     send(ResponseHead { status: page.status, fields }, text.as_bytes());
+}
+
+/// Answers a request for a script that has no state to answer with.
+#[cold]
+fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: &Path, refusal: &Refusal<Failure>) {
+    // In each case: if the client has gone, nobody needs the page.
+    match refusal {
+        Refusal::LoadFailed(failure) => {
+            log_failure(script, failure);
+            send_failure(request, failure, shared.settings.show_errors, |head, page| {
+                let _ = reply.send(head, &[page]);
+            });
+        }
+        Refusal::Busy => {
+            log::warn!("{}: all states were busy for too long", script.display());
+            send_page(request, &ErrorPage::BUSY, |head, page| {
+                let _ = reply.send(head, &[page]);
+            });
+        }
+    }
 }
 
 /// Answers a request that leads to no script.

@@ -2,10 +2,13 @@
 
 mod application;
 mod content;
+mod dependencies;
 pub mod error_page;
 mod exchange;
 mod host;
+mod housekeeping;
 pub mod modules;
+mod pool;
 mod request;
 mod response;
 mod runtime;
@@ -17,6 +20,7 @@ mod version;
 mod vm;
 
 pub use application::Style;
+pub use pool::ScriptCounters;
 pub use runtime::LuaRuntime;
 pub use settings::{ConfigValue, LuaSetting, LuaSettings, table};
 pub use version::built_in;

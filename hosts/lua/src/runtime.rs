@@ -3,13 +3,18 @@
 use crate::LuaSettings;
 use crate::application::Style;
 use crate::host::LuaHost;
+use crate::housekeeping;
+use crate::pool::{Loaded, Loader, Pool, PoolSettings, ScriptCounters};
 use crate::script_path::{ScriptMap, ScriptSource};
 use crate::vm::{Failure, State, Watchdog};
 use oribi_host::{Host, Runtime};
-use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long a request waits for a state while all of them are busy. Its lane does nothing else meanwhile.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Lua scripts that answer requests.
 pub struct LuaRuntime {
@@ -18,10 +23,22 @@ pub struct LuaRuntime {
 
 /// What the lanes of a process share.
 pub(crate) struct Shared {
-    pub(crate) settings: LuaSettings,
+    pub(crate) settings: Arc<LuaSettings>,
     pub(crate) scripts: ScriptMap,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
-    idle: Mutex<HashMap<PathBuf, Vec<State>>>,
+    pub(crate) pool: Pool<ScriptLoader>,
+}
+
+/// Loads scripts into states.
+pub(crate) struct ScriptLoader(Arc<LuaSettings>);
+
+impl Loader for ScriptLoader {
+    type State = State;
+    type Failure = Failure;
+
+    fn load(&self, script: &Path) -> Loaded<State, Failure> {
+        State::load(script, &self.0)
+    }
 }
 
 impl LuaRuntime {
@@ -32,7 +49,16 @@ impl LuaRuntime {
     pub fn new(settings: LuaSettings) -> io::Result<Self> {
         let scripts = ScriptMap::new(settings.source.clone())?;
         let watchdog = settings.time_limit.map(|limit| Arc::new(Watchdog::new(limit)));
-        Ok(Self { shared: Arc::new(Shared { settings, scripts, watchdog, idle: Mutex::default() }) })
+        let size = PoolSettings {
+            states: settings.states,
+            clones: settings.clones,
+            retries: settings.retries,
+            requests: settings.state_requests,
+            patience: PATIENCE,
+        };
+        let settings = Arc::new(settings);
+        let pool = Pool::new(ScriptLoader(Arc::clone(&settings)), size);
+        Ok(Self { shared: Arc::new(Shared { settings, scripts, watchdog, pool }) })
     }
 
     /// Loads the only script, if there is only one, into a state that is closed again, and tells its style. What is wrong with it
@@ -42,9 +68,20 @@ impl LuaRuntime {
     /// The script cannot be loaded.
     pub fn check(&self) -> Result<Option<Style>, Failure> {
         match &self.shared.settings.source {
-            ScriptSource::One(path) => State::load(path, &self.shared.settings).map(|state| Some(state.style())),
+            ScriptSource::One(path) => State::load(path, &self.shared.settings).state.map(|state| Some(state.style())),
             ScriptSource::DocumentRoot { .. } | ScriptSource::Gateway { .. } => Ok(None),
         }
+    }
+
+    /// Looks for changed scripts now. In a server, this happens by itself at the interval that the settings say.
+    pub fn sweep(&self) {
+        housekeeping::sweep(&self.shared);
+    }
+
+    /// What the pool of this process knows of its scripts.
+    #[must_use]
+    pub fn counters(&self) -> Vec<ScriptCounters> {
+        self.shared.pool.counters()
     }
 }
 
@@ -59,24 +96,8 @@ impl Runtime for LuaRuntime {
         {
             log::error!("scripts that run for too long will not be stopped: {error}");
         }
-    }
-}
-
-impl Shared {
-    pub(crate) fn take(&self, script: &Path) -> Result<State, Failure> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).get_mut(script).and_then(Vec::pop);
-        idle.map_or_else(|| State::load(script, &self.settings), Ok)
-    }
-
-    pub(crate) fn give_back(&self, script: &Path, mut state: State) {
-        for file in state.take_loaded() {
-            log::debug!("{}: loaded {}", script.display(), file.display());
-        }
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(states) = idle.get_mut(script) {
-            states.push(state);
-        } else {
-            idle.insert(script.to_owned(), vec![state]);
+        if let Err(error) = housekeeping::start(&self.shared) {
+            log::error!("changed scripts will not be noticed: {error}");
         }
     }
 }

@@ -16,6 +16,7 @@ pub(crate) use watchdog::{Slot, Watchdog};
 use crate::application::{self, Style};
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
+use crate::pool::Loaded;
 use crate::{LuaSettings, response};
 use fence::{Ending, protect};
 use mlua::ffi::{self, lua_State};
@@ -50,16 +51,28 @@ pub(crate) enum Condition {
 }
 
 impl State {
-    /// Makes a state and runs the script in it, whose top level is the initialisation.
-    ///
-    /// # Errors
-    /// The script cannot be read, is no Lua, raises an error, or offers nothing that answers requests.
-    pub(crate) fn load(script: &Path, settings: &LuaSettings) -> Result<Self, Failure> {
+    /// Makes a state and runs the script in it, whose top level is the initialisation. That fails if the script cannot be read, is
+    /// no Lua, raises an error, or offers nothing that answers requests.
+    pub(crate) fn load(script: &Path, settings: &LuaSettings) -> Loaded<Self, Failure> {
+        match Self::prepare(script, settings) {
+            Ok(mut state) => {
+                let result = state.run_script();
+                let dependencies = state.take_loaded();
+                Loaded { state: result.map(|()| state), dependencies }
+            }
+            Err(error) => {
+                let failure = Failure::new(Fault::Memory, &error.to_string());
+                Loaded { state: Err(failure), dependencies: vec![script.to_owned()] }
+            }
+        }
+    }
+
+    /// A state with its libraries.
+    fn prepare(script: &Path, settings: &LuaSettings) -> mlua::Result<Self> {
         // SAFETY: the scripts are the operator's own. What they may load is bounded by package.path and package.cpath.
         let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) };
         let desk = Box::new(Desk::new(script.to_owned()));
-        let broken = |error: mlua::Error| Failure::new(Fault::Memory, &error.to_string());
-        libraries::prepare(&lua, &desk, script, settings).map_err(broken)?;
+        libraries::prepare(&lua, &desk, script, settings)?;
         let mut thread = ptr::null_mut();
         // SAFETY: below mlua's fence; the registry keeps the thread alive, and the desk outlives the state.
         unsafe {
@@ -68,18 +81,15 @@ impl State {
                 ffi::luaL_ref(l, ffi::LUA_REGISTRYINDEX);
                 desk.push_function(thread, fence::explain, 0);
                 application::push_chooser(thread, &desk, settings);
-            })
+            })?;
         }
-        .map_err(broken)?;
         // Only now: a limit that is too low for Lua itself is found out by the script.
         let limit = settings.state_memory.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
         // LuaJIT on a machine that has no room for a state with an allocator of its own cannot be limited.
         if let Err(error) = lua.set_memory_limit(limit) {
             log::debug!("the memory of a state is not limited: {error}");
         }
-        let mut state = Self { lua, thread, style: Style::Oribi, desk };
-        state.run_script()?;
-        Ok(state)
+        Ok(Self { lua, thread, style: Style::Oribi, desk })
     }
 
     /// Runs the script, by the function that stands where the one that serves will stand.

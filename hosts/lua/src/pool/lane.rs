@@ -1,0 +1,98 @@
+//! What a lane holds of the pool.
+
+use super::Loader;
+use super::script::{Entry, Script};
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Scripts that a lane remembers at most; beyond, it starts afresh.
+const REMEMBERED: usize = 4096;
+
+/// The scripts that a lane has met, so that it needs no lock but that of the script.
+pub(crate) struct LaneCache<L: Loader> {
+    /// The one it met last, with the path by which it was asked for: mostly, the same path comes again.
+    last: Option<(Arc<Path>, Arc<Script<L>>)>,
+    known: HashMap<Arc<Path>, Arc<Script<L>>>,
+}
+
+impl<L: Loader> Default for LaneCache<L> {
+    fn default() -> Self {
+        Self { last: None, known: HashMap::new() }
+    }
+}
+
+impl<L: Loader> LaneCache<L> {
+    #[inline]
+    pub(super) fn script(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) -> &Script<L> {
+        let same = matches!(&self.last, Some((last, _)) if Arc::ptr_eq(last, path));
+        if !same {
+            self.turn_to(path, find);
+        }
+        match &self.last {
+            Some((_, script)) => script,
+            None => unreachable!("`turn_to` has just set it"),
+        }
+    }
+
+    fn turn_to(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) {
+        if self.known.len() >= REMEMBERED {
+            self.known.clear();
+        }
+        let script = self.known.entry(Arc::clone(path)).or_insert_with(find);
+        self.last = Some((Arc::clone(path), Arc::clone(script)));
+    }
+}
+
+/// A state that a lane has taken. Dropped instead of given back, as when a panic passes by, the state is thrown away.
+pub(crate) struct Lease<'c, L: Loader> {
+    script: &'c Script<L>,
+    entry: Option<Entry<L::State>>,
+}
+
+impl<'c, L: Loader> Lease<'c, L> {
+    #[inline]
+    pub(super) const fn new(script: &'c Script<L>, entry: Entry<L::State>) -> Self {
+        Self { script, entry: Some(entry) }
+    }
+
+    #[inline]
+    pub(super) fn end(mut self) -> (&'c Script<L>, Entry<L::State>) {
+        match self.entry.take() {
+            Some(entry) => (self.script, entry),
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+}
+
+impl<L: Loader> Deref for Lease<'_, L> {
+    type Target = L::State;
+
+    #[inline]
+    fn deref(&self) -> &L::State {
+        match &self.entry {
+            Some(entry) => &entry.state,
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+}
+
+impl<L: Loader> DerefMut for Lease<'_, L> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut L::State {
+        match &mut self.entry {
+            Some(entry) => &mut entry.state,
+            None => unreachable!("only `end` and `drop` take it"),
+        }
+    }
+}
+
+impl<L: Loader> Drop for Lease<'_, L> {
+    fn drop(&mut self) {
+        if let Some(entry) = self.entry.take() {
+            drop(entry);
+            self.script.forget_state();
+        }
+    }
+}

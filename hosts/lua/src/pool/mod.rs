@@ -1,0 +1,153 @@
+//! The pool: states with scripts in them, kept as long as they are worth their room. Nothing here knows Lua.
+//!
+//! * A lane takes a state of a script, has it answer, and gives it back. Each script has a lock of its own, held for the few
+//!   instructions that this takes; the map of all scripts is looked at only by a lane that meets a script for the first time.
+//! * A script is loaded by whoever needs it first; others wait for that load instead of doing the same. More states of the same
+//!   script (clones) are loaded one by one when all that there are stay busy.
+//! * When there is no room for another state, the idle state that is worth least goes (see `popularity`).
+//! * The sweep notices changed files and loads the script anew, aside; the old states serve until that has succeeded.
+//!
+//! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
+
+mod lane;
+mod obtain;
+mod popularity;
+mod room;
+mod script;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use lane::{LaneCache, Lease};
+pub use script::ScriptCounters;
+
+use room::Room;
+use script::Script;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// What loads scripts.
+pub(crate) trait Loader: Sync {
+    /// A state with a script in it.
+    type State: Send;
+    /// Why a script cannot be loaded.
+    type Failure: Send + Sync;
+
+    /// Loads a script. Called without any lock, in the thread that needs the script or in that of the sweep.
+    fn load(&self, script: &Path) -> Loaded<Self::State, Self::Failure>;
+}
+
+/// What came of a load.
+pub(crate) struct Loaded<S, F> {
+    pub(crate) state: Result<S, F>,
+    /// The files that were read: when one of them changes, the script is loaded anew.
+    pub(crate) dependencies: Vec<PathBuf>,
+}
+
+/// How large the pool is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolSettings {
+    /// States at most, all scripts together. At least one.
+    pub(crate) states: usize,
+    /// States of one script at most. At least one.
+    pub(crate) clones: usize,
+    /// How often an idle state is looked for, a millisecond each time, before another one is loaded.
+    pub(crate) retries: u32,
+    /// After so many requests a state is thrown away.
+    pub(crate) requests: Option<u64>,
+    /// How long a request waits for a state.
+    pub(crate) patience: Duration,
+}
+
+/// Why there is no state for a request.
+#[derive(Debug)]
+pub(crate) enum Refusal<F> {
+    /// The script cannot be loaded.
+    LoadFailed(Arc<F>),
+    /// All states were busy for too long.
+    Busy,
+}
+
+/// What is to become of a state that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It can be taken again.
+    Keep,
+    /// It must not.
+    Discard,
+}
+
+/// The pool.
+pub(crate) struct Pool<L: Loader> {
+    loader: L,
+    settings: PoolSettings,
+    scripts: RwLock<HashMap<Arc<Path>, Arc<Script<L>>>>,
+    room: Arc<Room>,
+}
+
+impl<L: Loader> Pool<L> {
+    pub(crate) fn new(loader: L, settings: PoolSettings) -> Self {
+        let settings = PoolSettings { states: settings.states.max(1), clones: settings.clones.max(1), ..settings };
+        Self { loader, settings, scripts: RwLock::default(), room: Arc::new(Room::new(settings.states)) }
+    }
+
+    /// Takes a state of the script. Waits while all of them are busy, but not for ever.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    #[inline]
+    pub(crate) fn take<'c>(&self, cache: &'c mut LaneCache<L>, path: &Arc<Path>) -> Result<Lease<'c, L>, Refusal<L::Failure>> {
+        let script: &'c Script<L> = cache.script(path, || self.script(path));
+        let idle = script.lock().take_idle();
+        let entry = match idle {
+            Some(entry) => entry,
+            None => self.obtain(script)?,
+        };
+        Ok(Lease::new(script, entry))
+    }
+
+    /// Gives a state back. `required` are files that it has loaded meanwhile.
+    #[inline]
+    pub(crate) fn give_back(&self, lease: Lease<'_, L>, verdict: Verdict, required: &[PathBuf]) {
+        let (script, mut entry) = lease.end();
+        entry.answered += 1;
+        let worn = self.settings.requests.is_some_and(|most| entry.answered >= most);
+        let mut inner = script.lock();
+        if !required.is_empty() {
+            inner.dependencies.add(required, entry.loaded_at);
+        }
+        if verdict == Verdict::Keep && !worn && entry.generation == inner.generation {
+            inner.idle.push(entry);
+            let waiting = inner.waiting;
+            drop(inner);
+            if waiting > 0 {
+                script.changed.notify_one();
+            }
+            self.room.tell();
+        } else {
+            drop(inner);
+            drop(entry);
+            script.forget_state();
+        }
+    }
+
+    /// What the pool knows of a script; made when the first lane meets it.
+    #[cold]
+    fn script(&self, path: &Arc<Path>) -> Arc<Script<L>> {
+        if let Some(script) = self.scripts.read().unwrap_or_else(PoisonError::into_inner).get(path) {
+            return Arc::clone(script);
+        }
+        let mut scripts = self.scripts.write().unwrap_or_else(PoisonError::into_inner);
+        let new = || Arc::new(Script::new(Arc::clone(path), Arc::clone(&self.room)));
+        Arc::clone(scripts.entry(Arc::clone(path)).or_insert_with(new))
+    }
+
+    /// What the pool knows of its scripts.
+    pub(crate) fn counters(&self) -> Vec<ScriptCounters> {
+        let now = Instant::now();
+        let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
+        scripts.values().map(|script| script.counters(now)).collect()
+    }
+}
