@@ -40,7 +40,7 @@ pub struct Variable {
 
 macro_rules! known_variables {
     ($($variant:ident $name:literal,)*) => {
-        /// The variables that the server itself looks at.
+        /// The variables that the server itself looks at, and those that nearly every request comes with.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum KnownVariable {
@@ -89,4 +89,13 @@ known_variables! {
     ScriptFilename "SCRIPT_FILENAME",
     ServerSoftware "SERVER_SOFTWARE",
     Https "HTTPS",
+    GatewayInterface "GATEWAY_INTERFACE",
+    DocumentUri "DOCUMENT_URI",
+    DocumentRoot "DOCUMENT_ROOT",
+    RequestScheme "REQUEST_SCHEME",
+    RedirectStatus "REDIRECT_STATUS",
+    PathTranslated "PATH_TRANSLATED",
+    ServerAddr "SERVER_ADDR",
+    RemoteUser "REMOTE_USER",
+    AuthType "AUTH_TYPE",
 }

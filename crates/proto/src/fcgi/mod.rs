@@ -23,6 +23,7 @@ mod fields;
 mod limits;
 mod machine;
 mod management;
+mod names;
 mod pairs;
 pub mod params;
 mod record;

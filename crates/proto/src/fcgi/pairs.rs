@@ -9,29 +9,30 @@ pub(super) struct Cut;
 /// The pair that starts at `pos`, which is moved behind it; `None` at the end.
 #[inline]
 pub(super) fn next(bytes: &[u8], pos: &mut usize) -> Result<Option<(Span, Span)>, Cut> {
-    if *pos == bytes.len() {
-        return Ok(None);
+    let (start, name, value) = match bytes.get(*pos..) {
+        None | Some([]) => return Ok(None),
+        Some(&[name @ ..0x80, value @ ..0x80, ..]) => (*pos + 2, usize::from(name), usize::from(value)),
+        Some(_) => long(bytes, *pos)?,
+    };
+    let (name_end, end) = (start + name, start + name + value);
+    if end > bytes.len() {
+        return Err(Cut);
     }
-    let (name, value) = (length(bytes, pos)?, length(bytes, pos)?);
-    let name_end = pos.checked_add(name).ok_or(Cut)?;
-    let end = name_end.checked_add(value).filter(|&end| end <= bytes.len()).ok_or(Cut)?;
-    let pair = (Span::new(*pos, name_end), Span::new(name_end, end));
     *pos = end;
-    Ok(Some(pair))
+    Ok(Some((Span::new(start, name_end), Span::new(name_end, end))))
 }
 
-/// One byte below 128, or four without their highest bit.
-#[inline]
-fn length(bytes: &[u8], pos: &mut usize) -> Result<usize, Cut> {
-    match *bytes.get(*pos).ok_or(Cut)? {
-        short @ ..0x80 => {
-            *pos += 1;
-            Ok(usize::from(short))
-        }
-        _ => {
-            let long = bytes.get(*pos..).and_then(|rest| rest.first_chunk()).ok_or(Cut)?;
-            *pos += 4;
-            Ok((u32::from_be_bytes(*long) & 0x7fff_ffff) as usize)
-        }
-    }
+/// Where a name starts, and the lengths in front of it, one of which at least has more than one byte.
+#[cold]
+fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize), Cut> {
+    let mut length = || {
+        let size = if *bytes.get(pos).ok_or(Cut)? < 0x80 { 1 } else { 4 };
+        let digits = bytes.get(pos..pos + size).ok_or(Cut)?;
+        pos += size;
+        // Four bytes come without their highest bit. What is longer than all there is must not overflow when it is added.
+        let number = digits.iter().fold(0, |number: u32, &digit| number << 8 | u32::from(digit)) & 0x7fff_ffff;
+        usize::try_from(number).ok().filter(|&number| number <= bytes.len()).ok_or(Cut)
+    };
+    let (name, value) = (length()?, length()?);
+    Ok((pos, name, value))
 }

@@ -11,6 +11,7 @@
 //! * What is missing does no harm: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
 
+use super::names::{self, Known};
 use super::{Limits, Refusal, pairs, target};
 use crate::h1;
 use crate::h1::{grammar, search};
@@ -19,6 +20,9 @@ use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Va
 
 /// Places are kept in 32 bits, and what is added here must find room, too.
 const PARAMS_BYTES: usize = 1 << 30;
+
+/// What the names of fields start with.
+const PREFIX: &[u8] = b"HTTP_";
 
 /// What the server needs to know of a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,31 +50,14 @@ pub fn lay_out(
         return Err(Refusal::PARAMS_LENGTH);
     }
     let mut seen = Seen::new();
-    let mut forwarded = None;
-    let (mut pos, mut count) = (0, 0);
-    while let Some((name, value)) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
-        count += 1;
-        if count > limits.pairs {
-            return Err(Refusal::PAIR_COUNT);
-        }
-        match name.of(bytes) {
-            [b'H', b'T', b'T', b'P', b'_', ..] => {
-                let name = Span { start: name.start + 5, end: name.end };
-                if fold(&mut bytes[name.start as usize..name.end as usize]) {
-                    add_field(bytes, name, value, layout)?;
-                }
-            }
-            b"Authorization" => forwarded = Some((name, value)),
-            _ => seen.add(bytes, name, value, variables),
-        }
-    }
-    let value = |known| seen.value(known, variables);
+    let forwarded = read_pairs(bytes, layout, &mut seen, variables, limits.pairs)?;
     if let Some((name, value)) = forwarded
         && !layout.fields.iter().any(|field| field.known == Some(KnownField::Authorization))
     {
         fold(&mut bytes[name.start as usize..name.end as usize]);
-        add_field(bytes, name, value, layout)?;
+        add_field(bytes, name, value, Some(KnownField::Authorization), layout)?;
     }
+    let value = |known| seen.value(known, variables);
     if let Some(value) = value(KnownVariable::ContentType) {
         let name = append(b"content-type", bytes);
         push_field(bytes, name, value, Some(KnownField::ContentType), layout)?;
@@ -108,6 +95,39 @@ pub fn lay_out(
     Ok(Outline { content_length, bodiless: layout.method.of(bytes) == b"HEAD" })
 }
 
+/// Reads all pairs and gives the one that is named Authorization.
+#[inline(never)]
+fn read_pairs(
+    bytes: &mut [u8],
+    layout: &mut HeadLayout,
+    seen: &mut Seen,
+    variables: &mut Vec<Variable>,
+    most: usize,
+) -> Result<Option<(Span, Span)>, Refusal> {
+    let mut forwarded = None;
+    let (mut pos, mut left) = (0, most);
+    while let Some((name, value)) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
+        left = left.checked_sub(1).ok_or(Refusal::PAIR_COUNT)?;
+        match names::find(name.of(bytes)) {
+            Some(Known::Variable(known)) => seen.add_known(known, name, value, variables),
+            Some(Known::Field(known)) => {
+                let name = behind_prefix(name);
+                bytes[name.start as usize..name.end as usize].copy_from_slice(known.name().as_bytes());
+                add_field(bytes, name, value, Some(known), layout)?;
+            }
+            None if name.of(bytes).starts_with(PREFIX) => {
+                let name = behind_prefix(name);
+                if fold(&mut bytes[name.start as usize..name.end as usize]) {
+                    add_field(bytes, name, value, KnownField::lookup(name.of(bytes)), layout)?;
+                }
+            }
+            None if name.of(bytes) == b"Authorization" => forwarded = Some((name, value)),
+            None => seen.add(bytes, name, value, variables),
+        }
+    }
+    Ok(forwarded)
+}
+
 /// Which variables have been seen, so that each stands once.
 struct Seen {
     /// The number of each known one, or [`Seen::NOT`].
@@ -124,30 +144,28 @@ impl Seen {
     }
 
     #[inline]
+    fn add_known(&mut self, known: KnownVariable, name: Span, value: Span, variables: &mut Vec<Variable>) {
+        let number = &mut self.known[known as usize];
+        if let Some(before) = variables.get_mut(*number as usize) {
+            before.value = value;
+        } else {
+            *number = variables.len() as u32;
+            variables.push(Variable { name, value, known: Some(known) });
+        }
+    }
+
+    #[inline(never)]
     fn add(&mut self, bytes: &[u8], name: Span, value: Span, variables: &mut Vec<Variable>) {
         let text = name.of(bytes);
-        let known = KnownVariable::lookup(text);
-        let before = match known {
-            Some(known) => {
-                let number = &mut self.known[known as usize];
-                if *number == Self::NOT {
-                    *number = variables.len() as u32;
-                    None
-                } else {
-                    variables.get_mut(*number as usize)
-                }
-            }
-            None => {
-                let bit = 1 << (spread(text) % 64);
-                let perhaps = self.others & bit != 0;
-                self.others |= bit;
-                if perhaps { variables.iter_mut().find(|variable| variable.name.of(bytes) == text) } else { None }
-            }
-        };
-        match before {
-            Some(variable) => variable.value = value,
-            None => variables.push(Variable { name, value, known }),
+        let bit = 1 << (spread(text) % 64);
+        if self.others & bit != 0
+            && let Some(before) = variables.iter_mut().find(|variable| variable.name.of(bytes) == text)
+        {
+            before.value = value;
+            return;
         }
+        self.others |= bit;
+        variables.push(Variable { name, value, known: None });
     }
 
     /// The value of a variable, unless it is empty: web servers send empty ones for what is not there.
@@ -172,8 +190,14 @@ fn append(text: &[u8], bytes: &mut Vec<u8>) -> Span {
     Span::new(bytes.len() - text.len(), bytes.len())
 }
 
-/// Writes the name of a field over that of its variable: small letters, hyphens. `false`: it is no name of a field.
+/// The name of a field without `HTTP_`.
 #[inline]
+const fn behind_prefix(name: Span) -> Span {
+    Span { start: name.start + PREFIX.len() as u32, end: name.end }
+}
+
+/// Writes the name of a field over that of its variable: small letters, hyphens. `false`: it is no name of a field.
+#[inline(never)]
 fn fold(name: &mut [u8]) -> bool {
     let mut all = !name.is_empty();
     for byte in name {
@@ -184,9 +208,8 @@ fn fold(name: &mut [u8]) -> bool {
 }
 
 /// Lays out a field of the client's, unless it is one of those that must not come this way.
-#[inline]
-fn add_field(bytes: &[u8], name: Span, value: Span, layout: &mut HeadLayout) -> Result<(), Refusal> {
-    let known = KnownField::lookup(name.of(bytes));
+#[inline(never)]
+fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, layout: &mut HeadLayout) -> Result<(), Refusal> {
     match known {
         Some(KnownField::Proxy | KnownField::ContentType | KnownField::ContentLength) => return Ok(()),
         Some(KnownField::Host) if !h1::target::is_authority(bytes, value) => return Err(Refusal::HOST_INVALID),
