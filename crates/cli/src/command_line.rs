@@ -90,6 +90,7 @@ fn options(matches: &ArgMatches) -> Options {
         lua: lua::Options {
             given: oribi_lua::table().iter().flat_map(|setting| given(matches, setting.name)).collect(),
             version: matches.get_one::<String>("lua").cloned(),
+            hooks: matches.get_one::<OsString>("hooks").map(PathBuf::from),
             document_root: matches
                 .contains_id("document-root")
                 .then(|| matches.get_one::<OsString>("document-root").map(PathBuf::from)),
@@ -156,7 +157,8 @@ fn app_flags() -> Vec<Arg> {
         Arg::new("native")
             .long("native")
             .value_name("TEXT")
-            .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby", "document-root"])
+            .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby"])
+            .conflicts_with_all(["document-root", "lua", "hooks"])
             .conflicts_with_all(oribi_lua::table().iter().map(|setting| setting.name))
             .help("Answer every request with this text, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
@@ -229,6 +231,10 @@ fn lua_flags() -> Vec<Arg> {
             "Which Lua: jit (LuaJIT 2.1, which speaks Lua 5.1), or 5.4, which is a program beside this one\n[default: jit]",
         )),
     ];
+    flags.push(Arg::new("hooks").long("hooks").value_name("FILE").value_parser(OsStringValueParser::new()).help(help::wrap(
+        "Call the functions of this file, which is Lua and returns a table, beside the scripts: startup, load, \
+                 request, response, flush, housekeeping, shutdown",
+    )));
     flags.extend(oribi_lua::table().iter().map(lua_flag));
     flags
 }

@@ -10,6 +10,7 @@ use crate::configuration::{Configuration, Said};
 use crate::language::{self, App};
 use crate::trouble::Trouble;
 use crate::{exit_status, print, resolve};
+use oribi_lua::hooks::Hooks;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
 use oribi_lua::{LuaRuntime, LuaSettings, Style, table};
@@ -28,6 +29,8 @@ pub struct Options {
     pub document_root: Option<Option<PathBuf>>,
     /// Which Lua.
     pub version: Option<String>,
+    /// A file that returns hooks.
+    pub hooks: Option<PathBuf>,
 }
 
 impl Options {
@@ -38,7 +41,8 @@ impl Options {
     pub fn refuse(&self, title: &str) -> Result<(), String> {
         let root = self.document_root.as_ref().map(|_| "document-root");
         let version = self.version.as_ref().map(|_| "lua");
-        match self.given.first().map(|(name, _)| *name).or(root).or(version) {
+        let hooks = self.hooks.as_ref().map(|_| "hooks");
+        match self.given.first().map(|(name, _)| *name).or(root).or(version).or(hooks) {
             Some(name) => Err(format!("--{name} is for Lua apps, and this is a {title} app")),
             None => Ok(()),
         }
@@ -48,7 +52,8 @@ impl Options {
 /// Serves one script that answers everything, or checks that it could.
 pub fn one_script(mode: Mode, app: &App, options: &language::Options, config: Config) -> Result<u8, Trouble> {
     let settings = LuaSettings::new(ScriptSource::One(absolute(&app.path)));
-    Service { app: app.path.clone(), settings, config, configuration: None, seed: None }.run(mode, options)
+    Service { app: app.path.clone(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
+        .run(mode, options)
 }
 
 /// Serves the scripts below a directory.
@@ -66,12 +71,14 @@ pub fn document_root(mode: Mode, path: Option<&Path>, options: &language::Option
         return Err(Trouble::usage(format!("{} is no directory; --document-root needs one", root.display())));
     }
     let settings = LuaSettings::new(ScriptSource::document_root(absolute(root)));
-    Service { app: root.to_owned(), settings, config, configuration: None, seed: None }.run(mode, options)
+    Service { app: root.to_owned(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
+        .run(mode, options)
 }
 
 /// Serves what a configuration file of luafcgid says.
 pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &language::Options, config: Config) -> Result<u8, Trouble> {
-    let seed = SeedConfiguration::read(file.unwrap_or(Path::new(DEFAULT_FILE)));
+    let mut seed = SeedConfiguration::read(file.unwrap_or(Path::new(DEFAULT_FILE)));
+    let hooks = std::mem::replace(&mut seed.hooks, Ok(Hooks::default())).map_err(Trouble::failure)?;
     let place = seed.file.display().to_string();
     let settings = seed.server.iter().map(|(name, value)| Said::Setting {
         name: (*name).to_owned(),
@@ -85,7 +92,7 @@ pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &language::Options, co
         let root = root.as_deref().ok_or_else(|| Trouble::usage("--document-root needs a directory here"))?;
         settings.source = ScriptSource::Gateway { root: Some(absolute(root)) };
     }
-    Service { app: seed.file.clone(), settings, config, configuration, seed: Some(seed) }.run(mode, options)
+    Service { app: seed.file.clone(), settings, config, configuration, seed: Some(seed), hooks }.run(mode, options)
 }
 
 /// What is to be served.
@@ -96,8 +103,9 @@ struct Service {
     config: Config,
     /// What a configuration file says of the server.
     configuration: Option<Configuration>,
-    /// The same, with what it says of Lua, and its state.
+    /// The same, with what it says of Lua.
     seed: Option<SeedConfiguration>,
+    hooks: Hooks,
 }
 
 impl Service {
@@ -109,6 +117,10 @@ impl Service {
         }
         let in_environment = self.settings.clone();
         apply(options, &mut self.settings).map_err(Trouble::usage)?;
+        if let Some(file) = &options.lua.hooks {
+            self.hooks = Hooks::from_file(file).map_err(Trouble::failure)?;
+            self.settings.hooks = self.hooks.scripts.clone();
+        }
         let notes = match &self.configuration {
             Some(configuration) => configuration.apply(&mut self.config).map_err(Trouble::usage)?,
             None => Vec::new(),
@@ -136,7 +148,7 @@ impl Service {
 
     fn runtime(&self) -> Result<LuaRuntime, Trouble> {
         let failed = |error| Trouble::failure(format!("cannot serve {}: {error}", self.app.display()));
-        LuaRuntime::new(self.settings.clone()).map_err(failed)
+        LuaRuntime::with_hooks(self.settings.clone(), self.hooks.process.clone()).map_err(failed)
     }
 
     /// Loads the script once, if there is only one: what is wrong with it is said before a server listens.

@@ -266,6 +266,28 @@ fn the_examples_answer() {
 }
 
 #[test]
+fn hooks_of_a_file_guard_and_change_answers() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    place.file(
+        "hooks.lua",
+        "return {
+            request = function(request) if request.path == '/closed' then return 403, {}, 'closed' end end,
+            response = function(request, status, fields, body)
+                fields['X-Seen'] = request.path
+                return status, fields, body .. ', twice'
+            end,
+        }",
+    );
+    let _server = place.serve(&["app.lua", "--hooks", "hooks.lua"]);
+    let text = place.get("/open");
+    assert!(text.contains("\r\nX-Seen: /open\r\n") && text.ends_with("\r\n\r\nhello from Lua, twice"), "{text}");
+    let text = place.get("/closed");
+    assert!(text.starts_with("HTTP/1.1 403 ") && text.ends_with("\r\n\r\nclosed, twice"), "{text}");
+    place.run(&["app.lua", "--hooks", "none.lua"]).fails(1, &["none.lua: cannot read it"]);
+}
+
+#[test]
 fn paths_lead_to_scripts() {
     let place = Place::new();
     place.file("scripts/shop/index.lua", "return function() return 200, {}, 'the shop' end");

@@ -382,6 +382,54 @@ fn a_script_can_ask_for_the_configuration() {
 }
 
 #[test]
+fn hooks_are_called_when_their_time_has_come() {
+    let mut site = Site::prepare(
+        r#"hooks = {
+            load = function(script) loaded = script:match("[^/]+$") end,
+            request = function(env, con)
+                if env.QUERY_STRING == "closed" then con:status(403) return "no" end
+                con:header("X-Request", loaded)
+            end,
+            response = function(env, con) if con then con:puts("!") end end,
+            flush = function(con) con:puts("[flush]") end,
+            startup = function() note("startup") end,
+            shutdown = function() note("shutdown") end,
+            housekeeping = function() swept = (swept or 0) + 1 if swept == 2 then note("swept twice") end end,
+        }
+        sweep = 20
+        local directory = "DIRECTORY"
+        function note(word)
+            local file = assert(io.open(directory .. "/noted", "a"))
+            file:write(word, "\n")
+            file:close()
+        end"#,
+    );
+    let configuration = fs::read_to_string(site.place.join("config.lua")).expect("read");
+    site.write("config.lua", &configuration.replace("DIRECTORY", site.place.to_str().expect("UTF-8")));
+    site.start();
+    let script = site.write("app.lua", "function main(_, con) con:puts('body') con:flush() end");
+    let answer = site.get(&script);
+    assert_eq!((answer.body(), answer.field("X-Request")), ("body[flush]!", vec!["app.lua"]));
+    let closed = site.connect().ask(&[("SCRIPT_FILENAME", &*script), ("QUERY_STRING", "closed")], b"", false);
+    assert!(closed.status().starts_with("403"), "{closed:?}");
+    let noted = || fs::read_to_string(site.place.join("noted")).unwrap_or_default();
+    assert!(noted().starts_with("startup\n"));
+    wait_for("housekeeping", || (noted() == "startup\nswept twice\n").then_some(()));
+    site.signal("TERM");
+    wait_for("the shutdown hook", || (noted() == "startup\nswept twice\nshutdown\n").then_some(()));
+    assert_eq!(site.wait().code(), Some(0));
+}
+
+#[test]
+fn a_hook_that_cannot_be_used_ends_the_start() {
+    let site = Site::prepare("local key = 1; hooks = { request = function() return key end }");
+    let output = site.command().output().expect("oribi runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("config.lua: the hook request uses the local variable key"), "{said}");
+}
+
+#[test]
 fn the_server_goes_to_the_background_and_can_be_told_to_end() {
     let mut site = Site::prepare("daemonize = true");
     let here = site.place.to_str().expect("UTF-8").to_owned();

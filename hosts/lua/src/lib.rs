@@ -5,6 +5,7 @@ mod content;
 mod dependencies;
 pub mod error_page;
 mod exchange;
+pub mod hooks;
 mod host;
 mod housekeeping;
 pub mod modules;

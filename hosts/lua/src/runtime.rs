@@ -2,6 +2,7 @@
 
 use crate::LuaSettings;
 use crate::application::Style;
+use crate::hooks::ProcessHooks;
 use crate::host::LuaHost;
 use crate::housekeeping;
 use crate::pool::{Loaded, Loader, Pool, PoolSettings, ScriptCounters};
@@ -27,6 +28,7 @@ pub(crate) struct Shared {
     pub(crate) scripts: ScriptMap,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
     pub(crate) pool: Pool<ScriptLoader>,
+    pub(crate) hooks: ProcessHooks,
 }
 
 /// Loads scripts into states.
@@ -47,6 +49,14 @@ impl LuaRuntime {
     /// # Errors
     /// The only script, or the directory of the scripts, is not there.
     pub fn new(settings: LuaSettings) -> io::Result<Self> {
+        Self::with_hooks(settings, ProcessHooks::default())
+    }
+
+    /// The same, with hooks that run beside the scripts.
+    ///
+    /// # Errors
+    /// As for [`LuaRuntime::new`].
+    pub fn with_hooks(settings: LuaSettings, hooks: ProcessHooks) -> io::Result<Self> {
         let scripts = ScriptMap::new(settings.source.clone())?;
         let watchdog = settings.time_limit.map(|limit| Arc::new(Watchdog::new(limit)));
         let size = PoolSettings {
@@ -58,7 +68,7 @@ impl LuaRuntime {
         };
         let settings = Arc::new(settings);
         let pool = Pool::new(ScriptLoader(Arc::clone(&settings)), size);
-        Ok(Self { shared: Arc::new(Shared { settings, scripts, watchdog, pool }) })
+        Ok(Self { shared: Arc::new(Shared { settings, scripts, watchdog, pool, hooks }) })
     }
 
     /// Loads the only script, if there is only one, into a state that is closed again, and tells its style. What is wrong with it
@@ -99,5 +109,10 @@ impl Runtime for LuaRuntime {
         if let Err(error) = housekeeping::start(&self.shared) {
             log::error!("changed scripts will not be noticed: {error}");
         }
+        self.shared.hooks.run_startup();
+    }
+
+    fn worker_stopping(&self, _worker: usize) {
+        self.shared.hooks.run_shutdown();
     }
 }

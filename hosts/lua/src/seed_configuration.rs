@@ -1,10 +1,10 @@
 //! The configuration file of luafcgid: a Lua script that is run once, and whose globals say what to do.
 //!
-//! The script runs in a state of its own, which stays alive as long as the configuration: functions that it defines can be
-//! called later. A file that is missing or broken leaves the defaults that luafcgid had built in, and a note says what happened.
+//! The script runs in a state of its own, which stays alive as long as the hooks that it gives. A file that is missing or broken leaves the defaults that luafcgid had built in, and a note says what happened.
 
 mod keys;
 
+use crate::hooks::Hooks;
 use crate::script_path::ScriptSource;
 use crate::settings::{ConfigValue, LuaSettings};
 use keys::KEYS;
@@ -29,8 +29,8 @@ pub struct SeedConfiguration {
     pub daemonize: bool,
     /// What people should know: values that do not fit, names that mean nothing, a file that cannot be used.
     pub notes: Vec<String>,
-    /// The state in which the file was run.
-    pub state: Lua,
+    /// Its hooks, which hold the state in which the file was run; or why they cannot be used.
+    pub hooks: Result<Hooks, String>,
 }
 
 /// The configuration while the globals are read.
@@ -63,8 +63,14 @@ impl SeedConfiguration {
         note_unknown(&given, file, &mut notes);
         remember(&given, &mut draft.lua);
         adopt_package(&state, &mut draft.lua);
-        let Draft { lua, server, daemonize } = draft;
-        Self { file: file.to_owned(), lua, server, daemonize, notes, state }
+        let value = given.iter().find(|(name, _)| name == "hooks").map_or(Value::Nil, |(_, value)| value.clone());
+        let directory = file.parent().unwrap_or(Path::new(""));
+        let hooks = Hooks::read(&state, &value, directory).map_err(|why| format!("{}: {why}", file.display()));
+        let Draft { mut lua, server, daemonize } = draft;
+        if let Ok(hooks) = &hooks {
+            lua.hooks = hooks.scripts.clone();
+        }
+        Self { file: file.to_owned(), lua, server, daemonize, notes, hooks }
     }
 }
 

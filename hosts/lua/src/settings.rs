@@ -8,6 +8,7 @@ mod table;
 pub(crate) use table::function_name;
 pub use table::{LuaSetting, table};
 
+use crate::hooks::ScriptHooks;
 use crate::script_path::ScriptSource;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -52,6 +53,8 @@ pub struct LuaSettings {
     pub package_path: Option<String>,
     /// The value of `package.cpath`, where it is not Lua's own (or that of LUA_CPATH).
     pub package_cpath: Option<String>,
+    /// Functions of the operator that are called beside the scripts, in their states.
+    pub hooks: ScriptHooks,
     /// All simple values that the configuration file of luafcgid set, for `con:config(name)`.
     pub configuration: Vec<(String, ConfigValue)>,
 }
@@ -96,6 +99,7 @@ impl LuaSettings {
             include: Vec::new(),
             package_path: None,
             package_cpath: None,
+            hooks: ScriptHooks::default(),
             configuration: Vec::new(),
         }
     }

@@ -14,6 +14,7 @@ mod wsapi;
 
 use crate::LuaSettings;
 use crate::error_page::Fault;
+use crate::hooks;
 use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
@@ -148,6 +149,7 @@ unsafe fn has_run(l: *mut lua_State, index: c_int) -> bool {
 unsafe fn serve(l: *mut lua_State, desk: &Desk, style: Style) -> c_int {
     // SAFETY: as for `choose`.
     unsafe {
+        hooks::wrap_handler(l, desk.script.as_os_str().as_bytes());
         match style {
             Style::Oribi => oribi::push_server(l, desk),
             Style::Wsapi => wsapi::push_server(l, desk),

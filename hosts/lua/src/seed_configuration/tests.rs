@@ -166,10 +166,18 @@ fn scripts_can_ask_for_every_simple_value() {
 }
 
 #[test]
-fn the_state_of_the_file_stays_alive() {
-    let configuration = read("local count = 0; function more() count = count + 1; return count end");
-    let more: mlua::Function = configuration.state.globals().get("more").expect("a function");
-    for expected in [1, 2] {
-        assert_eq!(more.call::<u32>(()).expect("a number"), expected);
+fn hooks_are_taken_from_the_file_and_a_broken_one_is_not_left_out() {
+    let configuration = read("local n = 0; hooks = { load = function() end, startup = function() n = n + 1 end }");
+    assert_eq!(configuration.notes, [""; 0]);
+    assert!(configuration.lua.hooks.load.is_some());
+    let hooks = configuration.hooks.expect("hooks");
+    assert!(hooks.process.startup.is_some() && hooks.process.shutdown.is_none());
+    for (text, part) in [
+        ("hooks = 7", "must be a table"),
+        ("local n = 0; hooks = { load = function() return n end }", "the local variable n"),
+        ("hooks = 'none.lua'", "none.lua: cannot read it"),
+    ] {
+        let why = read(text).hooks.expect_err(text);
+        assert!(why.contains(part), "{why}");
     }
 }

@@ -22,6 +22,7 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
     set_paths(&globals.get("package")?, script, settings)?;
     modules::install(lua, &settings.environment)?;
+    settings.hooks.install(lua)?;
     let switches = if cfg!(feature = "luajit") {
         // LuaJIT's hooks are the state's, not the coroutine's.
         (None, None)

@@ -2,6 +2,7 @@
 
 use crate::content;
 use crate::exchange::{Exchange, Progress};
+use crate::hooks;
 use crate::settings::ConfigValue;
 use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
@@ -50,6 +51,7 @@ pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
             desk.push_function(l, method, 2);
             ffi::lua_setfield(l, -2, name.as_ptr());
         }
+        hooks::wrap_flush(l);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
     }
 }

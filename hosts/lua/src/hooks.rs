@@ -1,0 +1,345 @@
+//! Functions of the operator that are called beside the scripts: `startup`, `load`, `request`, `response`, `flush`,
+//! `housekeeping` and `shutdown`.
+//!
+//! Those that concern scripts run in the states of the scripts. They travel there as byte code, so they may use globals, but no
+//! local variables of the file that defines them: there would be one for each state, and none of them the file's. The others run
+//! in a state of their own, that of the file.
+
+use crate::vm::stack::push_bytes;
+use mlua::chunk::ChunkMode;
+use mlua::ffi::{self, lua_State};
+use mlua::{Function, Lua, Table, Value};
+use std::ffi::CStr;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the functions of `wrap.lua` are in the registry of a state.
+const WRAP_HANDLER: &CStr = c"oribi.hooks.handler";
+const WRAP_FLUSH: &CStr = c"oribi.hooks.flush";
+
+/// All hooks that an operator has given.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Those that run in the states of scripts.
+    pub scripts: ScriptHooks,
+    /// Those that run beside them.
+    pub process: ProcessHooks,
+}
+
+/// Hooks that run in the state of a script, as byte code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScriptHooks {
+    /// `load(script)`: a script has been loaded into a new state.
+    pub load: Option<Arc<[u8]>>,
+    /// `request(...)`: called with what the handler is about to be called with. What it returns, unless that begins with nil, is
+    /// the answer, and the handler is not called.
+    pub request: Option<Arc<[u8]>>,
+    /// `response(...)`: called with what the handler was called with, and then what it has returned. What it returns, unless that
+    /// begins with nil, takes its place.
+    pub response: Option<Arc<[u8]>>,
+    /// `flush(con)`: `con:flush()` is about to send.
+    pub flush: Option<Arc<[u8]>>,
+}
+
+/// Hooks that run in a state of their own.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessHooks {
+    /// That state, which lives as long as the hooks do.
+    state: Option<Lua>,
+    /// A worker is about to answer its first request.
+    pub startup: Option<Function>,
+    /// The sweep has been done.
+    pub housekeeping: Option<Function>,
+    /// A worker has answered its last request.
+    pub shutdown: Option<Function>,
+}
+
+impl Hooks {
+    /// Reads the hooks from a value of a configuration: a table with functions, or the name of a file that returns one, seen from
+    /// `directory`.
+    ///
+    /// # Errors
+    /// What is wrong, in words. A hook may guard something: none is left out.
+    pub fn read(state: &Lua, value: &Value, directory: &Path) -> Result<Self, String> {
+        match value {
+            Value::Nil => Ok(Self::default()),
+            Value::Table(table) => Self::from_table(state, table),
+            Value::String(name) => Self::run_file(state, &directory.join(name.to_string_lossy())),
+            other => Err(format!("hooks must be a table or the name of a file, not a {}", other.type_name())),
+        }
+    }
+
+    /// Reads the hooks from a file that returns a table with functions, in a new state.
+    ///
+    /// # Errors
+    /// As for [`Hooks::read`].
+    pub fn from_file(file: &Path) -> Result<Self, String> {
+        // SAFETY: the file is the operator's own: it may load any library.
+        Self::run_file(&unsafe { Lua::unsafe_new() }, file)
+    }
+
+    fn run_file(state: &Lua, file: &Path) -> Result<Self, String> {
+        let failed = |why: String| format!("{}: {why}", file.display());
+        let text = fs::read(file).map_err(|error| failed(format!("cannot read it: {error}")))?;
+        let chunk = state.load(text).set_name(format!("@{}", file.display())).set_mode(ChunkMode::Text);
+        match chunk.eval() {
+            Ok(Value::Table(table)) => Self::from_table(state, &table).map_err(failed),
+            Ok(other) => Err(failed(format!("it must return a table of hooks, not a {}", other.type_name()))),
+            Err(error) => Err(failed(error.to_string())),
+        }
+    }
+
+    fn from_table(state: &Lua, table: &Table) -> Result<Self, String> {
+        let mut hooks = Self::default();
+        hooks.process.state = Some(state.clone());
+        for pair in table.pairs::<Value, Value>() {
+            let (name, value) = pair.map_err(|error| error.to_string())?;
+            let name = name.to_string().unwrap_or_default();
+            let Value::Function(function) = value else {
+                return Err(format!("the hook {} is a {}, not a function", name.escape_debug(), value.type_name()));
+            };
+            let Hooks { scripts, process } = &mut hooks;
+            let place = match name.as_str() {
+                "load" => &mut scripts.load,
+                "request" => &mut scripts.request,
+                "response" => &mut scripts.response,
+                "flush" => &mut scripts.flush,
+                _ => {
+                    let place = match name.as_str() {
+                        "startup" => &mut process.startup,
+                        "housekeeping" => &mut process.housekeeping,
+                        "shutdown" => &mut process.shutdown,
+                        _ => return Err(format!("there is no hook {}", name.escape_debug())),
+                    };
+                    *place = Some(function);
+                    continue;
+                }
+            };
+            *place = Some(pack(state, &name, &function)?);
+        }
+        Ok(hooks)
+    }
+}
+
+/// A function as byte code.
+fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, String> {
+    const FIND_LOCAL: &str = "local hook = ...
+        for index = 1, math.huge do
+            local name = debug.getupvalue(hook, index)
+            if name ~= '_ENV' then return name end
+        end";
+    let code = function.dump(false);
+    if code.is_empty() {
+        return Err(format!("the hook {name} is not written in Lua"));
+    }
+    let local: Option<String> = state.load(FIND_LOCAL).call(function).map_err(|error| error.to_string())?;
+    if let Some(local) = local {
+        return Err(format!(
+            "the hook {name} uses the local variable {local} of the file: it runs in the states of scripts, where that does not exist"
+        ));
+    }
+    Ok(code.into())
+}
+
+impl ProcessHooks {
+    /// A worker starts.
+    pub fn run_startup(&self) {
+        run("startup", self.startup.as_ref());
+    }
+
+    /// The sweep has been done.
+    pub fn run_housekeeping(&self) {
+        run("housekeeping", self.housekeeping.as_ref());
+    }
+
+    /// A worker ends.
+    pub fn run_shutdown(&self) {
+        run("shutdown", self.shutdown.as_ref());
+    }
+}
+
+fn run(name: &str, hook: Option<&Function>) {
+    if let Some(hook) = hook
+        && let Err(error) = hook.call::<()>(())
+    {
+        log::error!("the hook {name}: {error}");
+    }
+}
+
+impl ScriptHooks {
+    /// Brings the hooks into the state of a script, where [`wrap_handler`] and [`wrap_flush`] find them.
+    ///
+    /// # Errors
+    /// The state has no memory left.
+    pub(crate) fn install(&self, lua: &Lua) -> mlua::Result<()> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        let unpack = |code: &Option<Arc<[u8]>>| -> mlua::Result<Option<Function>> {
+            code.as_ref().map(|code| lua.load(&code[..]).set_mode(ChunkMode::Binary).into_function()).transpose()
+        };
+        let hooks = (unpack(&self.load)?, unpack(&self.request)?, unpack(&self.response)?, unpack(&self.flush)?);
+        let wrap = lua.load(include_str!("hooks/wrap.lua")).set_name("=[oribi]");
+        let (wrap_handler, wrap_flush): (Function, Function) = wrap.call(hooks)?;
+        for (name, function) in [(WRAP_HANDLER, wrap_handler), (WRAP_FLUSH, wrap_flush)] {
+            lua.set_named_registry_value(&name.to_string_lossy(), function)?;
+        }
+        Ok(())
+    }
+}
+
+/// Replaces the function on top of the stack, which answers requests, by one that calls the hooks, too, if there are any.
+///
+/// # Safety
+/// `l` is below a fence, and no frame up to there holds anything to be dropped.
+pub(crate) unsafe fn wrap_handler(l: *mut lua_State, script: &[u8]) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, WRAP_HANDLER.as_ptr());
+        if ffi::lua_type(l, -1) != ffi::LUA_TFUNCTION {
+            ffi::lua_settop(l, -2);
+            return;
+        }
+        ffi::lua_insert(l, -2);
+        push_bytes(l, script);
+        ffi::lua_call(l, 2, 1);
+    }
+}
+
+/// Has the method `flush` in the table of methods on top of the stack call the hook first, if there is one.
+///
+/// # Safety
+/// As for [`wrap_handler`].
+pub(crate) unsafe fn wrap_flush(l: *mut lua_State) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, WRAP_FLUSH.as_ptr());
+        if ffi::lua_type(l, -1) != ffi::LUA_TFUNCTION {
+            ffi::lua_settop(l, -2);
+            return;
+        }
+        ffi::lua_pushvalue(l, -2);
+        ffi::lua_call(l, 1, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Hooks, String> {
+        // SAFETY: the script is this test's own.
+        let state = unsafe { Lua::unsafe_new() };
+        let value: Value = state.load(text).eval().expect("a value");
+        Hooks::read(&state, &value, Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn hooks_are_functions_of_a_table() {
+        let hooks = read(
+            "return { startup = function() end, load = function() end, request = function() return path end,
+                response = function() end, flush = function() end, housekeeping = print, shutdown = function() end }",
+        )
+        .expect("hooks");
+        let ScriptHooks { load, request, response, flush } = &hooks.scripts;
+        assert!([load, request, response, flush].iter().all(|hook| hook.is_some()));
+        let ProcessHooks { startup, housekeeping, shutdown, .. } = &hooks.process;
+        assert!([startup, housekeeping, shutdown].iter().all(|hook| hook.is_some()));
+        assert_eq!(read("return nil").expect("none").scripts, ScriptHooks::default());
+    }
+
+    #[test]
+    fn what_is_no_hook_is_named() {
+        for (text, part) in [
+            ("return 7", "not a integer"),
+            ("return { request = 7 }", "the hook request is a integer"),
+            ("return { reqest = function() end }", "there is no hook reqest"),
+            ("return { load = print }", "not written in Lua"),
+            ("local secret = 1 return { request = function() return secret end }", "the local variable secret"),
+            ("local a, b = 1, 2 return { flush = function() print(a) return b end }", "the local variable a"),
+            ("return 'missing.lua'", "/nowhere/missing.lua: cannot read it"),
+        ] {
+            let why = read(text).expect_err(text);
+            assert!(why.contains(part), "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn hooks_stand_in_a_file_of_their_own() {
+        let directory = tempfile::tempdir().expect("a directory");
+        // SAFETY: the script is this test's own.
+        let state = unsafe { Lua::unsafe_new() };
+        let file = directory.path().join("hooks.lua");
+        for (text, part) in [
+            ("return { load = function() end }", None),
+            ("return 1", Some("it must return a table")),
+            ("return {", Some("hooks.lua:1:")),
+            ("return { x = print }", Some("hooks.lua: there is no hook x")),
+        ] {
+            fs::write(&file, text).expect("written");
+            let name = Value::String(state.create_string("hooks.lua").expect("a string"));
+            let hooks = Hooks::read(&state, &name, directory.path());
+            match (part, hooks) {
+                (None, Ok(hooks)) => assert!(hooks.scripts.load.is_some()),
+                (Some(part), Err(why)) => assert!(why.contains(part), "{why}"),
+                (_, other) => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+
+    /// Wraps `handler` with the hooks in a state and calls the result with 1 and 2.
+    fn call(hooks: &str, handler: &str) -> String {
+        let hooks = read(hooks).expect("hooks").scripts;
+        let lua = Lua::new();
+        hooks.install(&lua).expect("installed");
+        let handler: Function = lua.load(handler).eval().expect("a function");
+        let wrap: Option<Function> = lua.named_registry_value(&WRAP_HANDLER.to_string_lossy()).ok();
+        let handler = wrap.map_or(handler.clone(), |wrap| wrap.call((handler, "/app.lua")).expect("a function"));
+        let show: Function = lua
+            .load(
+                "local call = ... local list = { n = 0 } local function show(...) list = { n = select('#', ...), ... } end
+                show(call(1, 2)) for i = 1, list.n do list[i] = tostring(list[i]) end
+                return table.concat(list, ' ', 1, list.n) .. (seen and ' ' .. seen or '')",
+            )
+            .into_function()
+            .expect("a function");
+        show.call(handler).expect("a string")
+    }
+
+    #[test]
+    fn hooks_are_called_around_the_handler() {
+        let handler = "return function(a, b) return 200, nil, a + b end";
+        assert_eq!(call("return {}", handler), "200 nil 3");
+        assert_eq!(call("return { load = function(script) seen = script end }", handler), "200 nil 3 /app.lua");
+        assert_eq!(call("return { request = function(a, b) seen = a .. b end }", handler), "200 nil 3 12");
+        assert_eq!(call("return { request = function() return 403, nil, 'no' end }", handler), "403 nil no");
+        assert_eq!(
+            call("return { response = function(a, b, status, _, sum) seen = a .. b .. status .. sum end }", handler),
+            "200 nil 3 122003"
+        );
+        assert_eq!(call("return { response = function(a, b, status) return status + 1 end }", handler), "201");
+        let both = "return { request = function() return 403 end, response = function(a, b, status) return status, 'x' end }";
+        assert_eq!(call(both, handler), "403 x");
+        let neither = "return { request = function() end, response = function() end }";
+        assert_eq!(call(neither, handler), "200 nil 3");
+        assert_eq!(call(neither, "return function() end"), "");
+    }
+
+    #[test]
+    fn hooks_of_the_process_run_in_their_own_state() {
+        let hooks = read(
+            "local count = 0
+            return { startup = function() count = count + 1 end, housekeeping = function() count = count + 1 end,
+                shutdown = function() total = count error('oh') end }",
+        )
+        .expect("hooks")
+        .process;
+        hooks.run_startup();
+        hooks.run_housekeeping();
+        hooks.run_housekeeping();
+        // An error is a line in the log.
+        hooks.run_shutdown();
+        ProcessHooks::default().run_startup();
+    }
+}
