@@ -382,6 +382,39 @@ fn a_script_can_ask_for_the_configuration() {
 }
 
 #[test]
+fn a_script_that_many_ask_for_at_once_is_loaded_once() {
+    let site = Site::new("workers = 8; states = 8; clones = 1");
+    let script = "local start = os.clock() repeat until os.clock() > start + 0.05
+        local file = assert(io.open(PLACE .. '/loads', 'a')) file:write('x') file:close()
+        function handler() return 'ok' end";
+    let place = site.place.to_str().expect("UTF-8");
+    let script = site.write("slow.lua", &format!("PLACE = {place:?}\n{script}"));
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| assert_eq!(site.get(&script).body(), "ok"));
+        }
+    });
+    assert_eq!(fs::read_to_string(site.place.join("loads")).expect("loaded"), "x");
+}
+
+#[test]
+fn a_change_is_noticed_within_the_second_and_a_broken_one_does_no_harm() {
+    let site = Site::new("sweep = 10");
+    let script = site.write("app.lua", "local word = require('word') function handler() return 'a' .. word end");
+    site.write("word.lua", "return '1'");
+    assert_eq!(site.get(&script).body(), "a1");
+    site.write("word.lua", "return '2'");
+    wait_for("the module", || (site.get(&script).body() == "a2").then_some(()));
+    site.write("app.lua", "local word = require('word') function handler() return 'b' .. word end");
+    wait_for("the script", || (site.get(&script).body() == "b2").then_some(()));
+    site.write("app.lua", "function handler(");
+    wait_for("the log", || site.log().contains("cannot be loaded").then_some(()));
+    assert_eq!(site.get(&script).body(), "b2");
+    site.write("app.lua", "function handler() return 'c' end");
+    wait_for("the repair", || (site.get(&script).body() == "c").then_some(()));
+}
+
+#[test]
 fn hooks_are_called_when_their_time_has_come() {
     let mut site = Site::prepare(
         r#"hooks = {
