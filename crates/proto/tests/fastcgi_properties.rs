@@ -10,6 +10,10 @@ mod fcgi_params;
 mod fcgi_response;
 mod records;
 
+use fastcgi_transcript::{Item, What};
+use oribi_proto::fcgi::Limits;
+use records::Record;
+
 const ROUNDS: usize = 20_000;
 
 const NAMES: &[&str] = &[
@@ -142,4 +146,54 @@ fn responses_are_read_as_they_were_meant() {
         data.extend(numbers.bytes(600));
         fcgi_response::check(&data);
     }
+}
+
+#[test]
+fn a_thousand_requests_at_once_get_what_is_theirs() {
+    const REQUESTS: u16 = 1000;
+    let limits = Limits { requests: REQUESTS, ..Limits::default() };
+    let mut numbers = Numbers(5);
+    let record = |kind: u8, id: u16, content: &[u8]| Record { kind, id, content: content.to_vec(), padding: 3 }.to_bytes();
+    let aborted = |id: u16| id.is_multiple_of(7);
+    let mut bytes = Vec::new();
+    let mut queues = Vec::new();
+    for id in 1..=REQUESTS {
+        bytes.extend(record(1, id, &[0, 1, 1, 0, 0, 0, 0, 0]));
+        let params = records::pair(b"REQUEST_URI", format!("/{id}").as_bytes());
+        let (front, back) = params.split_at(5);
+        let content = format!("content of {id}");
+        let mut queue = vec![record(4, id, front), record(4, id, back), record(4, id, b"")];
+        queue.extend(content.as_bytes().chunks(4).map(|piece| record(5, id, piece)));
+        queue.push(if aborted(id) { record(2, id, b"") } else { record(5, id, b"") });
+        queue.reverse();
+        queues.push(queue);
+    }
+    while !queues.is_empty() {
+        let place = numbers.below(queues.len());
+        match queues[place].pop() {
+            Some(record) => bytes.extend(record),
+            None => drop(queues.swap_remove(place)),
+        }
+    }
+    let items = fastcgi_transcript::read(bytes.chunks(1000), &limits, false);
+    let mut contents = vec![Vec::new(); usize::from(REQUESTS) + 1];
+    let (mut complete, mut gone) = (0, 0);
+    for item in items {
+        let Item::Of(id, what) = item else { panic!("{item}") };
+        match what {
+            What::Head(head) => assert_eq!(head.target, format!("/{id}").as_bytes()),
+            What::Stdin(piece) => contents[usize::from(id)].extend(piece),
+            What::Complete => {
+                assert!(!aborted(id));
+                assert_eq!(contents[usize::from(id)], format!("content of {id}").as_bytes());
+                complete += 1;
+            }
+            What::Abort => {
+                assert!(aborted(id));
+                gone += 1;
+            }
+            _ => {}
+        }
+    }
+    assert_eq!((complete, gone), (REQUESTS - REQUESTS / 7, REQUESTS / 7));
 }

@@ -388,12 +388,86 @@ fn go_on(request: &mut Active, kind: u8, ends: bool) -> Result<(Stream, Option<E
 
 #[cfg(test)]
 mod tests {
-    use super::Machine;
+    use super::{Event, Machine};
+    use crate::fcgi::Limits;
     use crate::fcgi::table::Active;
+    use oribi_message::Role;
+    use std::vec::Vec;
+
+    const BEGIN: &[u8] = b"\x01\x01\x00\x01\x00\x08\x00\x00\x00\x01\x01\x00\x00\x00\x00\x00";
+    const OVERLOADED: &[u8] = b"\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x02\x00\x00\x00";
+
+    fn begun() -> Machine {
+        let mut machine = Machine::new();
+        let step = machine.handle_input(BEGIN, &Limits::default());
+        assert_eq!(step.event, Event::Begin { id: 1, role: Role::Responder, keep_connection: true });
+        assert_eq!(step.consumed, BEGIN.len());
+        machine
+    }
 
     #[test]
     fn connections_and_requests_are_cheap() {
         assert!(size_of::<Machine>() <= 64, "{}", size_of::<Machine>());
         assert!(size_of::<Active>() <= 6, "{}", size_of::<Active>());
+    }
+
+    #[test]
+    fn a_connection_that_retires_closes_when_its_last_request_is_finished() {
+        let mut machine = begun();
+        machine.retire();
+        assert!(!machine.must_close() && machine.active() == 1);
+        let second = [&BEGIN[..3], &[2], &BEGIN[4..]].concat();
+        assert_eq!(machine.handle_input(&second, &Limits::default()).event, Event::Answer);
+        let mut answer = Vec::new();
+        machine.write_answer(&Limits::default(), &mut answer);
+        assert_eq!(answer, [&OVERLOADED[..3], &[2], &OVERLOADED[4..]].concat());
+        machine.finished(1);
+        assert!(machine.must_close() && machine.active() == 0);
+        assert_eq!(machine.handle_input(BEGIN, &Limits::default()).consumed, 0);
+    }
+
+    #[test]
+    fn a_connection_without_requests_retires_at_once() {
+        let mut machine = Machine::new();
+        assert!(!machine.must_close());
+        machine.retire();
+        assert!(machine.must_close());
+    }
+
+    #[test]
+    fn a_connection_does_not_close_over_an_answer() {
+        let mut machine = Machine::new();
+        let begin = [&BEGIN[..10], &[0], &BEGIN[11..]].concat();
+        let limits = Limits { requests: 0, ..Limits::default() };
+        assert_eq!(machine.handle_input(&begin, &limits).event, Event::Answer);
+        assert!(!machine.must_close());
+        let mut answer = Vec::new();
+        machine.write_answer(&limits, &mut answer);
+        assert_eq!(answer, OVERLOADED);
+        assert!(machine.must_close());
+        machine.write_answer(&limits, &mut answer);
+        assert_eq!(answer, OVERLOADED, "it is written once");
+    }
+
+    #[test]
+    fn what_is_left_of_a_record_is_skipped_when_its_request_is_finished() {
+        let mut machine = begun();
+        let params = b"\x01\x04\x00\x01\x00\x09\x03\x00abc";
+        assert_eq!(machine.handle_input(params, &Limits::default()).event, Event::Params { id: 1, range: 8..11 });
+        assert!(!machine.between_records());
+        machine.finished(1);
+        let rest = [b"defghi___", BEGIN].concat();
+        let step = machine.handle_input(&rest, &Limits::default());
+        assert_eq!(step.event, Event::Begin { id: 1, role: Role::Responder, keep_connection: true });
+        assert_eq!(step.consumed, rest.len());
+        assert!(machine.between_records());
+    }
+
+    #[test]
+    fn nobody_can_finish_a_request_that_is_not_active() {
+        let mut machine = begun();
+        machine.finished(2);
+        machine.finished(0);
+        assert!(machine.active() == 1 && !machine.must_close());
     }
 }
