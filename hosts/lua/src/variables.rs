@@ -5,8 +5,8 @@ use crate::script_path::ScriptSource;
 use crate::vm::Desk;
 use crate::vm::stack::push_bytes;
 use mlua::ffi::{self, lua_State};
-use oribi_host::environment::{Key, PathInfo, decode_percent};
-use oribi_message::{KnownVariable, Role, TargetForm};
+use oribi_host::environment::{Key, PathInfo, Rest, Split, decode_percent};
+use oribi_message::{KnownVariable, Role};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
@@ -67,7 +67,8 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
     unsafe {
         ffi::lua_createtable(l, 0, 32);
         let environment = &mut *desk.environment.get();
-        environment.describe(request, PathInfo::AsGiven, |key, name, value| {
+        let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
+        environment.describe(request, kind, |key, name, value| {
             if key == Key::OTHER {
                 push_bytes(l, name);
             } else {
@@ -126,24 +127,29 @@ pub(crate) fn protocol<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
 pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
     match (&exchange.found.script_name, &exchange.request.gateway) {
         (Some(name), _) => name,
-        (None, Some(gateway)) => gateway.get(KnownVariable::ScriptName).unwrap_or_default(),
-        (None, None) => b"",
+        (None, Some(gateway)) if maps_scripts(exchange) => gateway.get(KnownVariable::ScriptName).unwrap_or_default(),
+        (None, _) => Split::of(exchange.request).script_name,
     }
+}
+
+/// Whether the web server in front has chosen the script, so that its split of the path is CGI's own; otherwise the script is an
+/// app, with a path below wherever it stands.
+fn maps_scripts(exchange: &Exchange<'_>) -> bool {
+    matches!(exchange.settings.source, ScriptSource::Gateway { .. })
 }
 
 /// PATH_INFO: the rest of the path, decoded.
 pub(crate) fn path_info<'a>(exchange: &Exchange<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
-    if exchange.found.script_name.is_none()
-        && let Some(gateway) = &exchange.request.gateway
-    {
-        return gateway.get(KnownVariable::PathInfo).unwrap_or_default();
-    }
-    let head = &exchange.request.head;
-    let path = match head.form() {
-        TargetForm::Origin | TargetForm::Absolute => head.path(),
-        TargetForm::Asterisk | TargetForm::Authority => b"",
+    let rest = match (&exchange.found.script_name, &exchange.request.gateway) {
+        (None, Some(gateway)) if maps_scripts(exchange) => {
+            return gateway.get(KnownVariable::PathInfo).unwrap_or_default();
+        }
+        (None, _) => match Split::of(exchange.request).path_info {
+            Rest::Decoded(path) => return path,
+            Rest::AsSent(path) => path,
+        },
+        (Some(_), _) => exchange.request.head.path().get(exchange.found.path_info_at..).unwrap_or_default(),
     };
-    let rest = path.get(exchange.found.path_info_at..).unwrap_or_default();
     if memchr::memchr(b'%', rest).is_none() {
         return rest;
     }

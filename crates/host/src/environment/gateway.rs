@@ -11,7 +11,7 @@
 
 use super::{Entry, Environment, Key, PathInfo, Text, decode_percent};
 use crate::{Gateway, Request};
-use oribi_message::{KnownVariable, Span};
+use oribi_message::{KnownVariable, Span, TargetForm};
 
 const SCRIPT_NAME: usize = 1;
 const PATH_INFO: usize = 2;
@@ -56,25 +56,71 @@ impl Environment {
             self.entries[PATH_INFO].value = text(path);
             return;
         }
-        let (number, script) = script_name.unwrap_or_default();
-        let Some((path_number, path)) = path else { return };
-        let astray = !path.is_empty() && !path.starts_with(b"/");
-        if astray || (path.is_empty() && is_whole_path(request, script) && is_lighttpd(gateway)) {
-            return;
-        }
-        if !matches!(script, b"" | b"/") {
+        let split = Split::of_gateway(request, gateway);
+        if let Some((number, _)) = script_name.filter(|_| !split.script_name.is_empty()) {
             self.entries[SCRIPT_NAME].value = Text::Variable(number);
         }
-        let script = if script == b"/" { b"" } else { script };
-        match behind(request.head.path(), script).filter(|rest| means(rest, path)) {
-            Some(rest) if path_info == PathInfo::Decoded => {
+        match (split.path_info, path) {
+            (Rest::Decoded(_), Some((number, _))) => self.entries[PATH_INFO].value = Text::Variable(number),
+            (Rest::AsSent(rest) | Rest::Decoded(rest), _) if path_info == PathInfo::Decoded => {
                 let start = self.rendered.len();
                 decode_percent(rest, &mut self.rendered);
                 self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
             }
-            Some(rest) => self.entries[PATH_INFO].value = self.render(rest),
-            None => self.entries[PATH_INFO].value = Text::Variable(path_number),
+            (Rest::AsSent(rest) | Rest::Decoded(rest), _) => self.entries[PATH_INFO].value = self.render(rest),
         }
+    }
+}
+
+/// How the path of a request falls apart, by the rules above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split<'a> {
+    /// What leads to the app, decoded; never a mere slash.
+    pub script_name: &'a [u8],
+    /// What is for the app.
+    pub path_info: Rest<'a>,
+}
+
+/// The part of a path that is for the app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest<'a> {
+    /// As the client has sent it, percent-encoded.
+    AsSent(&'a [u8]),
+    /// As the web server has rewritten it, decoded.
+    Decoded(&'a [u8]),
+}
+
+impl<'a> Split<'a> {
+    /// The split of a request's path. Without a web server in front, all of it is for the app.
+    #[must_use]
+    pub fn of(request: &Request<'a>) -> Self {
+        match &request.gateway {
+            Some(gateway) => Self::of_gateway(request, gateway),
+            None => Self::whole(request),
+        }
+    }
+
+    fn whole(request: &Request<'a>) -> Self {
+        let path: &[u8] = match request.head.form() {
+            TargetForm::Origin => request.head.path(),
+            // "http://host" means the same as "http://host/" (RFC 9110, section 4.2.3).
+            TargetForm::Absolute if request.head.path().is_empty() => b"/",
+            TargetForm::Absolute => request.head.path(),
+            TargetForm::Asterisk | TargetForm::Authority => b"",
+        };
+        Self { script_name: b"", path_info: Rest::AsSent(path) }
+    }
+
+    fn of_gateway(request: &Request<'a>, gateway: &Gateway<'a>) -> Self {
+        let script = gateway.get(KnownVariable::ScriptName).unwrap_or_default();
+        let Some(path) = gateway.get(KnownVariable::PathInfo) else { return Self::whole(request) };
+        let astray = !path.is_empty() && !path.starts_with(b"/");
+        if astray || (path.is_empty() && is_whole_path(request, script) && is_lighttpd(gateway)) {
+            return Self::whole(request);
+        }
+        let script_name = if script == b"/" { b"" } else { script };
+        let sent = behind(request.head.path(), script_name).filter(|rest| means(rest, path));
+        Self { script_name, path_info: sent.map_or(Rest::Decoded(path), Rest::AsSent) }
     }
 }
 

@@ -15,6 +15,8 @@
 
 mod gateway;
 
+pub use gateway::{Rest, Split};
+
 use crate::Request;
 use oribi_message::{KnownField, Span, TargetForm};
 
