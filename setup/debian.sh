@@ -48,8 +48,10 @@ fi
 } || give_up "Debian's packages could not be installed."
 
 # Nor shall it start at the next boot because of us.
-case "$missing " in
-*" nginx "*)
-	if command -v systemctl >/dev/null; then $as_root systemctl --quiet disable nginx || true; fi
-	;;
-esac
+for service in nginx lighttpd; do
+	case "$missing " in
+	*" $service "*)
+		if command -v systemctl >/dev/null; then $as_root systemctl --quiet disable $service || true; fi
+		;;
+	esac
+done

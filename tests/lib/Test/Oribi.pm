@@ -35,6 +35,20 @@ sub start_on_socket ($class, @arguments) {
     return $class->_spawn({ socket => $socket, folder => $folder }, command(), @arguments, '--listen', "$socket?mode=666");
 }
 
+# Test::Oribi->start_fastcgi(ARGUMENT...): runs `oribi ARGUMENT...` for web servers, on a free TCP port of 127.0.0.1.
+sub start_fastcgi ($class, @arguments) {
+    my $port = empty_port();
+    return $class->_spawn({ port => $port }, command(), @arguments, '--listen', "fcgi://127.0.0.1:$port");
+}
+
+# Test::Oribi->start_fastcgi_on_socket(ARGUMENT...): the same on a Unix socket, which every user may connect to.
+sub start_fastcgi_on_socket ($class, @arguments) {
+    my $folder = File::Temp->newdir;
+    chmod 0711, "$folder" or croak "$folder: $!";
+    my $socket = "$folder/oribi.sock";
+    return $class->_spawn({ socket => $socket, folder => $folder }, command(), @arguments, '--listen', "fcgi+unix:$socket?mode=666");
+}
+
 # Test::Oribi->run_on_port(PORT, COMMAND...): runs a command that is expected to listen there.
 sub run_on_port ($class, $port, @command) {
     return $class->_spawn({ port => $port }, @command);
@@ -73,6 +87,20 @@ sub upstream ($self) { return $self->{socket} ? "unix:$self->{socket}" : "127.0.
 sub connection ($self) {
     return IO::Socket::UNIX->new(Peer => $self->{socket}) if $self->{socket};
     return IO::Socket::IP->new(PeerHost => '127.0.0.1', PeerPort => $self->{port});
+}
+
+# How many connections to its TCP port the kernel remembers, open ones and those that were closed within the last minute.
+sub connections ($self) {
+    my $port = sprintf '%04X', $self->{port};
+    my %other;
+    open my $in, '<', '/proc/net/tcp' or croak "/proc/net/tcp: $!";
+    while (my $line = readline $in) {
+        my (undef, $local, $remote) = split q( ), $line;
+        # Both ends are here, of those that are open.
+        $other{$remote} = 1 if $local  =~ /:$port\z/ && $remote !~ /:0000\z/;
+        $other{$local}  = 1 if $remote =~ /:$port\z/;
+    }
+    return scalar keys %other;
 }
 
 # Everything written to standard output and standard error so far.

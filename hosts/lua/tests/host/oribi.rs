@@ -50,6 +50,20 @@ fn a_request_has_its_parts() {
 }
 
 #[test]
+fn one_script_gets_the_same_path_behind_every_web_server() {
+    let expression = "request.script_name .. '|' .. request.path_info .. '|' .. request.variables.SCRIPT_NAME .. '|' .. \
+                      request.variables.PATH_INFO";
+    for (variables, expected) in [
+        (&[("SCRIPT_NAME", "/a b/c")][..], "|/a b//c||/a b//c"),
+        (&[("SCRIPT_NAME", "/a b"), ("PATH_INFO", "/c")], "/a b|//c|/a b|//c"),
+        (&[("SCRIPT_NAME", "/"), ("PATH_INFO", "/a b/c")], "|/a b//c||/a b//c"),
+    ] {
+        let call = Call { variables: Some(variables), ..Call::new("GET", "/a%20b//c?x=1") };
+        assert_eq!(seen(expression, &call), expected, "{variables:?}");
+    }
+}
+
+#[test]
 fn cookies_are_joined_as_cookies() {
     let call = Call { fields: &[("Cookie", "a=1"), ("cookie", "b=2")], ..Call::new("GET", "/") };
     assert_eq!(seen("request.headers.cookie", &call), "a=1; b=2");

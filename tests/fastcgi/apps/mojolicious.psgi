@@ -1,0 +1,52 @@
+# The Mojolicious app behind the web servers.
+
+use Mojolicious::Lite -signatures;
+
+app->log->level('fatal');
+app->max_request_size(64 << 20);
+app->secrets(['of no use']);
+
+sub pattern ($bytes) {
+    state $period = join '', map { chr } 0 .. 250;
+    return substr $period x (1 + int $bytes / 251), 0, $bytes;
+}
+
+sub environment ($c) {
+    my $env   = $c->req->env;
+    my @lines = map { "$_=" . ($env->{$_} // 'undef') . "\n" } grep { !ref $env->{$_} } sort keys %{$env};
+    $c->res->headers->content_type('text/plain');
+    return $c->render(data => join '', @lines);
+}
+
+get '/' => sub ($c) { $c->render(data => "probe\n") };
+any '/environment'       => \&environment;
+any '/environment/*rest' => \&environment;
+
+post '/echo' => sub ($c) { $c->render(data => $c->req->body) };
+post '/form' => sub ($c) { $c->render(text => 'Hello, ' . $c->param('name') . "!\n") };
+get '/download/:bytes' => sub ($c) { $c->render(data => pattern($c->param('bytes'))) };
+
+# Sends a piece, and the second one when somebody writes to the pipe that the query names.
+get '/pieces' => sub ($c) {
+    my $gate = $c->param('gate');
+    $c->res->headers->content_type('text/plain');
+    $c->write("first\n", sub ($c, @) {
+        open my $in, '<', $gate or die "$gate: $!";
+        my $word = readline $in;
+        $c->write("second, $word", sub ($c, @) { $c->write(q{}) });
+    });
+};
+
+get '/etag' => sub ($c) {
+    return $c->rendered(304) if $c->is_fresh(etag => 'tag');
+    return $c->render(data => "tagged\n");
+};
+get '/failure'  => sub ($c) { die "as asked\n" };
+get '/redirect' => sub ($c) { $c->redirect_to('/environment') };
+get '/cookies'  => sub ($c) {
+    $c->cookie(one => '1');
+    $c->cookie(two => '2');
+    $c->render(data => "cookies\n");
+};
+
+app->start;

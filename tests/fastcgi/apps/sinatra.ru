@@ -1,0 +1,52 @@
+# frozen_string_literal: true
+
+# The Sinatra app behind the web servers.
+
+require "sinatra/base"
+
+module Behind
+  class Sinatra < ::Sinatra::Base
+    PERIOD = (0..250).to_a.pack("C*")
+
+    set :environment, :production
+    set :protection, false
+    disable :dump_errors
+    before { content_type "text/plain" }
+
+    helpers do
+      def environment
+        env.select { |_, value| value.is_a?(String) }.sort.map { |name, value| "#{name}=#{value}\n" }
+      end
+    end
+
+    get("/") { "probe\n" }
+    get(%r{/environment(/.*)?}) { environment }
+    get(%r{//.*}) { environment }
+
+    post("/echo") { request.body.read }
+    post("/form") { "Hello, #{params[:name]}!\n" }
+    get("/download/:bytes") { (PERIOD * (1 + (params[:bytes].to_i / 251)))[0, params[:bytes].to_i] }
+
+    # Sends a piece, and the second one when somebody writes to the pipe that the query names.
+    get "/pieces" do
+      stream do |out|
+        out << "first\n"
+        out << "second, #{File.read(params[:gate])}"
+      end
+    end
+
+    get "/etag" do
+      etag "tag"
+      "tagged\n"
+    end
+    get("/failure") { raise "as asked" }
+    get("/redirect") { redirect to("/environment") }
+    get "/cookies" do
+      response.set_cookie("one", "1")
+      response.set_cookie("two", "2")
+      "cookies\n"
+    end
+  end
+end
+
+run Behind::Sinatra
