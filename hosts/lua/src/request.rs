@@ -95,8 +95,11 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
             Part::RemotePort => push_port(l, request.remote.port),
             Part::ServerName => push_bytes(l, request.server.address),
             Part::ServerPort => push_port(l, request.server.port),
-            Part::ScriptName => push_bytes(l, variables::script_name(desk, exchange)),
-            Part::PathInfo => push_bytes(l, variables::path_info(desk, exchange)),
+            Part::ScriptName => push_bytes(l, variables::script_name(exchange)),
+            Part::PathInfo => {
+                let scratch = &mut *desk.scratch.get();
+                push_bytes(l, variables::path_info(exchange, scratch));
+            }
             Part::ContentType => match head.field(KnownField::ContentType) {
                 Some(value) => push_bytes(l, value),
                 None => ffi::lua_pushnil(l),
