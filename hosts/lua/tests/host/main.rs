@@ -6,5 +6,6 @@ mod libraries;
 mod limits;
 mod luafcgid;
 mod oribi;
+mod reload;
 mod styles;
 mod wsapi;
