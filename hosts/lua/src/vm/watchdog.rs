@@ -117,6 +117,9 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
+    /// Whether hooks are called in loops that LuaJIT has compiled: cargo has been told to have that built in.
+    pub(crate) const REACHES_COMPILED_LOOPS: bool = !cfg!(feature = "luajit") || option_env!("TARGET_FLAGS").is_some();
+
     pub(crate) const fn new(limit: Duration) -> Self {
         Self { limit, slots: Mutex::new(Vec::new()) }
     }
