@@ -277,11 +277,13 @@ fn hooks_of_a_file_guard_and_change_answers() {
                 fields['X-Seen'] = request.path
                 return status, fields, body .. ', twice'
             end,
+            startup = function() print('a worker starts', 1) end,
         }",
     );
     let _server = place.serve(&["app.lua", "--hooks", "hooks.lua"]);
     let text = place.get("/open");
     assert!(text.contains("\r\nX-Seen: /open\r\n") && text.ends_with("\r\n\r\nhello from Lua, twice"), "{text}");
+    assert!(place.log().contains("hooks: a worker starts\\t1"), "{}", place.log());
     let text = place.get("/closed");
     assert!(text.starts_with("HTTP/1.1 403 ") && text.ends_with("\r\n\r\nclosed, twice"), "{text}");
     place.run(&["app.lua", "--hooks", "none.lua"]).fails(1, &["none.lua: cannot read it"]);

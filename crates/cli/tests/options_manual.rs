@@ -26,6 +26,9 @@ Flags of `oribi` for Lua scripts; [lua.md](lua.md) tells what they mean together
 
 | option | default | meaning |
 |---|---|---|
+| `--document-root [DIR]` |  | Run the scripts below DIR that the paths of requests lead to |
+| `--lua VERSION` | jit | Which Lua: jit or 5.4 |
+| `--hooks FILE` |  | Call the functions that this file returns beside the scripts |
 ";
 
 /// The manual as the tables have it.

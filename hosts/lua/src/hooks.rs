@@ -5,12 +5,14 @@
 //! local variables of the file that defines them: there would be one for each state, and none of them the file's. The others run
 //! in a state of their own, that of the file.
 
+use crate::pool::ScriptCounters;
 use crate::vm::stack::push_bytes;
 use mlua::chunk::ChunkMode;
 use mlua::ffi::{self, lua_State};
-use mlua::{Function, Lua, Table, Value};
+use mlua::{Function, IntoLuaMulti, Lua, Table, Value, Variadic};
 use std::ffi::CStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -49,7 +51,7 @@ pub struct ProcessHooks {
     state: Option<Lua>,
     /// A worker is about to answer its first request.
     pub startup: Option<Function>,
-    /// The sweep has been done.
+    /// `housekeeping(scripts)`: the sweep has been done. It is given a list of what the pool knows of each script.
     pub housekeeping: Option<Function>,
     /// A worker has answered its last request.
     pub shutdown: Option<Function>,
@@ -92,6 +94,7 @@ impl Hooks {
 
     fn from_table(state: &Lua, table: &Table) -> Result<Self, String> {
         let mut hooks = Self::default();
+        speak_to_log(state).map_err(|error| error.to_string())?;
         hooks.process.state = Some(state.clone());
         for pair in table.pairs::<Value, Value>() {
             let (name, value) = pair.map_err(|error| error.to_string())?;
@@ -122,6 +125,16 @@ impl Hooks {
     }
 }
 
+/// Has `print` write to the log from now on: standard output is nobody's in a server.
+fn speak_to_log(state: &Lua) -> mlua::Result<()> {
+    let print = |_: &Lua, values: Variadic<Value>| {
+        let texts: Vec<String> = values.iter().map(Value::to_string).collect::<mlua::Result<_>>()?;
+        log::info!("hooks: {}", texts.join("\t"));
+        Ok(())
+    };
+    state.globals().raw_set("print", state.create_function(print)?)
+}
+
 /// A function as byte code.
 fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, String> {
     const FIND_LOCAL: &str = "local hook = ...
@@ -145,23 +158,43 @@ fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, Strin
 impl ProcessHooks {
     /// A worker starts.
     pub fn run_startup(&self) {
-        run("startup", self.startup.as_ref());
+        run("startup", self.startup.as_ref(), ());
     }
 
-    /// The sweep has been done.
-    pub fn run_housekeeping(&self) {
-        run("housekeeping", self.housekeeping.as_ref());
+    /// The sweep has been done; `scripts` is asked for only if there is a hook.
+    pub fn run_housekeeping(&self, scripts: impl FnOnce() -> Vec<ScriptCounters>) {
+        let (Some(hook), Some(state)) = (&self.housekeeping, &self.state) else { return };
+        let list = scripts().iter().map(|counters| describe(state, counters)).collect::<mlua::Result<Vec<Table>>>();
+        match list {
+            Ok(list) => run("housekeeping", Some(hook), list),
+            Err(error) => log::error!("the hook housekeeping: {error}"),
+        }
     }
 
     /// A worker ends.
     pub fn run_shutdown(&self) {
-        run("shutdown", self.shutdown.as_ref());
+        run("shutdown", self.shutdown.as_ref(), ());
     }
 }
 
-fn run(name: &str, hook: Option<&Function>) {
+/// What the pool knows of a script, as a table.
+fn describe(state: &Lua, counters: &ScriptCounters) -> mlua::Result<Table> {
+    let ScriptCounters { script, requests, loads, evictions, reloads, failures, score, states } = counters;
+    let table = state.create_table()?;
+    table.raw_set("script", state.create_string(script.as_os_str().as_bytes())?)?;
+    for (name, number) in
+        [("requests", requests), ("loads", loads), ("evictions", evictions), ("reloads", reloads), ("failures", failures)]
+    {
+        table.raw_set(name, *number)?;
+    }
+    table.raw_set("score", *score)?;
+    table.raw_set("states", *states)?;
+    Ok(table)
+}
+
+fn run(name: &str, hook: Option<&Function>, arguments: impl IntoLuaMulti) {
     if let Some(hook) = hook
-        && let Err(error) = hook.call::<()>(())
+        && let Err(error) = hook.call::<()>(arguments)
     {
         log::error!("the hook {name}: {error}");
     }
@@ -330,14 +363,25 @@ mod tests {
     fn hooks_of_the_process_run_in_their_own_state() {
         let hooks = read(
             "local count = 0
-            return { startup = function() count = count + 1 end, housekeeping = function() count = count + 1 end,
-                shutdown = function() total = count error('oh') end }",
+            return {
+                startup = function() count = 1 end,
+                housekeeping = function(scripts)
+                    local script = scripts[1]
+                    seen = table.concat({ script.script, script.requests, script.states, script.score, count }, ' ')
+                end,
+                shutdown = function() error('oh') end,
+            }",
         )
         .expect("hooks")
         .process;
+        let counters = || {
+            let script = "/srv/app.lua".into();
+            vec![ScriptCounters { script, requests: 7, loads: 1, evictions: 0, reloads: 0, failures: 0, score: 2.5, states: 1 }]
+        };
         hooks.run_startup();
-        hooks.run_housekeeping();
-        hooks.run_housekeeping();
+        hooks.run_housekeeping(counters);
+        let seen: String = hooks.state.as_ref().expect("a state").globals().get("seen").expect("a text");
+        assert_eq!(seen, "/srv/app.lua 7 1 2.5 1");
         // An error is a line in the log.
         hooks.run_shutdown();
         ProcessHooks::default().run_startup();

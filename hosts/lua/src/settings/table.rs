@@ -90,7 +90,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "retries",
         placeholder: "NUMBER",
-        help: "How often an idle state of the script is looked for before another one is loaded",
+        help: "How often, a millisecond each time, an idle state of the script is looked for before another one is loaded",
         default_words: None,
         apply: |settings, text| count(text, 0..=RETRIES).map(|number| settings.retries = number as u32),
         show: |settings| settings.retries.to_string(),
