@@ -133,7 +133,7 @@ pub fn command() -> Command {
         .after_help(help::after())
         .help_template("{about}\n\nUsage: {usage}\n\n{all-args}{after-help}")
         .arg(Arg::new("APP").value_parser(OsStringValueParser::new()).help(
-            "The file of the app, or a directory with an app.psgi, a config.ru or an app.lua in it\n[default: the current directory]",
+            "The file of the app, or a directory with an app.psgi, a config.ru or an app.lua\n[default: the current directory]",
         ));
     for arg in app_flags() {
         command = command.arg(arg.help_heading(APP));
@@ -162,8 +162,8 @@ fn app_flags() -> Vec<Arg> {
             .conflicts_with_all(oribi_lua::table().iter().map(|setting| setting.name))
             .help("Answer every request with this text, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
-            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is Lua): \
-             perl, ruby or lua",
+            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is \
+             Lua): perl, ruby or lua",
         )),
         Arg::new("env")
             .short('E')

@@ -1,8 +1,8 @@
 //! The `oribi` command.
 //!
-//! It reads the command line, finds the language of the app and what runs it, and becomes the master; or, for a language that is
-//! built in, the supervisor. It exits with 0 when it has done what it was told and was stopped, 1 when that failed, 2 when the
-//! command line could not be understood.
+//! It reads the command line, finds the language of the app and what runs it, and becomes the master; or, for a language that
+//! is built in, the supervisor. It exits with 0 when it has done what it was told and was stopped, 1 when that failed, 2 when
+//! the command line could not be understood.
 #![forbid(unsafe_code)]
 
 mod command_line;

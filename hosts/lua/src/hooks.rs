@@ -2,8 +2,8 @@
 //! `housekeeping` and `shutdown`.
 //!
 //! Those that concern scripts run in the states of the scripts. They travel there as byte code, so they may use globals, but no
-//! local variables of the file that defines them: there would be one for each state, and none of them the file's. The others run
-//! in a state of their own, that of the file.
+//! local variables of the file that defines them: there would be one for each state, and none of them the file's. The others
+//! run in a state of their own, that of the file.
 
 use crate::pool::ScriptCounters;
 use crate::vm::stack::push_bytes;
@@ -34,11 +34,11 @@ pub struct Hooks {
 pub struct ScriptHooks {
     /// `load(script)`: a script has been loaded into a new state.
     pub load: Option<Arc<[u8]>>,
-    /// `request(...)`: called with what the handler is about to be called with. What it returns, unless that begins with nil, is
-    /// the answer, and the handler is not called.
+    /// `request(...)`: called with what the handler is about to be called with. What it returns, unless that begins with nil,
+    /// is the answer, and the handler is not called.
     pub request: Option<Arc<[u8]>>,
-    /// `response(...)`: called with what the handler was called with, and then what it has returned. What it returns, unless that
-    /// begins with nil, takes its place.
+    /// `response(...)`: called with what the handler was called with, and then what it has returned. What it returns, unless
+    /// that begins with nil, takes its place.
     pub response: Option<Arc<[u8]>>,
     /// `flush(con)`: `con:flush()` is about to send.
     pub flush: Option<Arc<[u8]>>,
@@ -58,8 +58,8 @@ pub struct ProcessHooks {
 }
 
 impl Hooks {
-    /// Reads the hooks from a value of a configuration: a table with functions, or the name of a file that returns one, seen from
-    /// `directory`.
+    /// Reads the hooks from a value of a configuration: a table with functions, or the name of a file that returns one, seen
+    /// from `directory`.
     ///
     /// # Errors
     /// What is wrong, in words. A hook may guard something: none is left out.
@@ -149,7 +149,8 @@ fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, Strin
     let local: Option<String> = state.load(FIND_LOCAL).call(function).map_err(|error| error.to_string())?;
     if let Some(local) = local {
         return Err(format!(
-            "the hook {name} uses the local variable {local} of the file: it runs in the states of scripts, where that does not exist"
+            "the hook {name} uses the local variable {local} of the file: it runs in the states of scripts, where that does \
+             not exist"
         ));
     }
     Ok(code.into())

@@ -111,8 +111,8 @@ impl ScriptMap {
     /// Finds the script by what is known of the request: its path as it was sent, without a query, and the web server's
     /// SCRIPT_FILENAME if there is a web server and it sent one.
     ///
-    /// With a document root, SCRIPT_FILENAME counts where there is one: the web server has done the mapping, but must stay within
-    /// the root.
+    /// With a document root, SCRIPT_FILENAME counts where there is one: the web server has done the mapping, but must stay
+    /// within the root.
     ///
     /// # Errors
     /// There is no such script.

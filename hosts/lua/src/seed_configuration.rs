@@ -1,7 +1,7 @@
 //! The configuration file of luafcgid: a Lua script that is run once, and whose globals say what to do.
 //!
-//! The script runs in a state of its own, which stays alive as long as the hooks that it gives. A file that is missing or broken
-//! leaves the defaults that luafcgid had built in, and a note says what happened.
+//! The script runs in a state of its own, which stays alive as long as the hooks that it gives. A file that is missing or
+//! broken leaves the defaults that luafcgid had built in, and a note says what happened.
 
 mod keys;
 

@@ -14,8 +14,8 @@ mod serialize;
 
 use mlua::{Lua, Table};
 
-/// The most that a function of these modules makes of a table: tables that share parts can stand for texts without end, which no
-/// limit of the state would notice while they are put together.
+/// The most that a function of these modules makes of a table: tables that share parts can stand for texts without end, which
+/// no limit of the state would notice while they are put together.
 const OUTPUT_BYTES: usize = 64 << 20;
 
 /// Lets a state find the modules. They are made when a script asks for them, so that a state which does not pays nothing.

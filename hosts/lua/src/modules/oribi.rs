@@ -23,8 +23,8 @@ pub(super) fn open(lua: &Lua, environment: &str) -> Result<Table> {
     Ok(module)
 }
 
-/// Two tables: each name with its first value, and each name with a list of all its values. So a value is always a text, whatever
-/// a client sends.
+/// Two tables: each name with its first value, and each name with a list of all its values. So a value is always a text,
+/// whatever a client sends.
 fn parse_form(lua: &Lua, text: Option<&LuaString>) -> Result<(Table, Table)> {
     let (first, all) = (lua.create_table()?, lua.create_table()?);
     let Some(text) = text else { return Ok((first, all)) };
@@ -74,7 +74,8 @@ fn parse_multipart(lua: &Lua, (content, content_type): (LuaString, Option<LuaStr
     Ok((Value::Table(list), Value::Table(values)))
 }
 
-/// Each name with its first value: browsers send the cookie first that belongs most closely to the path (RFC 6265, section 5.4).
+/// Each name with its first value: browsers send the cookie first that belongs most closely to the path (RFC 6265, section
+/// 5.4).
 fn parse_cookies(lua: &Lua, field: Option<&LuaString>) -> Result<Table> {
     let cookies = lua.create_table()?;
     let Some(field) = field else { return Ok(cookies) };

@@ -157,8 +157,9 @@ fn cookies() {
         })
         assert(field == "sid=x; Path=/; Max-Age=60; Expires=Sun, 06 Nov 1994 08:49:37 GMT; Secure; HttpOnly; SameSite=Lax", field)
         for _, arguments in ipairs {
-            { "a", "1\r\nSet-Cookie: b=2" }, { "a", "1;2" }, { "a b", "1" }, { "a", "1", { pat = "/" } }, { "a", "1", { path = "/;x" } },
-            { "a", "1", { same_site = "Sometimes" } }, { "a", "1", { same_site = "None" } }, { "a", "1", { max_age = "soon" } }, { "a" },
+            { "a", "1\r\nSet-Cookie: b=2" }, { "a", "1;2" }, { "a b", "1" }, { "a", "1", { pat = "/" } }, { "a" },
+            { "a", "1", { path = "/;x" } }, { "a", "1", { same_site = "Sometimes" } }, { "a", "1", { same_site = "None" } },
+            { "a", "1", { max_age = "soon" } },
         } do
             assert(not pcall(oribi.set_cookie, arguments[1], arguments[2], arguments[3]), arguments[2])
         end
@@ -223,7 +224,9 @@ fn json_that_is_none() {
         end
         local circle = {}
         circle.circle = circle
-        for _, value in ipairs { print, 1/0, -1/0, 0/0, "\255", { 1, nil, 3, x = 1 }, { [10] = 1 }, { [1] = 1, a = 2 }, circle, { [true] = 1 } } do
+        for _, value in ipairs {
+            print, 1/0, -1/0, 0/0, "\255", { 1, nil, 3, x = 1 }, { [10] = 1 }, { [1] = 1, a = 2 }, circle, { [true] = 1 },
+        } do
             assert(not pcall(json.encode, value), tostring(value))
         end
         assert(not pcall(json.decode, nil))

@@ -1,8 +1,8 @@
 //! From the path of a request to a script below a document root.
 //!
 //! The path is read segment by segment, and each segment is decoded by itself: an encoded slash never separates anything, so a
-//! proxy in front that has rules for paths sees the same segments. What stands in the way of a script's name and is not plain (an
-//! empty segment, `..`, a hidden file, a NUL, a slash) is not found. PATH_INFO may be anything: it names no file.
+//! proxy in front that has rules for paths sees the same segments. What stands in the way of a script's name and is not plain
+//! (an empty segment, `..`, a hidden file, a NUL, a slash) is not found. PATH_INFO may be anything: it names no file.
 
 use super::{ENDING, Found, Missing, PathCache, as_path, file_below};
 use std::borrow::Cow;
