@@ -165,23 +165,16 @@ fn app_flags() -> Vec<Arg> {
             "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is \
              Lua): perl, ruby or lua",
         )),
-        Arg::new("env")
-            .short('E')
-            .long("env")
-            .value_name("NAME")
-            .help(help::wrap(
-                "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \
+        Arg::new("env").short('E').long("env").value_name("NAME").help(help::wrap(
+            "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \
                  require(\"oribi\").environment for Lua [default: production]",
-            )),
-        Arg::new("config")
-            .short('C')
-            .long("config")
-            .value_name("FILE")
-            .value_parser(OsStringValueParser::new())
-            .help(help::wrap(
+        )),
+        Arg::new("config").short('C').long("config").value_name("FILE").value_parser(OsStringValueParser::new()).help(
+            help::wrap(
                 "Read this configuration file of a Ruby app; - for none [default: config/oribi.rb, oribi.rb, config/puma.rb or \
                  config/unicorn.rb beside the app]",
-            )),
+            ),
+        ),
         Arg::new("include")
             .short('I')
             .long("include")

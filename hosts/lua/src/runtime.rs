@@ -107,7 +107,9 @@ impl Runtime for LuaRuntime {
             log::error!("scripts that run for too long will not be stopped: {error}");
         }
         if self.shared.watchdog.is_some() && !Watchdog::REACHES_COMPILED_LOOPS {
-            log::warn!("this build cannot stop loops that LuaJIT has compiled: it was made without the project's .cargo/config.toml");
+            log::warn!(
+                "this build cannot stop loops that LuaJIT has compiled: it was made without the project's .cargo/config.toml"
+            );
         }
         if let Err(error) = housekeeping::start(&self.shared) {
             log::error!("changed scripts will not be noticed: {error}");
