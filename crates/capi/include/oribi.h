@@ -178,8 +178,8 @@ typedef struct oribi_host {
     int (*pause)(void *data, int milliseconds);
     /* With `pause`: ends every pause, for what one of them waits for has happened. It must not run the language's code. */
     void (*resume)(void *data);
-    /* With `work`: requests wait, and the calling thread, which runs an app, will take no turn soon. Another one should. It must
-     * not run the language's code either. */
+    /* With `work`: there is something to do, and the calling thread, which runs an app or is about to, may take no turn soon.
+     * Another one should. It must not run the language's code either. */
     void (*summon)(void *data);
 } oribi_host;
 

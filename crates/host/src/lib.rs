@@ -56,7 +56,8 @@ pub trait Runtime: Sync {
         false
     }
 
-    /// Called with the lock held: requests wait, and the calling thread will take no turn soon. Another one should.
+    /// Called with the lock held: there is something to do, and the calling thread, which runs an app or is about to, may take no
+    /// turn soon. Another one should.
     fn summon(&self) {}
 
     /// Called with the lock held: ends every [`Runtime::pause`], for what one of them waits for has happened.

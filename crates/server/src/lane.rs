@@ -133,6 +133,8 @@ struct Aside<'a, B: Backend> {
     busy: Cell<usize>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
+    /// What was due next when a thread was last told how long there is nothing to do: whoever waits looks by then.
+    foreseen: Cell<Option<Duration>>,
 }
 
 impl<'a, B: Backend> Lane<'a, B> {
@@ -155,7 +157,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         threads: usize,
     ) -> io::Result<Self> {
         let (waiter, held) = (Mutex::new(engine.waiter()?), RefCell::default());
-        let aside = Aside { waiter, runtime, threads, busy: Cell::new(0), held };
+        let aside = Aside { waiter, runtime, threads, busy: Cell::new(0), held, foreseen: Cell::new(None) };
         Ok(Self { aside: Some(aside), ..Self::new(engine, slot) })
     }
 
@@ -170,15 +172,20 @@ impl<'a, B: Backend> Lane<'a, B> {
         aside.waiter.lock().unwrap_or_else(PoisonError::into_inner).wait(timeout)
     }
 
-    /// The engine, with the news that a waiting thread has found. While one still waits, there are none.
+    /// The engine, with the news that a waiting thread has found.
     pub(crate) fn engine_with_news(&self) -> RefMut<'_, Engine<'a, B>> {
         let mut engine = self.engine.borrow_mut();
+        self.take_news(&mut engine);
+        engine
+    }
+
+    /// Gives the engine what a waiting thread has found. While one still waits, there is nothing.
+    fn take_news(&self, engine: &mut Engine<'a, B>) {
         if let Some(aside) = &self.aside
             && let Ok(mut waiter) = aside.waiter.try_lock()
         {
             engine.collect(&mut waiter);
         }
-        engine
     }
 
     /// Has `host` answer; tells whether it wants to be retired.
@@ -200,16 +207,27 @@ impl<'a, B: Backend> Lane<'a, B> {
             return after.retire;
         }
         self.engine().send_held_back(id);
-        self.summon_for_requests();
+        self.leave_to_others();
         after.retire | host.run_deferred().retire
     }
 
-    /// The calling thread has found requests and has something else to do first.
-    fn summon_for_requests(&self) {
-        if let Some(aside) = &self.aside
-            && self.engine.borrow().waiting_requests() > 0
-        {
+    /// To be called before an app is, and in the middle of one: calls another thread if there is more to do, or if something is due
+    /// earlier than the one that waits knows of.
+    pub(crate) fn leave_to_others(&self) {
+        let Some(aside) = &self.aside else { return };
+        let engine = self.engine.borrow();
+        let sooner = engine.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
+        let wanted = engine.has_more() || sooner;
+        drop(engine);
+        if wanted {
             aside.runtime.summon();
+        }
+    }
+
+    /// A thread is told that there is nothing to do until something is due.
+    pub(crate) fn foresee(&self) {
+        if let Some(aside) = &self.aside {
+            aside.foreseen.set(self.engine.borrow().due());
         }
     }
 
@@ -278,19 +296,24 @@ impl<'a, B: Backend> Lane<'a, B> {
         if aside.busy.get() >= aside.threads {
             engine.leave_line();
         }
+        self.take_news(&mut engine);
         let timeout = engine.attend()?;
         // Seeing to the news may have sent all that there was to wait for.
         let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(engine);
         self.release_held();
-        self.summon_for_requests();
+        if released {
+            self.leave_to_others();
+        }
         if released || timeout == Some(Duration::ZERO) {
             return Ok(Some(self.engine()));
         }
+        self.foresee();
+        self.leave_to_others();
         aside.held.borrow_mut().push(exchange);
         let go_on = aside.runtime.pause(timeout);
         aside.held.borrow_mut().retain(|&held| held != exchange);
-        Ok(go_on.then(|| self.engine_with_news()))
+        Ok(go_on.then(|| self.engine()))
     }
 
     /// The app has done something for its client.

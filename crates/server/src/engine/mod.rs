@@ -276,6 +276,19 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(if self.turns.is_empty() { self.time_left() } else { Some(Duration::ZERO) })
     }
 
+    /// Whether there is something to do without waiting.
+    #[must_use]
+    pub fn has_more(&self) -> bool {
+        !self.ready.is_empty() || self.woken || self.handled < self.events.len() || !self.turns.is_empty()
+    }
+
+    /// When something is due even if there is no news, on the backend's clock.
+    #[must_use]
+    pub fn due(&self) -> Option<Duration> {
+        let resume = if let Accepting::Paused(until) = self.accepting { Some(until) } else { None };
+        self.next_deadline().into_iter().chain(resume).min()
+    }
+
     /// Complete requests that wait to be handed out.
     #[must_use]
     pub fn waiting_requests(&self) -> usize {
@@ -454,9 +467,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn time_left(&self) -> Option<Duration> {
-        let resume = if let Accepting::Paused(until) = self.accepting { Some(until) } else { None };
-        let next = self.next_deadline().into_iter().chain(resume).min()?;
-        Some(next.saturating_sub(self.backend.now()))
+        Some(self.due()?.saturating_sub(self.backend.now()))
     }
 
     /// The connection of an exchange, finished or not, that is still its latest one.

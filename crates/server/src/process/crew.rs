@@ -78,13 +78,17 @@ impl Crew for SharedLane<'_> {
             self.lane.release_held();
             match next {
                 Ok(Next::Exchange(exchange)) => {
+                    self.lane.leave_to_others();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
                     return Turn::Answered;
                 }
                 Ok(Next::Command) => self.ended.set(!self.lane.obey()),
                 Ok(Next::Nothing(timeout)) if timeout == Some(Duration::ZERO) => {}
-                Ok(Next::Nothing(timeout)) => return Turn::Idle(timeout),
+                Ok(Next::Nothing(timeout)) => {
+                    self.lane.foresee();
+                    return Turn::Idle(timeout);
+                }
                 Err(error) => self.fail(&error),
             }
         }

@@ -103,9 +103,8 @@ static bool start(Call *call) {
 static bool write_bytes(Call *call, const char *data, size_t size) {
     if (size == 0)
         return true;
-    if (!response_accepted(call, oribi_write(call->lane, call->exchange, data, size)))
+    if (!response_accepted(call, crew_write(call->lane, call->exchange, data, size)))
         return false;
-    /* An interrupt ends a wait for the client, and is seen to here. */
     rb_thread_check_ints();
     return true;
 }

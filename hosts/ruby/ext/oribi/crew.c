@@ -33,6 +33,8 @@ static struct {
     bool called;      /* a thread was called or started and has not come yet */
     bool ended;       /* a turn said so */
     VALUE waiting;    /* the thread that waits for news, or nil */
+    bool woken;       /* it was woken and has not come back yet */
+    bool held;        /* its app waits for its client */
     uint64_t wakes;   /* when it will look by itself, in milliseconds of the monotonic clock */
 } crew = {.waiting = Qnil};
 
@@ -47,6 +49,7 @@ static struct {
 } bed = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local bool killed;
+static _Thread_local bool pause_was_cut; /* for an interrupt */
 
 void crew_thread_was_killed(void) {
     killed = true;
@@ -142,39 +145,46 @@ static uint64_t now(void) {
 }
 
 /* False: the thread was due to be interrupted and has not waited. */
-static bool wait_for_news(int milliseconds) {
+static bool wait_for_news(int milliseconds, bool held) {
     bool waited;
     if (crew.most > 1) {
         if (milliseconds < 0 || milliseconds > MOST_PATIENCE)
             milliseconds = MOST_PATIENCE;
         crew.wakes = now() + (uint64_t)milliseconds;
     }
+    crew.held = held;
+    crew.woken = false;
     crew.waiting = rb_thread_current();
     waited = rb_thread_call_without_gvl2(wait_for_news_without_lock, &milliseconds, RUBY_UBF_IO, NULL) != NULL;
     crew.waiting = Qnil;
     return waited;
 }
 
+static void wake_waiting(void) {
+    if (crew.woken)
+        return;
+    crew.woken = true;
+    rb_thread_wakeup_alive(crew.waiting);
+}
+
 /* Sees to it that the thread which waits looks after `milliseconds` at the latest. */
 static void hurry_waiting(int milliseconds) {
     if (milliseconds >= 0 && !NIL_P(crew.waiting) && now() + (uint64_t)milliseconds < crew.wakes)
-        rb_thread_wakeup_alive(crew.waiting);
-}
-
-void crew_lane_was_used(void) {
-    if (!NIL_P(crew.waiting))
-        rb_thread_wakeup_alive(crew.waiting);
+        wake_waiting();
 }
 
 /* Rests until called. False: it was long, and the crew is large enough without the calling thread. */
 static bool rest(void) {
     Sleep sleep;
+    bool called;
     crew.resting++;
     sleep = go_to_bed(&bed.call, heard_a_call, 0, REST_SECONDS * 1000);
     crew.resting--;
-    /* Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted is not waited for. */
+    /* Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted, or had just had enough rest,
+     * is not waited for. */
+    called = crew.called;
     crew.called = false;
-    return sleep.in_time || sleep.interrupted || !sleep.slept || crew.threads <= crew.least;
+    return called || sleep.in_time || sleep.interrupted || !sleep.slept || crew.threads <= crew.least;
 }
 
 static VALUE run_thread(void *unused);
@@ -187,10 +197,12 @@ static VALUE create_thread(VALUE unused) {
 static bool start_thread(void) {
     int state = 0;
     crew.threads++;
+    crew.called = true;
     rb_protect(create_thread, Qnil, &state);
     if (!state)
         return true;
     crew.threads--;
+    crew.called = false;
     rb_set_errinfo(Qnil);
     return false;
 }
@@ -204,14 +216,12 @@ static void call_resting(void) {
     pthread_mutex_unlock(&bed.lock);
 }
 
+/* Has another thread take the next turn, or else wait for news in its pause. */
 static void call_another(void) {
-    if (crew.resting) {
+    if (crew.resting)
         call_resting();
-    } else if (crew.threads < crew.most && start_thread()) {
-        crew.called = true;
-    } else if (crew.pausing) {
+    else if (!(crew.threads < crew.most && start_thread()) && crew.pausing)
         announce(&bed.rounds);
-    }
 }
 
 /* From 3.2 on Ruby tells when a thread is about to let go of the VM's lock. That is early enough to call another one, so that apps
@@ -221,8 +231,12 @@ static const bool ruby_tells = true;
 
 static void lock_is_let_go(rb_event_flag_t event, const rb_internal_thread_event_data_t *thread, void *unused) {
     (void)event, (void)thread, (void)unused;
-    if (crew.resting && NIL_P(crew.waiting) && !crew.called)
+    if (!NIL_P(crew.waiting) || crew.called)
+        return;
+    if (crew.resting)
         call_resting();
+    else if (crew.pausing)
+        announce(&bed.rounds);
 }
 
 static void listen_to_ruby(void) {
@@ -235,9 +249,14 @@ static void listen_to_ruby(void) {
 }
 #endif
 
-void crew_app_begins(void) {
-    if (crew.most > 1 && NIL_P(crew.waiting) && !crew.called && !(ruby_tells && crew.resting))
+/* Sees to it that somebody waits for news, or is on the way to, should the calling thread let go of the lock. */
+static void leave_the_lane(void) {
+    if (NIL_P(crew.waiting) && !crew.called && !(ruby_tells && (crew.resting || crew.pausing)))
         call_another();
+}
+
+void crew_app_begins(void) {
+    leave_the_lane();
 }
 
 int crew_pause(void *data, int milliseconds) {
@@ -247,28 +266,53 @@ int crew_pause(void *data, int milliseconds) {
     if (NIL_P(crew.waiting) && !crew.called)
         call_another();
     if (NIL_P(crew.waiting) && !crew.called) {
-        slept = wait_for_news(milliseconds);
+        slept = wait_for_news(milliseconds, true);
+        /* Others may have had to rest or to pause meanwhile, and this thread may go back to its app. */
+        leave_the_lane();
     } else {
         hurry_waiting(milliseconds);
         crew.pausing++;
         slept = go_to_bed(&bed.news, round_is_over, seen, milliseconds).slept;
         crew.pausing--;
     }
-    return slept && !rb_thread_interrupted(rb_thread_current());
+    if (slept && !rb_thread_interrupted(rb_thread_current()))
+        return 1;
+    pause_was_cut = true;
+    return 0;
+}
+
+oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size) {
+    oribi_result result;
+    pause_was_cut = false;
+    result = oribi_write(lane, exchange, data, size);
+    /* Only a wake-up, perhaps: the client is still to be waited for. */
+    while (pause_was_cut) {
+        rb_thread_check_ints();
+        pause_was_cut = false;
+        result = oribi_write(lane, exchange, "", 0);
+    }
+    return result;
 }
 
 void crew_resume(void *data) {
     (void)data;
     if (crew.pausing)
         announce(&bed.rounds);
+    /* Its news may have been taken by a thread whose turn it was, and then it waits for nothing. */
+    if (!NIL_P(crew.waiting) && crew.held)
+        wake_waiting();
 }
 
 void crew_summon(void *data) {
     (void)data;
-    if (!NIL_P(crew.waiting))
-        rb_thread_wakeup_alive(crew.waiting);
-    else if (!crew.called)
-        call_another();
+    if (NIL_P(crew.waiting))
+        leave_the_lane();
+    else
+        wake_waiting();
+}
+
+void crew_lane_was_used(void) {
+    crew_summon(NULL);
 }
 
 /* ---- The life of a thread ------------------------------------------------------------------------------------------ */
@@ -313,7 +357,7 @@ static void end_crew(void) {
     pthread_mutex_unlock(&bed.lock);
     /* The turn that ends all may have taken the news for which this one waits. */
     if (!NIL_P(crew.waiting))
-        rb_thread_wakeup_alive(crew.waiting);
+        wake_waiting();
 }
 
 static void take_turns(oribi_member *member) {
@@ -324,7 +368,7 @@ static void take_turns(oribi_member *member) {
             break;
         case ORIBI_TURN_IDLE:
             if (NIL_P(crew.waiting)) {
-                wait_for_news(milliseconds);
+                wait_for_news(milliseconds, false);
                 break;
             }
             hurry_waiting(milliseconds);
@@ -354,8 +398,9 @@ static VALUE run_thread(void *unused) {
     crew.called = false;
     join_and_leave();
     crew.threads--;
-    /* It may have been the one that waited for those that pause. */
-    announce(&bed.rounds);
+    /* It may have been the one that waited for news, and no Ruby tells of its end. */
+    if (!crew.ended && NIL_P(crew.waiting) && !crew.called)
+        call_another();
     rb_thread_wakeup_alive(rb_thread_main());
     return Qnil;
 }
@@ -371,7 +416,7 @@ static VALUE sleep_for_ever(VALUE unused) {
 static void oversee(void) {
     while (crew.threads) {
         while (!crew.ended && crew.threads < crew.least && start_thread())
-            crew.called = true;
+            continue;
         if (!crew.threads)
             return;
         /* Threads leave with the VM's lock, so none leaves between the look at them and the sleep. */
@@ -395,12 +440,12 @@ void crew_work(void *data, oribi_crew *shared, uint32_t least, uint32_t most) {
     pthread_cond_init(&bed.call, &attributes);
     pthread_cond_init(&bed.news, &attributes);
     pthread_condattr_destroy(&attributes);
+    listen_to_ruby();
     if (crew.most == 1) {
         /* Apps and their libraries may expect the main thread. */
         crew.threads = 1;
         join_and_leave();
     } else if (start_thread()) {
-        listen_to_ruby();
         oversee();
     }
     crew.shared = NULL;

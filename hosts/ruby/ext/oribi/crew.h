@@ -14,6 +14,10 @@ void crew_summon(void *data);
 /* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
 void crew_app_begins(void);
 
+/* oribi_write(), which here returns late however often the thread is interrupted. Interrupts are seen to meanwhile: it may be left by
+ * a jump. */
+oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
+
 /* To be called when a thread has answered an exchange out of its turn: there may be something to do now for whoever waits. */
 void crew_lane_was_used(void);
 

@@ -87,7 +87,7 @@ static size_t write_one(Stream *stream, VALUE piece) {
     if (stream->state == STREAM_GONE)
         rb_raise(rb_path2class("Errno::EPIPE"), "the client has gone");
     if (size > 0) {
-        accept(stream, oribi_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
+        accept(stream, crew_write(stream->lane, stream->exchange, RSTRING_PTR(piece), size));
         rb_thread_check_ints();
     }
     RB_GC_GUARD(piece);
