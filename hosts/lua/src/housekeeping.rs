@@ -1,5 +1,6 @@
 //! The thread that looks after the pool while the lanes answer requests.
 
+use crate::pool::ScriptCounters;
 use crate::runtime::Shared;
 use std::io;
 use std::sync::Arc;
@@ -28,6 +29,28 @@ pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
         }
     })?;
     Ok(())
+}
+
+/// Scripts whose counters are told: those that are most in demand.
+const TOLD: usize = 20;
+
+/// Tells at the end of a worker what its pool has done, if it had a choice.
+pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
+    if counters.len() < 2 {
+        return;
+    }
+    let sum = |count: fn(&ScriptCounters) -> u64| counters.iter().map(count).sum::<u64>();
+    let (loads, evictions) = (sum(|script| script.loads), sum(|script| script.evictions));
+    log::info!("the pool has had {} scripts: {loads} loads, {evictions} evictions", counters.len());
+    counters.sort_by(|left, right| right.score.total_cmp(&left.score));
+    for script in counters.iter().take(TOLD) {
+        let ScriptCounters { script, requests, loads, evictions, reloads, failures, score, states } = script;
+        log::info!(
+            "{}: score {score:.0}, {requests} requests, {loads} loads ({failures} failed), {reloads} reloads, {evictions} evictions, \
+             {states} states",
+            script.display()
+        );
+    }
 }
 
 /// Has changed scripts loaded anew, and moved or deleted ones noticed.

@@ -119,5 +119,6 @@ impl Runtime for LuaRuntime {
 
     fn worker_stopping(&self, _worker: usize) {
         self.shared.hooks.run_shutdown();
+        housekeeping::tell_counters(self.counters());
     }
 }
