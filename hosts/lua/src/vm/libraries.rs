@@ -30,7 +30,8 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
         (Some(function(lua, desk, enter_coroutine)?), Some(function(lua, desk, left_coroutine)?))
     };
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
-    prelude.call((function(lua, desk, note_loaded)?, switches.0, switches.1))
+    let directory = script.parent().map(|directory| lua.create_string(directory.as_os_str().as_bytes())).transpose()?;
+    prelude.call((function(lua, desk, note_loaded)?, directory, switches.0, switches.1))
 }
 
 /// A function of the host as a value.

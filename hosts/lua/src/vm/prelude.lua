@@ -1,5 +1,5 @@
 -- What is changed in Lua's own libraries, where that is easier said in Lua. The host runs this in every new state.
-local note, enter, left = ...
+local note, directory, enter, left = ...
 local package, original_loadfile, original_dofile = package, loadfile, dofile
 local searchpath, error, type = package.searchpath, error, type
 
@@ -12,6 +12,14 @@ end
 function dofile(file)
     if type(file) == "string" then note(file) end
     return original_dofile(file)
+end
+
+-- The server's own directory is no script's business; this is where the script finds what lies beside it.
+local open_oribi = package.preload.oribi
+function package.preload.oribi(...)
+    local oribi = open_oribi(...)
+    oribi.directory = directory
+    return oribi
 end
 
 local searchers = package.searchers or package.loaders

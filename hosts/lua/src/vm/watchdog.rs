@@ -230,7 +230,7 @@ unsafe extern "C-unwind" fn stop(l: *mut lua_State, _: *mut lua_Debug) {
 /// `l` is a live state of the calling thread.
 pub(crate) unsafe fn arm(l: *mut lua_State, hook: ffi::lua_Hook) {
     // SAFETY: as promised by the caller.
-    let _ = unsafe { ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1) };
+    unsafe { ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1) };
 }
 
 /// Takes the hook away.
@@ -239,5 +239,5 @@ pub(crate) unsafe fn arm(l: *mut lua_State, hook: ffi::lua_Hook) {
 /// As for [`arm`].
 pub(crate) unsafe fn disarm(l: *mut lua_State) {
     // SAFETY: as promised by the caller.
-    let _ = unsafe { ffi::lua_sethook(l, None, 0, 0) };
+    unsafe { ffi::lua_sethook(l, None, 0, 0) };
 }

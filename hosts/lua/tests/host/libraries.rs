@@ -83,3 +83,13 @@ fn coroutines_keep_their_manners() {
     assert!(text.starts_with("true 3 false c dead false x nil 1 nil 3 y end false "), "{text}");
     assert!(text.contains("dead coroutine") && text.contains("bad argument #1") && text.ends_with("false inside"), "{text}");
 }
+
+#[test]
+fn a_script_knows_the_directory_it_is_in() {
+    let files = [
+        ("app.lua", "return function() return io.open(require('oribi').directory .. '/data.txt'):read('*a') end"),
+        ("data.txt", "beside"),
+    ];
+    let site = Site::with_files(&files, |directory| ScriptSource::One(directory.join("app.lua")), |_| {});
+    assert_eq!(site.text(), "beside");
+}
