@@ -24,11 +24,11 @@ const HOT_CLIENTS: usize = 8;
 const COLD_CLIENTS: usize = 2;
 /// Each client asks so often, whatever the answers take: a client that waited for a slow answer would ask less when it matters.
 const HOT_EVERY: Duration = Duration::from_millis(8);
-const COLD_EVERY: Duration = Duration::from_millis(25);
+const COLD_EVERY: Duration = Duration::from_millis(100);
 
 /// A script with a top level that is as much work as reading a few templates.
 const SCRIPT: &str = "local words = {}
-for number = 1, 20000 do words[number] = 'word ' .. number end
+for number = 1, 2000 do words[number] = 'word ' .. number end
 return function(request) return 200, { ['Content-Type'] = 'text/plain' }, words[#request.path] .. '\\n' end
 ";
 
