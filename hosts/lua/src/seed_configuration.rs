@@ -156,7 +156,7 @@ fn remember(given: &[(String, Value)], lua: &mut LuaSettings) {
     for (name, value) in given {
         let value = match value {
             Value::Boolean(on) => ConfigValue::Boolean(*on),
-            Value::Integer(number) => ConfigValue::Number(*number as f64),
+            Value::Integer(number) => ConfigValue::Integer(whole(*number)),
             Value::Number(number) => ConfigValue::Number(*number),
             Value::String(text) => ConfigValue::Text(text.as_bytes().to_vec()),
             _ => continue,
@@ -165,6 +165,11 @@ fn remember(given: &[(String, Value)], lua: &mut LuaSettings) {
         configuration.push((name.clone(), value));
     }
     lua.configuration = configuration;
+}
+
+#[allow(clippy::unnecessary_cast, reason = "mlua's integer has another size where Lua has no integers")]
+fn whole(number: mlua::Integer) -> i64 {
+    number as i64
 }
 
 /// A file that sets `package.path` means it for the scripts, too.

@@ -64,7 +64,9 @@ pub struct LuaSettings {
 pub enum ConfigValue {
     /// A switch.
     Boolean(bool),
-    /// A number.
+    /// A whole number, which some Lua keep apart from others.
+    Integer(i64),
+    /// Any other number.
     Number(f64),
     /// A text, which Lua does not promise to be UTF-8.
     Text(Vec<u8>),

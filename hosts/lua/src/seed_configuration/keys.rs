@@ -194,9 +194,9 @@ impl Key {
     pub(super) fn default_value(&self) -> Option<ConfigValue> {
         match &self.default {
             Default::Text(text) => Some(ConfigValue::Text(text.as_bytes().to_vec())),
-            Default::Number(number) => Some(ConfigValue::Number(f64::from(*number))),
+            Default::Number(number) => Some(ConfigValue::Integer(i64::from(*number))),
             Default::Switch(on) => Some(ConfigValue::Boolean(*on)),
-            Default::Nothing => Some(ConfigValue::Number(-1.0)),
+            Default::Nothing => Some(ConfigValue::Integer(-1)),
         }
     }
 }
@@ -323,6 +323,7 @@ mod tests {
             let lua = mlua::Lua::new();
             let value = match key.default_value() {
                 Some(ConfigValue::Boolean(on)) => Value::Boolean(on),
+                Some(ConfigValue::Integer(number)) => Value::Number(number as f64),
                 Some(ConfigValue::Number(number)) => Value::Number(number),
                 Some(ConfigValue::Text(text)) => Value::String(lua.create_string(text).expect("a string")),
                 None => continue,

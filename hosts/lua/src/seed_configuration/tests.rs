@@ -158,8 +158,8 @@ fn numbers_in_texts_are_numbers() {
 fn scripts_can_ask_for_every_simple_value() {
     let configuration = read(r#"states = 7; database = "shop"; debug_mode = true; hooks = {}"#);
     let value = |name: &str| configuration.lua.configuration.iter().find(|(known, _)| known == name).map(|(_, value)| value);
-    assert_eq!(value("states"), Some(&ConfigValue::Number(7.0)));
-    assert_eq!(value("workers"), Some(&ConfigValue::Number(3.0)));
+    assert_eq!(value("states"), Some(&ConfigValue::Integer(7)));
+    assert_eq!(value("workers"), Some(&ConfigValue::Integer(3)));
     assert_eq!(value("database"), Some(&ConfigValue::Text(b"shop".to_vec())));
     assert_eq!(value("debug_mode"), Some(&ConfigValue::Boolean(true)));
     assert_eq!(value("hooks"), None);

@@ -144,6 +144,7 @@ unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     unsafe {
         let (desk, exchange) = of(l);
         let most = match configured(exchange, b"maxpost") {
+            Some(ConfigValue::Integer(bytes)) => *bytes as f64,
             Some(ConfigValue::Number(bytes)) => *bytes,
             _ => GETS_BYTES,
         };
@@ -288,6 +289,7 @@ unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
         if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
             match configured(exchange, name) {
                 Some(ConfigValue::Boolean(value)) => ffi::lua_pushboolean(l, c_int::from(*value)),
+                Some(ConfigValue::Integer(value)) => ffi::lua_pushinteger(l, *value as ffi::lua_Integer),
                 Some(ConfigValue::Number(value)) => ffi::lua_pushnumber(l, *value),
                 Some(ConfigValue::Text(value)) => push_bytes(l, value),
                 None => ffi::lua_pushnil(l),
