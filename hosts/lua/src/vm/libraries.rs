@@ -119,20 +119,41 @@ unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
 
 /// Takes a coroutine that is about to be resumed, and returns it.
 unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence.
+    // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
+        ffi::lua_settop(l, 1);
         let thread = ffi::lua_tothread(l, 1);
         if !thread.is_null() {
-            Slot::with_current(|slot| slot.map(|slot| slot.switch(thread)));
+            switch_to(l, thread);
         }
-        ffi::lua_settop(l, 1);
         1
     }
 }
 
 /// Called in the coroutine that has resumed another one; returns its arguments.
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
-    Slot::with_current(|slot| slot.map(|slot| slot.switch(l)));
-    // SAFETY: Lua calls this below a fence.
-    unsafe { ffi::lua_gettop(l) }
+    // SAFETY: Lua calls this below a fence; this frame holds nothing.
+    unsafe {
+        let count = ffi::lua_gettop(l);
+        ffi::luaL_checkstack(l, 2, std::ptr::null());
+        ffi::lua_pushthread(l);
+        switch_to(l, l);
+        ffi::lua_settop(l, count);
+        count
+    }
+}
+
+/// Notes that the coroutine on top of the stack is the one that runs. The watchdog may come upon this note when the script has left
+/// that coroutine by an error, so it is kept from being collected until the next one is noted.
+unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
+    // SAFETY: as for the callers. The desk's address is nobody else's key.
+    unsafe {
+        ffi::lua_pushvalue(l, -1);
+        ffi::lua_rawsetp(l, ffi::LUA_REGISTRYINDEX, std::ptr::from_ref(Desk::of_running(l)).cast());
+    }
+    Slot::with_current(|slot| {
+        if let Some(slot) = slot {
+            slot.switch(thread);
+        }
+    });
 }

@@ -40,10 +40,13 @@ if enter then
     function coroutine.resume(thread, ...)
         return left(resume(enter(thread), ...))
     end
+    function coroutine.close(thread)
+        return left(close(enter(thread)))
+    end
     local function pass(thread, ok, ...)
         if ok then return ... end
         local message = ...
-        if status(thread) == "dead" then close(thread) end
+        if status(thread) == "dead" then coroutine.close(thread) end
         error(message, 0)
     end
     function coroutine.wrap(body)

@@ -28,7 +28,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// What the thread that looks knows of a lane. Written by the lane's thread, but for `doomed`.
+///
+/// A cache line for each: lanes write to their slots all the time.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(crate) struct Slot {
     /// Odd while a script runs.
     turn: AtomicU64,

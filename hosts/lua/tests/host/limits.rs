@@ -31,6 +31,22 @@ fn a_script_that_never_ends_is_ended_and_the_next_request_answered() {
     }
 }
 
+/// Where hooks are each coroutine's own, the watchdog must not come upon one that has been collected.
+#[test]
+fn a_coroutine_that_was_left_by_an_error_does_no_harm() {
+    let script = "return function()
+        while true do
+            pcall(function()
+                local function deep(n) local co = coroutine.create(function() end) coroutine.resume(co) return 1 + deep(n + 1) end
+                deep(1)
+            end)
+            collectgarbage()
+        end
+    end";
+    let site = Site::with(script, |settings| settings.time_limit = Some(Duration::from_millis(50)));
+    assert_eq!(site.get("/").status, 504);
+}
+
 #[test]
 fn the_state_of_a_script_that_was_ended_is_thrown_away() {
     let script =
