@@ -1,6 +1,7 @@
 # The Mojolicious app behind the web servers.
 
 use Mojolicious::Lite -signatures;
+use Plack::Builder qw(builder enable);
 
 app->log->level('fatal');
 app->max_request_size(64 << 20);
@@ -49,4 +50,20 @@ get '/cookies'  => sub ($c) {
     $c->render(data => "cookies\n");
 };
 
-app->start;
+get '/touch' => sub ($c) {
+    my $file = $c->param('file');
+    open my $out, '>', $file or die "$file: $!";
+    close $out or die "$file: $!";
+    $c->render(data => "touched\n");
+};
+get '/authorizer' => sub ($c) {
+    $c->res->headers->header('Variable-ROLE' => $c->req->env->{FCGI_ROLE});
+    $c->render(data => 'never seen', status => $c->param('status') // 200);
+};
+
+my $app = app->start;
+builder {
+    # What the server makes of requests must be what PSGI says.
+    enable 'Lint';
+    $app;
+};

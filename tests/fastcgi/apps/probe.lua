@@ -40,6 +40,10 @@ local answers = {
     end,
     ["/failure"] = function() error("as asked") end,
     ["/redirect"] = function(request) return oribi.redirect(request.script_name .. "/environment") end,
+    ["/authorizer"] = function(request)
+        local status = oribi.parse_form(request.query).status
+        return tonumber(status or 200), { ["Content-Type"] = "text/plain", ["Variable-ROLE"] = request.variables.FCGI_ROLE }, "never seen"
+    end,
     ["/cookies"] = function()
         return 200, { ["Content-Type"] = "text/plain", ["Set-Cookie"] = { "one=1", "two=2" } }, "cookies\n"
     end,

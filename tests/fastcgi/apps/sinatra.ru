@@ -2,6 +2,7 @@
 
 # The Sinatra app behind the web servers.
 
+require "rack/lint"
 require "sinatra/base"
 
 module Behind
@@ -39,6 +40,10 @@ module Behind
       etag "tag"
       "tagged\n"
     end
+    get "/authorizer" do
+      headers "Variable-ROLE" => env["FCGI_ROLE"]
+      halt params.fetch(:status, 200).to_i, "never seen"
+    end
     get("/failure") { raise "as asked" }
     get("/redirect") { redirect to("/environment") }
     get "/cookies" do
@@ -49,4 +54,6 @@ module Behind
   end
 end
 
+# What the server makes of requests must be what Rack says.
+use Rack::Lint
 run Behind::Sinatra

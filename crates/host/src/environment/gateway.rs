@@ -18,6 +18,9 @@ const PATH_INFO: usize = 2;
 const QUERY_STRING: usize = 4;
 const SERVER_PROTOCOL: usize = 7;
 
+/// The variable that FastCGI's own library gives to apps.
+const ROLE: &[u8] = b"FCGI_ROLE";
+
 impl Environment {
     /// Puts what the web server said in the place of what the request's head says.
     pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
@@ -46,9 +49,11 @@ impl Environment {
                 ) => {}
                 // What is not spelled like a variable could be mistaken for a key of the interface itself, as in `psgi.input`.
                 _ if path_info != PathInfo::AsGiven && !is_variable_name(name) => {}
+                _ if name == ROLE => {}
                 _ => self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value: Text::Variable(number) }),
             }
         }
+        self.lay_out_role(gateway);
         if path_info == PathInfo::AsGiven {
             let text =
                 |given: Option<(u16, &[u8])>| given.map_or(Text::Rendered(Span::default()), |given| Text::Variable(given.0));
@@ -69,6 +74,15 @@ impl Environment {
             }
             (Rest::AsSent(rest) | Rest::Decoded(rest), _) => self.entries[PATH_INFO].value = self.render(rest),
         }
+    }
+
+    /// What the app is asked to be, which the protocol says and no variable.
+    fn lay_out_role(&mut self, gateway: &Gateway<'_>) {
+        let start = self.rendered.len();
+        self.rendered.extend_from_slice(ROLE);
+        let name = Span::new(start, self.rendered.len());
+        let value = self.render(gateway.role.as_str().as_bytes());
+        self.entries.push(Entry { key: Key::OTHER, name, value });
     }
 }
 
@@ -263,6 +277,8 @@ mod tests {
         assert_eq!((all["DOCUMENT_ROOT"].as_str(), all["QUERY_STRING"].as_str()), ("/srv", "b=2"));
         assert!(!all.contains_key("psgi.input") && !all.contains_key(""));
         assert_eq!(all["SERVER_NAME"], "localhost", "the request says it");
+        let role = variables("/", &[("FCGI_ROLE", "NONE")], PathInfo::Decoded)["FCGI_ROLE"].clone();
+        assert_eq!(role, "RESPONDER", "the protocol says it");
         assert_eq!(variables("/?a=1", &given, PathInfo::AsGiven)["psgi.input"], "evil");
         assert_eq!(variables("/?a=1", &given[..1], PathInfo::Decoded)["QUERY_STRING"], "a=1");
         assert_eq!(variables("/", &[("SERVER_PROTOCOL", "HTTP/2.0")], PathInfo::Decoded)["SERVER_PROTOCOL"], "HTTP/2.0");
