@@ -256,6 +256,7 @@ fn the_examples_answer() {
         ("showcase.lua", "/stream", "line 1000\n"),
         ("showcase.lua", "/error", "this page is broken"),
         ("wsapi.lua", "/a/b", "/a/b\n"),
+        ("dumpenv.lua", "/?a=%3Cb%3E", "<tr><th>a<td>&lt;b&gt;\n"),
     ] {
         let place = Place::new();
         let path = examples.join(example);
