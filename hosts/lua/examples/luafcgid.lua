@@ -1,8 +1,9 @@
 -- An app as luafcgid has them: the global function `main`. It shows what the web server and the client have sent.
 local luafcgid = require "luafcgid"
+local oribi = require "oribi"
 
-local function escape(text)
-    return (tostring(text):gsub("[&<>\"]", { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ["\""] = "&quot;" }))
+local function escape(value)
+    return oribi.escape_html(tostring(value))
 end
 
 local function show(con, title, values)
