@@ -42,8 +42,7 @@ impl Census<'_> {
 
 impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, listener: usize) {
-        let alone = self.census.is_none_or(|census| census.lanes <= 1);
-        let most = if alone { ACCEPTS_PER_EVENT } else { 1 };
+        let most = if self.shares_listeners() { 1 } else { ACCEPTS_PER_EVENT };
         for _ in 0..most.max(self.events.len() / EVENTS_PER_ACCEPT) {
             if self.accepting != Accepting::Yes || !self.accept_one(listener) {
                 return;
@@ -56,6 +55,11 @@ impl<B: Backend> Engine<'_, B> {
                 return self.let_others_go_first(listener);
             }
         }
+    }
+
+    /// Whether other lanes take connections from the same listeners.
+    pub(super) fn shares_listeners(&self) -> bool {
+        self.census.is_some_and(|census| census.lanes > 1)
     }
 
     /// The kernel wakes the one who has waited at the listener longest and is asleep, which is always the same one while there
@@ -71,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Leaves new connections to other lanes until the next request is asked for: who came here now would wait behind an app that
     /// is held up. A lane that is alone may as well take them.
     pub fn leave_line(&mut self) {
-        if self.accepting == Accepting::Yes && self.census.is_some_and(|census| census.lanes > 1) {
+        if self.accepting == Accepting::Yes && self.shares_listeners() {
             self.unlisten();
             self.accepting = Accepting::Left;
         }

@@ -12,4 +12,5 @@ mod fastcgi;
 mod limits;
 mod random;
 mod responses;
+mod sharing;
 mod stopping;

@@ -1,0 +1,68 @@
+//! Lanes that share their listeners: who takes a connection when an app holds its lane up.
+
+use crate::harness::{GET, Server, ok, pattern};
+use crate::response::read_only;
+use oribi_server::config::Settings;
+use oribi_server::engine::Census;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::atomic::AtomicU32;
+
+/// One of `lanes`, whose app writes more than its clients take at once.
+fn server(lanes: usize) -> Server {
+    let mut settings = Settings::default();
+    settings.limits.output_bytes = 1000;
+    let server = Server::new(settings, |_, reply| {
+        let mut writer = reply.start(ok()).expect("the client is there");
+        pattern(20_000).chunks(1000).for_each(|piece| writer.write(piece).expect("the client is there"));
+        writer.finish().expect("the client is there");
+    });
+    let count = || Box::leak(Box::new(AtomicU32::new(0)));
+    server.lane.engine().take_part_in(Census { here: count(), everywhere: count(), lanes });
+    server
+}
+
+/// Has the app wait for a client that does not read at first, while others come: one with the request, one later. Tells whether
+/// the lane takes connections when it was asked to wait, and how many of the three are its own when the app goes on.
+fn held_up(lanes: usize) -> (Vec<bool>, usize) {
+    let mut server = server(lanes);
+    let slow = server.connect();
+    server.run();
+    slow.set_window(100);
+    slow.send(GET);
+    let _at_once = server.connect();
+    let listening = Rc::new(RefCell::new(Vec::new()));
+    let (seen, world, window) = (listening.clone(), server.world.clone(), slow.clone());
+    let mut later = None;
+    server.meanwhile(move || {
+        seen.borrow_mut().push(world.listening());
+        if later.is_none() {
+            later = Some(world.connect());
+        } else {
+            window.set_window(usize::MAX);
+        }
+    });
+    assert!(server.run_one());
+    server.no_meanwhile();
+    let own = server.connections();
+    assert_eq!(read_only(&slow.received()).body, pattern(20_000));
+    // The lane is free: it takes whom nobody else has taken.
+    server.run();
+    assert!(server.world.listening());
+    assert_eq!(server.connections(), 3);
+    (listening.take(), own)
+}
+
+#[test]
+fn new_connections_are_left_to_other_lanes_while_an_app_is_held_up() {
+    let (listening, connections) = held_up(2);
+    assert!(!listening.is_empty() && listening.iter().all(|listening| !listening), "{listening:?}");
+    assert_eq!(connections, 1);
+}
+
+#[test]
+fn a_lane_that_is_alone_takes_connections_all_the_time() {
+    let (listening, connections) = held_up(1);
+    assert!(listening.iter().all(|listening| *listening), "{listening:?}");
+    assert_eq!(connections, 3);
+}
