@@ -247,6 +247,34 @@ fn a_script_answers() {
 }
 
 #[test]
+fn hup_loads_the_script_anew_unless_it_is_broken() {
+    let place = Place::new();
+    let app = |text: &str| place.file("app.lua", &format!("return function() return 200, {{}}, '{text}' end"));
+    app("first");
+    let server = place.serve(&["app.lua", "--sweep", "0"]);
+    assert!(place.get("/").ends_with("first"));
+    let hang_up = || {
+        let status = Command::new("kill").args(["-s", "HUP", &server.0.id().to_string()]).status();
+        assert!(status.expect("kill runs").success());
+    };
+    let wait_for = |part: &str| {
+        let start = Instant::now();
+        while !place.log().contains(part) {
+            assert!(start.elapsed() < PATIENCE, "no {part} in {}", place.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    place.file("app.lua", "return function(");
+    hang_up();
+    wait_for("the workers stay, for others could not serve: ");
+    assert!(place.get("/").ends_with("first"));
+    app("second");
+    hang_up();
+    wait_for("all workers have been replaced");
+    assert!(place.get("/").ends_with("second"), "{}", place.log());
+}
+
+#[test]
 fn the_examples_answer() {
     let examples = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples"));
     for (example, target, part) in [

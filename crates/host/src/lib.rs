@@ -68,6 +68,15 @@ pub trait Runtime: Sync {
         let _ = worker;
     }
 
+    /// Looks, in the process that forks the workers, whether ones that are forked now could serve: all are about to be replaced by
+    /// such as load the app anew.
+    ///
+    /// # Errors
+    /// What is wrong, in words for the log; then the present workers stay.
+    fn may_replace_workers(&self) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Runs in a new worker before its first lane opens a context.
     fn worker_started(&self, worker: usize) {
         let _ = worker;

@@ -16,6 +16,7 @@ mod runtime;
 pub mod script_path;
 pub mod seed_configuration;
 mod settings;
+mod syntax;
 mod variables;
 mod version;
 mod vm;

@@ -7,6 +7,7 @@ use crate::host::LuaHost;
 use crate::housekeeping;
 use crate::pool::{Loaded, Loader, Pool, PoolSettings, ScriptCounters};
 use crate::script_path::{ScriptMap, ScriptSource};
+use crate::syntax;
 use crate::vm::{Failure, State, Watchdog};
 use oribi_host::{Host, Runtime};
 use std::io;
@@ -98,6 +99,14 @@ impl LuaRuntime {
 impl Runtime for LuaRuntime {
     fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
         Ok(Box::new(LuaHost::new(Arc::clone(&self.shared))))
+    }
+
+    fn may_replace_workers(&self) -> Result<(), String> {
+        match &self.shared.settings.source {
+            // It is not run here: what it does is for workers, and it might not end.
+            ScriptSource::One(path) => syntax::check(path).map_err(|why| format!("{}: {why}", path.display())),
+            ScriptSource::DocumentRoot { .. } | ScriptSource::Gateway { .. } => Ok(()),
+        }
     }
 
     fn worker_started(&self, _worker: usize) {

@@ -22,6 +22,10 @@ impl Supervisor<'_> {
         if !matches!(self.stage, Stage::Serving) {
             return;
         }
+        if let Err(why) = self.runtime.may_replace_workers() {
+            log::error!("the workers stay, for others could not serve: {why}");
+            return;
+        }
         for member in &mut self.members {
             member.outdated = member.serving().is_some();
         }
