@@ -100,6 +100,12 @@ pub trait Host: Send {
     /// Answers one exchange, now or later: a reply that is dropped unfinished is answered 500 or cut off.
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
 
+    /// Whether every answer comes at once and nothing is done behind it, so that it may leave together with the answers to the
+    /// next requests. An app may take its time, before and after it has answered.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// Runs what the app wanted done once the response has left; called when [`After::deferred`] was set.
     fn run_deferred(&mut self) -> After {
         After::default()

@@ -30,4 +30,8 @@ impl Host for Native {
         let _ = reply.send(head, &[&self.text]);
         After::default()
     }
+
+    fn is_prompt(&self) -> bool {
+        true
+    }
 }

@@ -1,6 +1,6 @@
-//! A native lane without a supervisor: what profilers look at. `native PORT`
+//! A native lane without a supervisor: what profilers look at. `native PORT [epoll|io_uring]`
 use oribi_host::{After, Host, Native, Runtime};
-use oribi_server::config::{ListenAddress, Settings};
+use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
 use oribi_server::process::{WorkerSlot, open};
 use std::os::fd::AsFd;
@@ -24,7 +24,9 @@ impl ContextSupply for Only {
 fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
     let listen = vec![ListenAddress::tcp("127.0.0.1", port)];
-    let settings = Settings { listen, ..Settings::default() };
+    let uring = std::env::args().nth(2).as_deref() == Some("io_uring");
+    let io = if uring { IoModel::Uring } else { IoModel::Epoll };
+    let settings = Settings { listen, io, ..Settings::default() };
     let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;
     let setup = LaneSetup {

@@ -1,12 +1,12 @@
 //! A lane: one engine and one host's context on one thread.
 
-use crate::config::Settings;
+use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
 use crate::process::{Listener, RunningApps, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
 use oribi_io::process::SharedLine;
-use oribi_io::{Backend, Epoll, Waiter};
+use oribi_io::{Backend, Epoll, Uring, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
 use std::cell::{Cell, RefCell, RefMut};
 use std::fs::File;
@@ -32,11 +32,11 @@ pub struct LaneSetup<'a> {
 }
 
 impl<'a> LaneSetup<'a> {
-    /// An engine that is one of `lanes` over all workers.
-    pub(crate) fn engine(&self, lanes: usize) -> io::Result<Engine<'a, Epoll>> {
+    /// An engine over `backend` that is one of `lanes` over all workers.
+    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<Engine<'a, B>> {
         let settings = self.settings;
         let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
-        let mut engine = Engine::new(Epoll::new()?, settings, self.listeners, self.wake, access_log.transpose()?)?;
+        let mut engine = Engine::new(backend, settings, self.listeners, self.wake, access_log.transpose()?)?;
         engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
         Ok(engine)
     }
@@ -71,7 +71,15 @@ pub enum Renewal {
 /// # Errors
 /// The system's refusal of what a loop cannot do without, or that there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let lane = Lane::new(setup.engine(setup.settings.workers * setup.settings.threads)?, setup.slot).watched(setup.running);
+    match setup.settings.io {
+        IoModel::Uring => run_on(Uring::new()?, setup, supply),
+        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, supply),
+    }
+}
+
+fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let engine = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+    let lane = Lane::new(engine, setup.slot).watched(setup.running);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey();
@@ -121,6 +129,8 @@ pub struct Lane<'a, B: Backend> {
     running: Option<RunningApps>,
     /// Where several threads share the lane: how they wait.
     aside: Option<Aside<'a, B>>,
+    /// Whether the host that answers does so at once: see [`Host::is_prompt`].
+    prompt: Cell<bool>,
 }
 
 /// Waiting for a lane while other threads may use it.
@@ -146,6 +156,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
             running: None,
             aside: None,
+            prompt: Cell::new(false),
         }
     }
 
@@ -196,6 +207,9 @@ impl<'a, B: Backend> Lane<'a, B> {
             running.begin(id, &request.head);
         }
         self.count_busy(1);
+        self.prompt.set(host.is_prompt());
+        // Whatever waits to leave would wait for this app.
+        self.let_leave();
         let after = host.answer(&request, Reply::new(self, id));
         self.count_busy(-1);
         if let Some(running) = &self.running {
@@ -207,6 +221,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             return after.retire;
         }
         self.engine().send_held_back(id);
+        self.let_leave();
         self.leave_to_others();
         after.retire | host.run_deferred().retire
     }
@@ -316,6 +331,14 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(go_on.then(|| self.engine()))
     }
 
+    /// Has what was sent leave before an app takes its time.
+    #[inline]
+    fn let_leave(&self) {
+        if !self.prompt.get() {
+            self.engine.borrow_mut().submit();
+        }
+    }
+
     /// The app has done something for its client.
     #[inline]
     fn get_on(&self, exchange: ExchangeId) {
@@ -335,7 +358,9 @@ impl<'a, B: Backend> Lane<'a, B> {
 
 impl<B: Backend> Outlet for Lane<'_, B> {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        self.engine_after_app(exchange).respond(exchange, head, parts)
+        let sent = self.engine_after_app(exchange).respond(exchange, head, parts);
+        self.let_leave();
+        sent
     }
 
     fn respond_file(
@@ -346,7 +371,9 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         offset: u64,
         size: u64,
     ) -> Result<(), ReplyError> {
-        self.engine_after_app(exchange).respond_file(exchange, head, file, offset, size)
+        let sent = self.engine_after_app(exchange).respond_file(exchange, head, file, offset, size);
+        self.let_leave();
+        sent
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
@@ -373,19 +400,27 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             }
             waiting = engine.waiting(exchange)?;
         }
+        if !self.prompt.get() {
+            engine.submit();
+        }
         Ok(())
     }
 
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
-        self.engine.borrow_mut().finish(exchange)
+        let finished = self.engine.borrow_mut().finish(exchange);
+        self.let_leave();
+        finished
     }
 
     fn abandon(&self, exchange: ExchangeId) {
         self.engine_after_app(exchange).abandon(exchange);
+        self.let_leave();
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        self.engine.borrow_mut().inform(exchange, status, fields)
+        let sent = self.engine.borrow_mut().inform(exchange, status, fields);
+        self.let_leave();
+        sent
     }
 
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {

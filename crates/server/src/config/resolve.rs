@@ -345,6 +345,7 @@ mod tests {
             "threads=2:4",
             "max_reqs_per_child=1000",
             "min_reqs_per_child=800",
+            "io=io_uring",
             "spawn_interval=1.5",
             "err_respawn_interval=500ms",
             "graceful_timeout=off",

@@ -14,6 +14,18 @@ pub enum Protocol {
     FastCgi,
 }
 
+/// How lanes speak to the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoModel {
+    /// Whatever has been measured to serve best where it is allowed.
+    #[default]
+    Auto,
+    /// Readiness: epoll.
+    Epoll,
+    /// Completion: io_uring.
+    Uring,
+}
+
 /// Where to listen, and for what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
@@ -160,6 +172,8 @@ pub struct Settings {
     pub threads: usize,
     /// Of a crew, how many threads stay when there is little to do; at most `threads`.
     pub min_threads: usize,
+    /// How lanes speak to the kernel.
+    pub io: IoModel,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// With this, each worker draws its own number between this one and `max_requests`.
@@ -211,6 +225,7 @@ impl Default for Settings {
             workers: 1,
             threads: 1,
             min_threads: 1,
+            io: IoModel::Auto,
             max_requests: None,
             min_requests: None,
             spawn_interval: Duration::ZERO,

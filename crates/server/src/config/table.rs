@@ -7,10 +7,10 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, Place, Settings};
 use super::value::{
-    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, ip_addresses, limit,
+    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, io_model, ip_addresses, limit,
     log_level, log_target, optional_log_target, path, patience, protocol, show_access_format, show_duration, show_file_mode,
-    show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit,
-    small_count, span,
+    show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size,
+    size_limit, small_count, span,
 };
 use std::time::Duration;
 
@@ -125,6 +125,16 @@ pub(super) static TABLE: &[Setting] = &[
         Ok(())
     })
     .show(|settings| show_span(settings.min_threads, settings.threads)),
+    Setting::new(
+        "io",
+        Section::Workers,
+        "NAME",
+        "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it; not for Ruby, whose threads \
+         share their connections), or auto",
+    )
+    .environment("ORIBI_IO")
+    .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
+    .show(|settings| show_io_model(settings.io)),
     Setting::new(
         "max-requests",
         Section::Workers,

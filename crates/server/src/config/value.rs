@@ -1,6 +1,6 @@
 //! Values as people write them: counts, sizes, durations, switches. Every error says what would fit.
 
-use super::settings::{AccessFormat, Limits, LogTarget, Protocol, Timeouts};
+use super::settings::{AccessFormat, IoModel, Limits, LogTarget, Protocol, Timeouts};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -216,6 +216,26 @@ pub fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
         Protocol::FastCgi => "fastcgi",
+    }
+    .to_owned()
+}
+
+/// How lanes speak to the kernel.
+pub fn io_model(text: &str) -> Result<IoModel, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "auto" => Ok(IoModel::Auto),
+        "epoll" => Ok(IoModel::Epoll),
+        "io_uring" | "io-uring" | "uring" => Ok(IoModel::Uring),
+        _ => Err("expected auto, epoll or io_uring".to_owned()),
+    }
+}
+
+/// As [`io_model`] reads it.
+pub fn show_io_model(model: IoModel) -> String {
+    match model {
+        IoModel::Auto => "auto",
+        IoModel::Epoll => "epoll",
+        IoModel::Uring => "io_uring",
     }
     .to_owned()
 }

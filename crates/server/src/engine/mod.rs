@@ -289,6 +289,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.next_deadline().into_iter().chain(resume).min()
     }
 
+    /// Has what was sent leave now, not with the next wait.
+    #[inline]
+    pub fn submit(&mut self) {
+        self.backend.submit();
+    }
+
     /// Complete requests that wait to be handed out.
     #[must_use]
     pub fn waiting_requests(&self) -> usize {

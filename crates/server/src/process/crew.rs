@@ -32,7 +32,8 @@ impl<'a> SharedLane<'a> {
         runtime: &'a dyn Runtime,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let lane = Lane::shared(setup.engine(settings.workers)?, setup.slot, runtime, settings.threads)?.watched(setup.running);
+        let lane = Lane::shared(setup.engine(Epoll::new()?, settings.workers)?, setup.slot, runtime, settings.threads)?
+            .watched(setup.running);
         lane.obey();
         Ok(Self {
             lane,

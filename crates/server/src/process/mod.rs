@@ -10,6 +10,7 @@ mod contexts;
 mod crew;
 mod detach;
 mod inheritance;
+mod io_model;
 mod listener;
 pub mod master;
 mod member;

@@ -6,6 +6,7 @@ mod stuck;
 
 use super::adoption::adopt_or_open;
 use super::inheritance::{self, Inheritance, Link, News, Word};
+use super::io_model;
 use super::listener::Listener;
 use super::member::Member;
 use super::pace::Pace;
@@ -89,10 +90,14 @@ impl<'a> Supervisor<'a> {
         let broken_pipes = signals::survive_broken_pipes().map_err(|error| failed("watch signals", error))?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
         raise_descriptor_limit();
+        let io = io_model::explain(settings, runtime)?;
         let (master, listeners, generation) = match inheritance::inherit()? {
             Some(Inheritance { master, listeners, generation }) => (Some(master), listeners, generation),
             None => (None, adopt_or_open(settings)?, 1),
         };
+        if generation == 1 {
+            log::info!("{io}");
+        }
         let notices =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
         let wanted = settings.workers.max(1);
