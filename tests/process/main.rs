@@ -3,6 +3,7 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod io_model;
 mod lent;
 mod listening;
 mod replacing;

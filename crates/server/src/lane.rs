@@ -40,6 +40,11 @@ impl<'a> LaneSetup<'a> {
         engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
         Ok(engine)
     }
+
+    /// How often the log files have been opened, to be asked before a lane opens its own.
+    pub(crate) fn log_opening(&self) -> u32 {
+        self.slot.log_opening.load(Ordering::Relaxed)
+    }
 }
 
 /// Where a lane gets its contexts from.
@@ -78,8 +83,9 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let told = setup.log_opening();
     let engine = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).watched(setup.running);
+    let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told);
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey();
@@ -175,6 +181,12 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// The same lane, which tells on `lines` what its threads are running.
     pub(crate) fn watched(self, lines: &'static [SharedLine]) -> Self {
         Self { running: RunningApps::on(lines), ..self }
+    }
+
+    /// The same lane, whose log files are those that [`LaneSetup::log_opening`] told of.
+    pub(crate) fn with_logs_of(self, opening: u32) -> Self {
+        self.logs_opened.set(opening);
+        self
     }
 
     /// Waits for something to do, in a thread that must not use the lane now.

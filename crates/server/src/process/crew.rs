@@ -32,8 +32,9 @@ impl<'a> SharedLane<'a> {
         runtime: &'a dyn Runtime,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
-        let lane = Lane::shared(setup.engine(Epoll::new()?, settings.workers)?, setup.slot, runtime, settings.threads)?
-            .watched(setup.running);
+        let told = setup.log_opening();
+        let engine = setup.engine(Epoll::new()?, settings.workers)?;
+        let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.watched(setup.running).with_logs_of(told);
         lane.obey();
         Ok(Self {
             lane,

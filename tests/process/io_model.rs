@@ -1,0 +1,57 @@
+//! How workers speak to the kernel: what is asked for is what they do, and the log says it.
+
+use crate::client::{Load, Manner, Target, get};
+use crate::server::{Server, wait_until};
+use crate::{native, tcp};
+use rustix::process::Signal;
+
+/// Whether a process has a descriptor of this kind.
+fn has(process: u32, kind: &str) -> bool {
+    let links = std::fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+    links.filter_map(|link| std::fs::read_link(link.path()).ok()).any(|target| target.as_os_str() == kind)
+}
+
+fn every_worker_has(server: &mut Server, kind: &str, workers: usize) {
+    let target = tcp(server);
+    get(&target).expect("it serves");
+    for worker in server.wait_for_workers(workers) {
+        wait_until(kind, || has(worker, kind));
+    }
+}
+
+#[test]
+fn io_uring_is_what_workers_use_when_told_so() {
+    for threads in ["1", "2"] {
+        let mut server = native(&["--io", "io_uring", "--workers", "2", "--threads", threads]);
+        every_worker_has(&mut server, "anon_inode:[io_uring]", 2);
+        server.wait_for_log("I/O by io_uring, as asked for");
+        for worker in server.workers() {
+            assert!(!has(worker, "anon_inode:[eventpoll]"), "{}", server.log());
+        }
+    }
+}
+
+#[test]
+fn epoll_is_what_workers_use_otherwise() {
+    for arguments in [["--workers", "1", "--io", "epoll"], ["--workers", "1", "--io", "auto"]] {
+        let mut server = native(&arguments);
+        every_worker_has(&mut server, "anon_inode:[eventpoll]", 1);
+        server.wait_for_log("I/O by epoll");
+    }
+}
+
+#[test]
+fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops() {
+    for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
+        let arguments = ["--io", "io_uring", "--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
+        let mut server = native(&arguments);
+        let target: Target = tcp(&mut server);
+        let load = Load::start(&target, 4, manner);
+        load.wait_for_more(2000);
+        server.signal(Signal::HUP);
+        load.wait_for_more(1000);
+        assert_eq!(load.stop(), [""; 0], "{}", server.log());
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
