@@ -1,6 +1,6 @@
 //! Accepting without descriptors. Alone in its process, whose limit it lowers.
 
-use oribi_io::{Accepted, Backend, Epoll, Event};
+use oribi_io::{Accepted, Backend, Epoll, Event, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
@@ -8,7 +8,12 @@ use std::time::Duration;
 
 #[test]
 fn accepting_says_so_and_goes_on_afterwards() {
-    let mut backend = Epoll::new().expect("an epoll instance");
+    // One after the other: the limit is the process's.
+    says_so_and_goes_on(Epoll::new().expect("an epoll instance"));
+    says_so_and_goes_on(Uring::new().unwrap_or_else(|refusal| panic!("{refusal}")));
+}
+
+fn says_so_and_goes_on(mut backend: impl Backend) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
     listener.set_nonblocking(true).expect("it is ours");
     backend.listen(0, listener.as_fd()).expect("it can be listened on");
