@@ -1,6 +1,6 @@
 //! What is particular to io_uring: buffers that all sockets share, and bytes that were taken before the kernel had room.
 
-use oribi_io::{Accepted, Attempt, Backend, Event, Token, Uring};
+use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Token, Uring};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -185,6 +185,24 @@ fn closing_right_behind_a_send_loses_nothing_and_frees_the_descriptor() {
     }
     let open = std::fs::read_dir("/proc/self/fd").expect("it is there").count();
     assert!(open < 1500, "{open} descriptors are open");
+}
+
+#[test]
+fn what_was_aborted_reaches_nobody() {
+    let mut rig = Rig::new();
+    let (mut first, mut far) = rig.connection(1);
+    let (mut second, _other) = rig.connection(2);
+    assert_eq!(rig.backend.send(&mut first, b"one"), Attempt::Done(3));
+    assert_eq!(rig.backend.send(&mut second, b"secret"), Attempt::Done(6));
+    rig.backend.shutdown(&mut second, Direction::Abort);
+    rig.backend.close(second);
+    assert_eq!(rig.backend.send(&mut first, b"two"), Attempt::Done(3));
+    assert_eq!(rig.backend.send(&mut first, b"three"), Attempt::Done(5));
+    rig.backend.close(first);
+    rig.backend.submit();
+    let mut received = Vec::new();
+    far.read_to_end(&mut received).expect("an orderly end");
+    assert_eq!(received, b"onetwothree");
 }
 
 #[test]

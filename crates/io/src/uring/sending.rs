@@ -37,7 +37,12 @@ impl Uring {
         if let Some(state) = self.sockets.find(key)
             && state.queued
         {
-            if small && let Some(last) = self.outgoing.last_mut().filter(|last| last.key == key) {
+            let end = self.ring.room_for(size);
+            let goes_on = |last: &&mut Outgoing| {
+                // Something that stood behind it may have been aborted.
+                last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
+            };
+            if let Some(last) = self.outgoing.last_mut().filter(goes_on) {
                 buffers.iter().for_each(|buffer| self.ring.keep(buffer));
                 last.bytes.end += size;
                 return Attempt::Done(size);
