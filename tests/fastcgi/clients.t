@@ -43,7 +43,8 @@ for my $name (sort keys %app_of) {
         my $server = Test::Oribi->$start(@{ $app_of{$name} });
         subtest "$name, cgi-fcgi, $start" => sub {
             like cgi_fcgi($server, '', parameters('/')), qr/\A.*\r\n\r\nprobe\n\z/s, 'GET';
-            my $printed = cgi_fcgi($server, $content, parameters('/echo', REQUEST_METHOD => 'POST', CONTENT_TYPE => 'application/x-bytes'));
+            my @post    = (REQUEST_METHOD => 'POST', CONTENT_TYPE => 'application/x-bytes');
+            my $printed = cgi_fcgi($server, $content, parameters('/echo', @post));
             my (undef, $body) = split /\r\n\r\n/, $printed, 2;
             ok $body eq $content, 'POST: content goes up and comes down';
             like cgi_fcgi($server, '', parameters('/nowhere')), qr/\AStatus: 404/, 'a 404';
@@ -60,7 +61,8 @@ for my $name (sort keys %app_of) {
             like $output, qr/\A.*\r\n\r\nprobe\n\z/s, 'GET';
             is $status, 0, 'its application status';
             my $size = length $content;
-            ($output) = $ask->('/echo', $content, REQUEST_METHOD => 'POST', CONTENT_LENGTH => $size, CONTENT_TYPE => 'text/plain');
+            my @post = (REQUEST_METHOD => 'POST', CONTENT_LENGTH => $size, CONTENT_TYPE => 'text/plain');
+            ($output) = $ask->('/echo', $content, @post);
             ok substr($output, -$size) eq $content, 'POST: content goes up and comes down';
             ($output) = $ask->('/nowhere');
             like $output, qr/\AStatus: 404/, 'a 404';

@@ -81,7 +81,8 @@ subtest 'traffic behind nginx does not notice that the app is loaded anew' => su
     my $load   = Test::Load->new($front, '/', 16);
     $load->run(500);
     $server->signal('HUP');
-    ok $server->wait_until(sub { $load->run(100); $server->log_text =~ /generation 2 has taken over/ }), 'new workers take over';
+    my $taken_over = sub { $load->run(100); $server->log_text =~ /generation 2 has taken over/ };
+    ok $server->wait_until($taken_over), 'new workers take over';
     $load->run(500);
     is scalar $load->lost, 0, 'no request was lost';
     is $load->refused // 0, 0, 'and no answer was anything but 200';

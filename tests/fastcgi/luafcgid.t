@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: behind web servers the command `luafcgid` serves the scripts of luafcgid under its configuration, both unchanged, and
-# without what was wrong with it.
+# Property: behind web servers the command `luafcgid` serves the scripts of luafcgid under its configuration, both unchanged,
+# and without what was wrong with it.
 
 use v5.36;
 use Fcntl      qw(O_NONBLOCK O_WRONLY);

@@ -97,7 +97,8 @@ subtest 'no more than may be' => sub {
     is $answer->{protocol}, Test::FastCGI::OVERLOADED, 'one request too many is told so';
     my %variables = parameters('/');
     for my $id (1 .. 4) {
-        $client->send_bytes(join '', torn(Test::FastCGI::PARAMS, $id, pairs_of(%variables)), torn(Test::FastCGI::INPUT, $id, ''));
+        $client->send_bytes(join '', torn(Test::FastCGI::PARAMS, $id, pairs_of(%variables)));
+        $client->send_bytes(join '', torn(Test::FastCGI::INPUT, $id, ''));
         is $client->finish($id)->{body}, "probe\n", 'the others are answered';
     }
     is $client->ask('/')->{body}, "probe\n", 'and there is room again';
@@ -146,7 +147,8 @@ subtest 'roles' => sub {
 
         my $data = 'to be filtered';
         my %variables = parameters('/environment', FCGI_DATA_LENGTH => length $data, FCGI_DATA_LAST_MOD => 1_000_000_000);
-        $client->send_bytes(join '', begin_record(1, Test::FastCGI::FILTER), torn(Test::FastCGI::PARAMS, 1, pairs_of(%variables)),
+        my $request = pairs_of(%variables);
+        $client->send_bytes(join '', begin_record(1, Test::FastCGI::FILTER), torn(Test::FastCGI::PARAMS, 1, $request),
             torn(Test::FastCGI::INPUT, 1, ''), torn(Test::FastCGI::DATA, 1, $data));
         my $answer = $client->finish(1);
         like $answer->{body}, qr/^FCGI_ROLE=FILTER$/m, 'a filter';

@@ -24,6 +24,14 @@ my %app_of = (
     Mojolicious => ["$FindBin::Bin/apps/mojolicious.psgi", '--workers', 2],
     Sinatra     => ["$FindBin::Bin/apps/sinatra.ru",       '--workers', 1, '--threads', 2],
 );
+my %example_says = (
+    'hosts/lua/examples/hello.lua'    => qr{\AHello World\n\z},
+    'hosts/lua/examples/luafcgid.lua' => qr{<th>QUERY_STRING</th><td>x=1</td>},
+    'hosts/lua/examples/wsapi.lua'    => qr{\AYou asked for /a/b\nwith GET and the query "x=1"[.]\n\z},
+    'examples/hello.lua'              => qr{\AHello from Oribi, 127[.]0[.]0[.]1\n\z},
+    'examples/wsapi.lua'              => qr{^You have asked for /a/b$}m,
+    'examples/showcase.lua'           => qr{There is no /a/b here},
+);
 my @web_servers = map { "Test::WebServer::$_" } qw(Nginx Apache Lighttpd);
 
 sub plain_answers ($url) {
@@ -157,6 +165,14 @@ for my $web_server (@web_servers) {
                 content($url);
             }
         };
+        is $front->stop('TERM'), 0, $web_server->NAME . ' ends';
+        is $server->stop, 0, 'oribi ends with status 0';
+    }
+
+    for my $example (sort keys %example_says) {
+        my $server = Test::Oribi->start_fastcgi(Test::Oribi::root() . "/$example", '--workers', 1);
+        my $front  = $web_server->before($server);
+        like body_of($front->url . '/a/b?x=1'), $example_says{$example}, "$example behind " . $web_server->NAME;
         is $front->stop('TERM'), 0, $web_server->NAME . ' ends';
         is $server->stop, 0, 'oribi ends with status 0';
     }

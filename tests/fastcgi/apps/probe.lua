@@ -42,7 +42,8 @@ local answers = {
     ["/redirect"] = function(request) return oribi.redirect(request.script_name .. "/environment") end,
     ["/authorizer"] = function(request)
         local status = oribi.parse_form(request.query).status
-        return tonumber(status or 200), { ["Content-Type"] = "text/plain", ["Variable-ROLE"] = request.variables.FCGI_ROLE }, "never seen"
+        local fields = { ["Content-Type"] = "text/plain", ["Variable-ROLE"] = request.variables.FCGI_ROLE }
+        return tonumber(status or 200), fields, "never seen"
     end,
     ["/cookies"] = function()
         return 200, { ["Content-Type"] = "text/plain", ["Set-Cookie"] = { "one=1", "two=2" } }, "cookies\n"

@@ -46,7 +46,8 @@ sub start_fastcgi_on_socket ($class, @arguments) {
     my $folder = File::Temp->newdir;
     chmod 0711, "$folder" or croak "$folder: $!";
     my $socket = "$folder/oribi.sock";
-    return $class->_spawn({ socket => $socket, folder => $folder }, command(), @arguments, '--listen', "fcgi+unix:$socket?mode=666");
+    my @listen = ('--listen', "fcgi+unix:$socket?mode=666");
+    return $class->_spawn({ socket => $socket, folder => $folder }, command(), @arguments, @listen);
 }
 
 # Test::Oribi->run_on_port(PORT, COMMAND...): runs a command that is expected to listen there.

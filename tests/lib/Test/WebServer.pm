@@ -16,8 +16,8 @@ use Net::EmptyPort qw(empty_port);
 # "secret", salted and hashed in the way that all of them read.
 use constant PASSWORDS => "user:\$apr1\$Q2OyZfz5\$dRsV8Jjd5rb1PxON/Ftfm1\n";
 
-# CLASS->before(SERVER, pieces => 1): a web server in front of SERVER; with `pieces` it passes on every piece of a request and of
-# a response as soon as it has it.
+# CLASS->before(SERVER, pieces => 1): a web server in front of SERVER; with `pieces` it passes on every piece of a request
+# and of a response as soon as it has it.
 sub before ($class, $server, %options) {
     return $class->configured($class->configuration($server, \%options));
 }
