@@ -384,17 +384,25 @@ impl<'a, B: Backend> Engine<'a, B> {
                     self.handle_socket(index, readable, writable, ended, broken);
                 }
             }
-            // The requests of a batch come first: who has come last must not wait behind an app that holds this lane up.
-            Event::Connection(_) if self.shares_listeners() && self.others_are_reported() => self.events.push(event),
+            Event::Connection(_) if self.shares_listeners() && self.can_come_later(event) => {}
             Event::Connection(listener) => self.accept(listener),
             Event::Wake => self.woken = true,
         }
         true
     }
 
-    /// Whether anything but new connections is reported and not handled yet.
-    fn others_are_reported(&self) -> bool {
-        self.events[self.handled..].iter().any(|event| !matches!(event, Event::Connection(_)))
+    /// Puts new connections behind the requests of a batch: who has come last must not wait behind an app that holds this lane up.
+    /// For the same reason a waiter's report counts once with that of the engine's own look, which sees them still waiting.
+    fn can_come_later(&mut self, connection: Event) -> bool {
+        let rest = &self.events[self.handled..];
+        if rest.contains(&connection) {
+            return true;
+        }
+        let behind = rest.iter().any(|event| !matches!(event, Event::Connection(_)));
+        if behind {
+            self.events.push(connection);
+        }
+        behind
     }
 
     fn handle_socket(&mut self, index: u32, readable: bool, writable: bool, ended: bool, broken: bool) {
