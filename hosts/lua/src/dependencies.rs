@@ -1,9 +1,13 @@
 //! The files that a script was made of, and whether they are still the same.
 //!
-//! A file is known by its time of change in nanoseconds, its size and its number. Times are coarse, though: a file system stamps
-//! what is written within a few milliseconds with the same time, and a file can be changed while it is being read. So a file whose
-//! time is not safely before the beginning of the load is compared by its content, and one that was changed since has changed for
-//! sure.
+//! A file is known by its times in nanoseconds, its size, its number and its content. Times are coarse, though: a file system
+//! stamps what is written within a few milliseconds with the same time. So the time alone proves nothing until a tick has passed
+//! since the file was written; until then its content is compared at every look. A file of which only the time of change differs
+//! (the one that nobody can set) is compared by its content, too: it may have got another name, or been written by somebody who
+//! sets times back.
+//!
+//! A file may also be written while a script is being loaded. What was loaded is certain if the content was the same before and
+//! after the load, or if the file was not written since. Otherwise it counts as changed: the script is loaded once more.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -25,88 +29,144 @@ pub(crate) struct Dependencies {
 enum Fingerprint {
     /// It was not there, or could not be read.
     Absent,
-    /// It was written long enough before it was read.
-    Settled(Stamp),
-    /// It was written just before: its content counts, too.
-    Recent(Stamp, u64),
-    /// It was written while it was being read: nobody knows what was read.
+    /// `settled`: whatever is written now gets another time.
+    Present { stamp: Stamp, content: u64, settled: bool },
+    /// It was written while it was being loaded: nobody knows what was loaded.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
-    changed: (i64, i64),
+    /// When the content was written, or is said to have been.
+    modified: (i64, i64),
     size: u64,
     number: u64,
     device: u64,
+    /// When anything of the file was changed.
+    changed: (i64, i64),
 }
 
 impl Stamp {
     fn of(metadata: &Metadata) -> Self {
         Self {
-            changed: (metadata.mtime(), metadata.mtime_nsec()),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
             size: metadata.size(),
             number: metadata.ino(),
             device: metadata.dev(),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Whether the file was changed longer before than times are coarse.
+    fn is_older_than(&self, time: SystemTime) -> bool {
+        let time = (time - TICK).duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanoseconds) = self.changed;
+        i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds) < time.as_nanos() as i128
+    }
+
+    fn differs_in_change_only(&self, other: &Self) -> bool {
+        Self { changed: other.changed, ..*self } == *other
     }
 }
 
 impl Dependencies {
-    /// Adds files that were loaded after `loaded_at`, but for those that are known.
-    pub(crate) fn add(&mut self, files: &[PathBuf], loaded_at: SystemTime) {
+    /// Files that a script was loaded from, after `since`. `before` is what was known of some of them at that time.
+    pub(crate) fn read(files: &[PathBuf], since: SystemTime, before: &Self) -> Self {
+        let mut read = Self::default();
         for file in files {
-            if !self.files.iter().any(|(known, _)| known == file) {
-                self.files.push((file.clone(), Fingerprint::take(file, loaded_at)));
+            if !read.has(file) {
+                read.files.push((file.clone(), Fingerprint::after_load(file, since, before.get(file))));
+            }
+        }
+        read
+    }
+
+    /// A script that is about to be loaded, and other files that it may be loaded from, as they are now.
+    pub(crate) fn before_load(script: &Path, others: Vec<PathBuf>, now: SystemTime) -> Self {
+        let others = others.into_iter().filter(|file| file != script);
+        let files = std::iter::once(script.to_owned()).chain(others);
+        Self { files: files.map(|file| { let now = Fingerprint::of(&file, now); (file, now) }).collect() }
+    }
+
+    /// Adds files, but for those that are known.
+    pub(crate) fn add(&mut self, more: Self) {
+        for (file, fingerprint) in more.files {
+            if !self.has(&file) {
+                self.files.push((file, fingerprint));
             }
         }
     }
 
-    /// The script was loaded anew, from these files.
-    pub(crate) fn replace(&mut self, files: &[PathBuf], loaded_at: SystemTime) {
-        self.files.clear();
-        self.add(files, loaded_at);
+    /// Takes over what another look at the same files has taught.
+    pub(crate) fn adopt(&mut self, seen: Self) {
+        for (file, fingerprint) in seen.files {
+            if let Some((_, known)) = self.files.iter_mut().find(|(known, _)| *known == file) {
+                *known = fingerprint;
+            }
+        }
     }
 
-    /// What the files are now, and `more` that were loaded with them, is not to be tried again.
-    pub(crate) fn accept(&mut self, more: &[PathBuf], tried_at: SystemTime) {
-        for (file, fingerprint) in &mut self.files {
-            *fingerprint = Fingerprint::take(file, tried_at);
-        }
-        self.add(more, tried_at);
+    /// Whether the file is one of them.
+    pub(crate) fn has(&self, file: &Path) -> bool {
+        self.get(file).is_some()
+    }
+
+    fn get(&self, file: &Path) -> Option<Fingerprint> {
+        self.files.iter().find(|(known, _)| known == file).map(|(_, fingerprint)| *fingerprint)
+    }
+
+    /// Their names.
+    pub(crate) fn paths(&self) -> Vec<PathBuf> {
+        self.files.iter().map(|(file, _)| file.clone()).collect()
     }
 
     /// Whether a file is not what it was.
-    pub(crate) fn changed(&self) -> bool {
-        self.files.iter().any(|(file, fingerprint)| !fingerprint.fits(file))
+    pub(crate) fn have_changed(&mut self) -> bool {
+        self.files.iter_mut().any(|(file, fingerprint)| fingerprint.has_changed(file))
     }
 }
 
 impl Fingerprint {
-    /// The fingerprint of a file that was read some time after `read_at`.
-    fn take(file: &Path, read_at: SystemTime) -> Self {
-        let Ok(metadata) = fs::metadata(file) else { return Self::Absent };
-        let stamp = Stamp::of(&metadata);
-        match metadata.modified() {
-            // A time that has not come yet says nothing.
-            Ok(time) if (read_at..=SystemTime::now()).contains(&time) => Self::Unknown,
-            Ok(time) if time + TICK < read_at => Self::Settled(stamp),
-            _ => content(file).map_or(Self::Absent, |content| Self::Recent(stamp, content)),
+    /// What a file is at `now`, or shortly after.
+    fn of(file: &Path, now: SystemTime) -> Self {
+        let Some(stamp) = look_at(file) else { return Self::Absent };
+        match read(file) {
+            Some(content) => Self::Present { stamp, content, settled: stamp.is_older_than(now) },
+            None => Self::Absent,
         }
     }
 
-    fn fits(self, file: &Path) -> bool {
-        let now = fs::metadata(file).ok().map(|metadata| Stamp::of(&metadata));
-        match self {
-            Self::Absent => now.is_none(),
-            Self::Settled(stamp) => now == Some(stamp),
-            Self::Recent(stamp, known) => now == Some(stamp) && content(file) == Some(known),
-            Self::Unknown => false,
+    /// What a file is that was loaded some time after `since`.
+    fn after_load(file: &Path, since: SystemTime, before: Option<Self>) -> Self {
+        let now = Self::of(file, SystemTime::now());
+        let (Self::Present { stamp, content, .. }, before) = (now, before) else { return now };
+        let same = matches!(before, Some(Self::Present { content: before, .. }) if before == content);
+        if same || stamp.is_older_than(since) { now } else { Self::Unknown }
+    }
+
+    fn has_changed(&mut self, file: &Path) -> bool {
+        let now = SystemTime::now();
+        let seen = look_at(file);
+        let Self::Present { stamp, content, settled } = self else { return seen.is_some() || *self == Self::Unknown };
+        let Some(seen) = seen else { return true };
+        if *settled && seen == *stamp {
+            return false;
         }
+        if !seen.differs_in_change_only(stamp) || read(file) != Some(*content) {
+            return true;
+        }
+        *stamp = seen;
+        *settled = seen.is_older_than(now);
+        false
     }
 }
 
-fn content(file: &Path) -> Option<u64> {
+fn look_at(file: &Path) -> Option<Stamp> {
+    fs::metadata(file).ok().map(|metadata| Stamp::of(&metadata))
+}
+
+/// The content of a file, as a number.
+fn read(file: &Path) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(file).ok()?);
     Some(hasher.finish())
@@ -116,94 +176,137 @@ fn content(file: &Path) -> Option<u64> {
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::thread;
 
-    /// A directory, a file in it that was written so long ago, and dependencies that know it as of now.
-    fn known(written_ago: Duration) -> (tempfile::TempDir, PathBuf, Dependencies) {
+    /// A directory, a file in it, and what is known of it.
+    fn known() -> (tempfile::TempDir, PathBuf, Dependencies) {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("part.lua");
         fs::write(&file, "one").expect("written");
-        let now = SystemTime::now();
-        date(&file, now - written_ago);
-        let mut dependencies = Dependencies::default();
-        dependencies.add(std::slice::from_ref(&file), now);
+        let dependencies = Dependencies::before_load(&file, Vec::new(), SystemTime::now());
         (directory, file, dependencies)
+    }
+
+    /// The same, of a file that was there for longer than a tick.
+    fn settled() -> (tempfile::TempDir, PathBuf, Dependencies) {
+        let (directory, file, mut dependencies) = known();
+        let is_settled = |dependencies: &mut Dependencies| {
+            assert!(!dependencies.have_changed());
+            matches!(dependencies.files[0].1, Fingerprint::Present { settled: true, .. })
+        };
+        while !is_settled(&mut dependencies) {
+            thread::yield_now();
+        }
+        (directory, file, dependencies)
+    }
+
+    fn modified(file: &Path) -> SystemTime {
+        fs::metadata(file).and_then(|metadata| metadata.modified()).expect("a time")
     }
 
     fn date(file: &Path, time: SystemTime) {
         File::options().write(true).open(file).expect("opened").set_modified(time).expect("dated");
     }
 
+    /// Whether a look at these files finds a change.
+    fn changed(dependencies: &Dependencies) -> bool {
+        dependencies.clone().have_changed()
+    }
+
     #[test]
     fn a_file_that_nobody_touches_has_not_changed() {
-        for ago in [Duration::from_secs(60), Duration::from_millis(5)] {
-            assert!(!known(ago).2.changed());
-        }
-        assert!(!Dependencies::default().changed());
+        assert!(!changed(&known().2));
+        assert!(!changed(&settled().2));
+        assert!(!changed(&Dependencies::default()));
     }
 
     #[test]
     fn a_change_within_the_same_second_is_noticed() {
-        let (_directory, file, dependencies) = known(Duration::from_secs(1));
-        let time = fs::metadata(&file).and_then(|metadata| metadata.modified()).expect("a time");
-        fs::write(&file, "two").expect("written");
+        let (_directory, file, dependencies) = settled();
+        let time = modified(&file);
         date(&file, time + Duration::from_nanos(1));
-        assert!(dependencies.changed());
+        assert!(changed(&dependencies));
     }
 
     #[test]
     fn a_change_within_the_same_tick_is_noticed_by_the_content() {
-        let (_directory, file, dependencies) = known(Duration::from_millis(5));
-        let time = fs::metadata(&file).and_then(|metadata| metadata.modified()).expect("a time");
+        let (_directory, file, dependencies) = known();
+        let time = modified(&file);
         fs::write(&file, "two").expect("written");
         date(&file, time);
-        assert!(dependencies.changed());
+        assert!(changed(&dependencies));
     }
 
     #[test]
-    fn a_file_that_was_written_while_it_was_read_has_changed() {
-        let (_directory, file, _) = known(Duration::from_secs(60));
-        let mut dependencies = Dependencies::default();
-        let begun = SystemTime::now() - Duration::from_secs(5);
-        date(&file, begun + Duration::from_secs(1));
-        dependencies.add(std::slice::from_ref(&file), begun);
-        assert!(dependencies.changed());
+    fn a_change_by_somebody_who_sets_the_time_back_is_noticed() {
+        let (_directory, file, dependencies) = settled();
+        let time = modified(&file);
+        fs::write(&file, "two").expect("written");
+        date(&file, time);
+        assert!(changed(&dependencies));
+    }
+
+    #[test]
+    fn other_names_and_rights_of_a_file_are_no_change() {
+        let (directory, file, mut dependencies) = settled();
+        fs::hard_link(&file, directory.path().join("other")).expect("linked");
+        assert!(!dependencies.have_changed());
+        fs::write(&file, "two").expect("written");
+        assert!(dependencies.have_changed());
+    }
+
+    #[test]
+    fn a_file_that_was_written_while_it_was_loaded_has_changed() {
+        let (_directory, file, before) = known();
+        let files = std::slice::from_ref(&file);
+        let since = SystemTime::now();
+        fs::write(&file, "two").expect("written");
+        assert!(changed(&Dependencies::read(files, since, &before)));
+        assert!(changed(&Dependencies::read(files, since, &Dependencies::default())));
+    }
+
+    #[test]
+    fn a_file_that_was_written_just_before_the_load_is_known_if_it_was_the_same_then() {
+        let (_directory, file, before) = known();
+        let files = std::slice::from_ref(&file);
+        assert!(!changed(&Dependencies::read(files, SystemTime::now(), &before)));
+        // Nobody looked before the load: what was loaded is not certain.
+        assert!(changed(&Dependencies::read(files, SystemTime::now(), &Dependencies::default())));
     }
 
     #[test]
     fn a_file_from_the_future_has_not_changed_until_it_does() {
-        let (_directory, file, mut dependencies) = known(Duration::from_secs(60));
+        let (_directory, file, _) = known();
         let later = SystemTime::now() + Duration::from_secs(3600);
         date(&file, later);
-        dependencies.accept(&[], SystemTime::now());
-        assert!(!dependencies.changed());
+        let dependencies = Dependencies::before_load(&file, Vec::new(), SystemTime::now());
+        assert!(!changed(&dependencies));
         fs::write(&file, "two").expect("written");
         date(&file, later);
-        assert!(dependencies.changed());
+        assert!(changed(&dependencies));
     }
 
     #[test]
     fn files_that_go_come_or_are_exchanged_have_changed() {
-        let (directory, file, mut dependencies) = known(Duration::from_secs(60));
-        let time = fs::metadata(&file).and_then(|metadata| metadata.modified()).expect("a time");
+        let (directory, file, dependencies) = settled();
         let other = directory.path().join("other");
         fs::write(&other, "one").expect("written");
-        date(&other, time);
+        date(&other, modified(&file));
         fs::rename(&other, &file).expect("exchanged");
-        assert!(dependencies.changed());
-        dependencies.accept(&[], SystemTime::now());
-        assert!(!dependencies.changed());
+        assert!(changed(&dependencies));
         fs::remove_file(&file).expect("removed");
-        assert!(dependencies.changed());
-        dependencies.accept(&[], SystemTime::now());
-        assert!(!dependencies.changed());
+        assert!(changed(&dependencies));
+        let absent = Dependencies::before_load(&file, Vec::new(), SystemTime::now());
+        assert!(!changed(&absent));
         fs::write(&file, "back").expect("written");
-        assert!(dependencies.changed());
+        assert!(changed(&absent));
     }
 
     #[test]
     fn a_file_is_known_once() {
-        let (_directory, file, mut dependencies) = known(Duration::from_secs(60));
-        dependencies.add(&[file.clone(), file], SystemTime::now());
-        assert_eq!(dependencies.files.len(), 1);
+        let (_directory, file, mut dependencies) = known();
+        let again = Dependencies::read(&[file.clone(), file.clone()], SystemTime::now(), &dependencies);
+        dependencies.add(again);
+        assert_eq!(dependencies.paths(), [file]);
     }
 }

@@ -1,34 +1,96 @@
 //! The thread that looks after the pool while the lanes answer requests.
 
-use crate::pool::ScriptCounters;
+use crate::pool::{Change, ScriptCounters};
 use crate::runtime::Shared;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
-/// Starts to look for changed scripts at the interval that the settings say, if they say one. The thread lasts as long as the
-/// process.
-///
-/// # Errors
-/// There is no thread to be had.
-pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<()> {
-    let interval = shared.settings.sweep;
-    if interval.is_zero() {
-        return Ok(());
+/// How long a worker that ends waits for a sweep that is under way: a script that is being loaded anew may take its time.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The thread, as seen from others.
+pub(crate) struct Housekeeping {
+    progress: Arc<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Working,
+    /// It is asked to end.
+    Stopping,
+    Ended,
+}
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, Stage> {
+        self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
-    let shared = Arc::clone(shared);
-    thread::Builder::new().name("lua-sweep".to_owned()).spawn(move || {
-        // A script that never loads is stopped here as in a lane.
-        let slot = shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
-        if let Some(slot) = &slot {
-            slot.enter();
+
+    fn turn_to(&self, stage: Stage) {
+        *self.lock() = stage;
+        self.changed.notify_all();
+    }
+
+    /// Waits for as long as `stage` lasts, up to `time`; tells the stage then.
+    fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
+        let condition = |now: &mut Stage| *now == stage;
+        *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl Housekeeping {
+    /// Starts to look for changed scripts at the interval that the settings say. `None`: they say that nobody should.
+    ///
+    /// # Errors
+    /// There is no thread to be had.
+    pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
+        let interval = shared.settings.sweep;
+        if interval.is_zero() {
+            return Ok(None);
         }
-        loop {
-            thread::sleep(interval);
-            sweep(&shared);
+        let progress = Arc::new(Progress::default());
+        let (shared, seen) = (Arc::clone(shared), Arc::clone(&progress));
+        thread::Builder::new().name("lua-sweep".to_owned()).spawn(move || {
+            let _end = End(&seen);
+            // A script that never loads is stopped here as in a lane.
+            let slot = shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
+            if let Some(slot) = &slot {
+                slot.enter();
+            }
+            while seen.wait_while(Stage::Working, interval) == Stage::Working {
+                sweep(&shared);
+            }
+        })?;
+        Ok(Some(Self { progress }))
+    }
+
+    /// Ends the thread, so that what its sweeps use may go.
+    pub(crate) fn stop(&self) {
+        if *self.progress.lock() == Stage::Working {
+            self.progress.turn_to(Stage::Stopping);
         }
-    })?;
-    Ok(())
+        if self.progress.wait_while(Stage::Stopping, PATIENCE) != Stage::Ended {
+            log::warn!("a script is still being loaded anew while the worker ends");
+        }
+    }
+}
+
+/// Says that the thread has ended, however it did.
+struct End<'a>(&'a Progress);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.turn_to(Stage::Ended);
+    }
 }
 
 /// Scripts whose counters are told: those that are most in demand.
@@ -53,17 +115,18 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
     }
 }
 
-/// Has changed scripts loaded anew, and moved or deleted ones noticed.
+/// Has changed scripts loaded anew, moved or deleted ones noticed, and the operator's own housekeeping done.
 pub(crate) fn sweep(shared: &Shared) {
     shared.scripts.forget();
-    shared.pool.sweep(|script, result| match result {
-        Ok(()) => log::info!("{}: loaded anew, for it has changed", script.display()),
-        Err(failure) => log::error!(
+    shared.pool.sweep(|script, change| match change {
+        Change::Reloaded => log::info!("{}: loaded anew, for it has changed", script.display()),
+        Change::Gone => log::info!("{}: its states are closed, for it has gone", script.display()),
+        Change::Failed(failure) => log::error!(
             "{}: has changed but cannot be loaded, so what was loaded before goes on: {}: {}",
             script.display(),
             failure.fault.title(),
             failure.message
         ),
     });
-    shared.hooks.run_housekeeping(|| shared.pool.counters());
+    shared.hooks.run_housekeeping();
 }

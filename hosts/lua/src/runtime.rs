@@ -4,7 +4,7 @@ use crate::LuaSettings;
 use crate::application::Style;
 use crate::hooks::ProcessHooks;
 use crate::host::LuaHost;
-use crate::housekeeping;
+use crate::housekeeping::{self, Housekeeping};
 use crate::pool::{Loaded, Loader, Pool, PoolSettings, ScriptCounters};
 use crate::script_path::{ScriptMap, ScriptSource};
 use crate::syntax;
@@ -12,7 +12,7 @@ use crate::vm::{Failure, State, Watchdog};
 use oribi_host::{Host, Runtime};
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How long a request waits for a state while all of them are busy. Its lane does nothing else meanwhile.
@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Lua scripts that answer requests.
 pub struct LuaRuntime {
     shared: Arc<Shared>,
+    housekeeping: Mutex<Option<Housekeeping>>,
 }
 
 /// What the lanes of a process share.
@@ -41,6 +42,20 @@ impl Loader for ScriptLoader {
 
     fn load(&self, script: &Path) -> Loaded<State, Failure> {
         State::load(script, &self.0)
+    }
+
+    fn note_failure(&self, script: &Path, failure: &Failure) {
+        log::error!(
+            "{}: cannot be loaded into another state, so those that there are go on: {}: {}",
+            script.display(),
+            failure.fault.title(),
+            failure.message
+        );
+    }
+
+    fn is_gone(&self, script: &Path) -> bool {
+        // The only script answers everything, wherever its file is.
+        !matches!(self.0.source, ScriptSource::One(_)) && !script.exists()
     }
 }
 
@@ -69,7 +84,8 @@ impl LuaRuntime {
         };
         let settings = Arc::new(settings);
         let pool = Pool::new(ScriptLoader(Arc::clone(&settings)), size);
-        Ok(Self { shared: Arc::new(Shared { settings, scripts, watchdog, pool, hooks }) })
+        let shared = Arc::new(Shared { settings, scripts, watchdog, pool, hooks });
+        Ok(Self { shared, housekeeping: Mutex::default() })
     }
 
     /// Loads the only script, if there is only one, into a state that is closed again, and tells its style. What is wrong with it
@@ -120,14 +136,20 @@ impl Runtime for LuaRuntime {
                 "this build cannot stop loops that LuaJIT has compiled: it was made without the project's .cargo/config.toml"
             );
         }
-        if let Err(error) = housekeeping::start(&self.shared) {
-            log::error!("changed scripts will not be noticed: {error}");
+        match Housekeeping::start(&self.shared) {
+            Ok(housekeeping) => *self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner) = housekeeping,
+            Err(error) => log::error!("changed scripts will not be noticed: {error}"),
         }
         self.shared.hooks.run_startup();
     }
 
     fn worker_stopping(&self, _worker: usize) {
+        if let Some(housekeeping) = self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            housekeeping.stop();
+        }
         self.shared.hooks.run_shutdown();
         housekeeping::tell_counters(self.counters());
+        // What the scripts hold, such as database connections, is closed in order.
+        self.shared.pool.shut_down();
     }
 }

@@ -10,38 +10,48 @@ use std::sync::Arc;
 /// Scripts that a lane remembers at most; beyond, it starts afresh.
 const REMEMBERED: usize = 4096;
 
+/// Places for the scripts that it met last; a power of two.
+const RECENT: usize = 64;
+
+/// A script, with the path by which it was asked for.
+type Met<L> = (Arc<Path>, Arc<Script<L>>);
+
 /// The scripts that a lane has met, so that it needs no lock but that of the script.
 pub(crate) struct LaneCache<L: Loader> {
-    /// The one it met last, with the path by which it was asked for: mostly, the same path comes again.
-    last: Option<(Arc<Path>, Arc<Script<L>>)>,
+    /// The ones it met last, each in the place that the address of its path leads to: whoever finds scripts hands out the same
+    /// path again and again. A path in here is kept, so no other one gets its address.
+    recent: [Option<Met<L>>; RECENT],
     known: HashMap<Arc<Path>, Arc<Script<L>>>,
 }
 
 impl<L: Loader> Default for LaneCache<L> {
     fn default() -> Self {
-        Self { last: None, known: HashMap::new() }
+        Self { recent: [const { None }; RECENT], known: HashMap::new() }
     }
 }
 
 impl<L: Loader> LaneCache<L> {
     #[inline]
     pub(super) fn script(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) -> &Script<L> {
-        let same = matches!(&self.last, Some((last, _)) if Arc::ptr_eq(last, path));
+        // Paths lie at least so far apart.
+        let place = (Arc::as_ptr(path).addr() >> 5) % RECENT;
+        let same = matches!(&self.recent[place], Some((met, _)) if Arc::ptr_eq(met, path));
         if !same {
-            self.turn_to(path, find);
+            self.turn_to(place, path, find);
         }
-        match &self.last {
+        match &self.recent[place] {
             Some((_, script)) => script,
             None => unreachable!("`turn_to` has just set it"),
         }
     }
 
-    fn turn_to(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) {
+    #[cold]
+    fn turn_to(&mut self, place: usize, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) {
         if self.known.len() >= REMEMBERED {
             self.known.clear();
         }
         let script = self.known.entry(Arc::clone(path)).or_insert_with(find);
-        self.last = Some((Arc::clone(path), Arc::clone(script)));
+        self.recent[place] = Some((Arc::clone(path), Arc::clone(script)));
     }
 }
 

@@ -3,9 +3,15 @@
 //! * A lane takes a state of a script, has it answer, and gives it back. Each script has a lock of its own, held for the few
 //!   instructions that this takes; the map of all scripts is looked at only by a lane that meets a script for the first time.
 //! * A script is loaded by whoever needs it first; others wait for that load instead of doing the same. More states of the same
-//!   script (clones) are loaded one by one when all that there are stay busy.
-//! * When there is no room for another state, the idle state that is worth least goes (see `popularity`).
-//! * The sweep notices changed files and loads the script anew, aside; the old states serve until that has succeeded.
+//!   script (clones) are loaded one by one when all that there are stay busy. They are a convenience: where there is no room for
+//!   one, or its load fails, the request waits for a state that there is.
+//! * When there is no room for another state, the idle state that is worth least goes (see `popularity`). A clone may only
+//!   displace what is worth less than itself; the first state of a script may displace anything.
+//! * A request that waits may be overtaken once, by a lane that takes back what it has just given: that saves a change of threads.
+//!   From then on it is in line. So more threads than states are slow, but nobody starves.
+//! * The sweep notices changed files and loads the script anew, aside; the old states serve until that has succeeded. For that
+//!   long there is one state more than the settings say. While a script cannot be loaded, its states outlast their share of
+//!   requests, for they cannot be replaced.
 //!
 //! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
 
@@ -20,9 +26,10 @@ mod tests;
 
 pub(crate) use lane::{LaneCache, Lease};
 pub use script::ScriptCounters;
+pub(crate) use sweep::Change;
 
 use room::Room;
-use script::Script;
+use script::{Entry, Script};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -37,6 +44,12 @@ pub(crate) trait Loader: Sync {
 
     /// Loads a script. Called without any lock, in the thread that needs the script or in that of the sweep.
     fn load(&self, script: &Path) -> Loaded<Self::State, Self::Failure>;
+
+    /// Told that a script which has states could not be loaded into another one. No request fails by that.
+    fn note_failure(&self, script: &Path, failure: &Self::Failure);
+
+    /// Whether no request can lead to the script any more, since its file has gone. Then its states are closed.
+    fn is_gone(&self, script: &Path) -> bool;
 }
 
 /// What came of a load.
@@ -114,23 +127,59 @@ impl<L: Loader> Pool<L> {
         let (script, mut entry) = lease.end();
         entry.answered += 1;
         let worn = self.settings.requests.is_some_and(|most| entry.answered >= most);
-        let mut inner = script.lock();
         if !required.is_empty() {
-            inner.dependencies.add(required, entry.loaded_at);
+            script.add_dependencies(required, entry.loaded_at);
         }
-        if verdict == Verdict::Keep && !worn && entry.generation == inner.generation {
-            inner.idle.push(entry);
-            let waiting = inner.waiting;
+        if self.room.is_wanted() && self.room.is_claimed() {
+            return self.cede(script, entry);
+        }
+        let mut inner = script.lock();
+        if verdict == Verdict::Keep && entry.generation == inner.generation && !(worn && inner.is_replaceable()) {
+            let waited_for = inner.put_idle(entry);
             drop(inner);
-            if waiting > 0 {
-                script.changed.notify_one();
+            if waited_for {
+                script.wake_one();
             }
-            self.room.tell();
+            // Whoever came to wait meanwhile has seen this state, or is told.
+            if self.room.is_wanted() {
+                self.room.tell();
+            }
         } else {
             drop(inner);
             drop(entry);
             script.forget_state();
         }
+    }
+
+    /// Closes a state for a script that has none and has waited for room in vain.
+    #[cold]
+    fn cede(&self, script: &Script<L>, entry: Entry<L::State>) {
+        drop(entry);
+        let mut inner = script.lock();
+        inner.states -= 1;
+        inner.counts.evictions += 1;
+        drop(inner);
+        script.wake_one();
+        self.room.grant();
+    }
+
+    /// Closes all idle states, and those that are busy as soon as they are given back.
+    pub(crate) fn shut_down(&self) {
+        for script in self.known_scripts() {
+            self.retire(&script);
+        }
+    }
+
+    fn retire(&self, script: &Script<L>) {
+        for entry in script.retire() {
+            drop(entry);
+            self.room.leave();
+        }
+        script.wake_all();
+    }
+
+    fn known_scripts(&self) -> Vec<Arc<Script<L>>> {
+        self.scripts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     /// What the pool knows of a script; made when the first lane meets it.
@@ -147,7 +196,6 @@ impl<L: Loader> Pool<L> {
     /// What the pool knows of its scripts.
     pub(crate) fn counters(&self) -> Vec<ScriptCounters> {
         let now = Instant::now();
-        let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
-        scripts.values().map(|script| script.counters(now)).collect()
+        self.known_scripts().iter().map(|script| script.counters(now)).collect()
     }
 }

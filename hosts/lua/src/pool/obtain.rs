@@ -1,12 +1,21 @@
 //! A state for a request that finds no idle one.
 
-use super::script::{Entry, Script, Search};
+use super::script::{Entry, Growth, Script, Search, Waiter};
 use super::{Loader, Pool, Refusal};
+use crate::dependencies::Dependencies;
+use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How long one look for an idle state lasts before another one is loaded.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// How long a script that has states waits before it asks for room for another one again.
+const NO_ROOM: Duration = Duration::from_millis(50);
+
+/// How long a script that has states waits before it tries to load another one again, when that has failed though its files have
+/// not changed: a database, for instance, lets nobody in any more.
+const NO_LOAD: Duration = Duration::from_secs(1);
 
 impl<L: Loader> Pool<L> {
     /// Waits for a state of the script, or loads one.
@@ -14,50 +23,93 @@ impl<L: Loader> Pool<L> {
     pub(super) fn obtain(&self, script: &Script<L>) -> Result<Entry<L::State>, Refusal<L::Failure>> {
         let deadline = Instant::now() + self.settings.patience;
         let mut looks = self.settings.retries;
-        let since = script.lock().ended;
+        let mut waiter = Waiter::new(script);
         loop {
             let mut inner = script.lock();
-            match inner.search(self.settings.clones, since) {
+            match waiter.search(&mut inner, self.settings.clones) {
                 Search::Found(entry) => return Ok(entry),
                 Search::Failed(failure) => return Err(Refusal::LoadFailed(failure)),
                 // Its states may soon be idle again; to load another one mostly takes longer.
                 Search::MayLoad if inner.states > 0 && looks > 0 => {
                     looks -= 1;
-                    script.wait(inner, LOOK);
+                    waiter.wait(inner, LOOK);
                 }
                 Search::MayLoad => {
                     inner.loading = true;
                     inner.states += 1;
+                    let worth = inner.worth(Instant::now());
+                    let first = inner.states == 1;
                     drop(inner);
-                    return self.load(Booking { script, in_room: false, ended: false }, deadline);
+                    let booking = Booking { script, in_room: false, ended: false };
+                    if first {
+                        return self.load_first(booking, deadline);
+                    }
+                    if let Some(entry) = self.load_clone(booking, worth) {
+                        return Ok(entry);
+                    }
                 }
-                Search::MustWait => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
+                Search::MustWait(until) => {
+                    let now = Instant::now();
+                    if now >= deadline {
                         return Err(Refusal::Busy);
                     }
-                    script.wait(inner, left);
+                    let until = until.map_or(deadline, |until| until.min(deadline));
+                    waiter.wait(inner, until.saturating_duration_since(now));
                 }
             }
         }
     }
 
-    /// Loads a state that the script's books know of already.
-    fn load(&self, mut booking: Booking<'_, L>, deadline: Instant) -> Result<Entry<L::State>, Refusal<L::Failure>> {
+    /// Loads a script that has no state. Whatever is worth least makes room for it.
+    fn load_first(
+        &self,
+        mut booking: Booking<'_, L>,
+        deadline: Instant,
+    ) -> Result<Entry<L::State>, Refusal<L::Failure>> {
         let script = booking.script;
-        if !self.room.enter(deadline, || self.evict()) {
-            return Err(Refusal::Busy);
+        booking.in_room = self.room.enter(deadline, || self.evict(script, f64::INFINITY));
+        if booking.in_room { self.load(booking).map_err(Refusal::LoadFailed) } else { Err(Refusal::Busy) }
+    }
+
+    /// Loads another state of a script, which is going to be worth so much. `None`: that is not possible now; those that there are
+    /// have to do.
+    fn load_clone(&self, mut booking: Booking<'_, L>, worth: f64) -> Option<Entry<L::State>> {
+        let script = booking.script;
+        booking.in_room = self.room.try_enter(|| self.evict(script, worth));
+        if !booking.in_room {
+            script.lock().growth = Growth::NotBefore(Instant::now() + NO_ROOM);
+            return None;
         }
-        booking.in_room = true;
+        match self.load(booking) {
+            Ok(entry) => Some(entry),
+            Err(failure) => {
+                self.loader.note_failure(&script.path, &failure);
+                None
+            }
+        }
+    }
+
+    /// Loads a state that the books know of already.
+    fn load(&self, booking: Booking<'_, L>) -> Result<Entry<L::State>, Arc<L::Failure>> {
+        let script = booking.script;
+        let (generation, before) = {
+            let inner = script.lock();
+            (inner.generation, inner.dependencies.paths())
+        };
         let loaded_at = SystemTime::now();
-        // A reload meanwhile makes what is being loaded now an old state.
-        let generation = script.lock().generation;
+        let before = Dependencies::before_load(&script.path, before, loaded_at);
         let loaded = self.loader.load(&script.path);
+        let dependencies = Dependencies::read(&loaded.dependencies, loaded_at, &before);
         let mut inner = script.lock();
         match loaded.state {
             Ok(state) => {
                 inner.counts.loads += 1;
-                inner.dependencies.add(&loaded.dependencies, loaded_at);
+                inner.growth = Growth::Free;
+                if inner.states == 1 {
+                    inner.dependencies = dependencies;
+                } else {
+                    inner.dependencies.add(dependencies);
+                }
                 drop(inner);
                 booking.end();
                 Ok(Entry { state, generation, answered: 0, loaded_at })
@@ -65,38 +117,39 @@ impl<L: Loader> Pool<L> {
             Err(failure) => {
                 let failure = Arc::new(failure);
                 inner.counts.failures += 1;
+                inner.growth = Growth::NotBefore(Instant::now() + NO_LOAD);
                 // This load's number: it ends when the booking is dropped.
                 inner.failure = Some((inner.ended + 1, Arc::clone(&failure)));
-                drop(inner);
-                Err(Refusal::LoadFailed(failure))
+                Err(failure)
             }
         }
     }
 
-    /// Takes the idle state that is worth least out of the pool; its room is the caller's.
-    fn evict(&self) -> Option<Entry<L::State>> {
+    /// Takes the idle state that is worth least out of the pool, if that is less than `limit` and it is not of the script `but`;
+    /// its room is the caller's.
+    fn evict(&self, but: &Script<L>, limit: f64) -> Option<Entry<L::State>> {
         let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        let mut least: Option<(f64, &Script<L>)> = None;
-        for script in scripts.values() {
-            let mut inner = script.lock();
-            if !inner.idle.is_empty() {
-                let worth = inner.worth(now);
-                if least.is_none_or(|(least, _)| worth < least) {
-                    least = Some((worth, script));
+        loop {
+            let mut least: Option<(f64, &Script<L>)> = None;
+            for script in scripts.values() {
+                let mut inner = script.lock();
+                if inner.has_idle() && !ptr::eq(&**script, but) {
+                    let worth = inner.worth(now);
+                    if worth < least.map_or(limit, |(least, _)| least) {
+                        least = Some((worth, script));
+                    }
                 }
             }
+            let (_, script) = least?;
+            let mut inner = script.lock();
+            // Another lane may have taken it just now: then the next one goes.
+            if let Some(entry) = inner.take_oldest() {
+                inner.states -= 1;
+                inner.counts.evictions += 1;
+                return Some(entry);
+            }
         }
-        let (_, script) = least?;
-        let mut inner = script.lock();
-        // Another lane may have taken it just now; then a state will be given back soon.
-        if inner.idle.is_empty() {
-            return None;
-        }
-        inner.states -= 1;
-        inner.counts.evictions += 1;
-        // The one that was used longest ago.
-        Some(inner.idle.remove(0))
     }
 }
 
@@ -124,7 +177,7 @@ impl<L: Loader> Drop for Booking<'_, L> {
         }
         drop(inner);
         // Whoever waited for the load may have to load a state of its own now.
-        self.script.changed.notify_all();
+        self.script.wake_all();
         if !self.ended && self.in_room {
             self.script.room.leave();
         }

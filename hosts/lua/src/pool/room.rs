@@ -1,48 +1,102 @@
 //! How many states there are, and who waits for room.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The room of a pool.
 pub(super) struct Room {
     most: usize,
-    /// States that are there, or about to be. Written with the lock held, but for [`Room::leave`].
+    /// States that are there, or about to be. Grows with the lock held.
     states: AtomicUsize,
     /// Who waits: giving a state back needs no lock while nobody does.
     waiting: AtomicUsize,
-    lock: Mutex<()>,
+    claims: Mutex<Claims>,
     changed: Condvar,
 }
 
+/// Those who were woken once and found that the states which had become idle were busy again. A state that is given back next
+/// is closed for them, and its room is theirs.
+#[derive(Default)]
+struct Claims {
+    made: usize,
+    /// States that are being closed for them.
+    coming: usize,
+    granted: usize,
+}
+
 impl Room {
-    pub(super) const fn new(most: usize) -> Self {
-        Self { most, states: AtomicUsize::new(0), waiting: AtomicUsize::new(0), lock: Mutex::new(()), changed: Condvar::new() }
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            most,
+            states: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            claims: Mutex::default(),
+            changed: Condvar::new(),
+        }
     }
 
-    /// Books room for a state. While there is none, `evict` may hand over a state whose room is taken; then that one is
-    /// dropped, without a lock. `false`: there was none before `deadline`.
+    fn lock(&self) -> MutexGuard<'_, Claims> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Books room for a state if there is some, or if `evict` hands over a state whose room is taken then.
+    pub(super) fn try_enter<S>(&self, evict: impl FnOnce() -> Option<S>) -> bool {
+        if self.book(&self.lock()) {
+            return true;
+        }
+        // What it hands over is dropped here, without a lock.
+        evict().is_some()
+    }
+
+    /// The same, but waits for it. `false`: there was no room before `deadline`.
     pub(super) fn enter<S>(&self, deadline: Instant, mut evict: impl FnMut() -> Option<S>) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
-        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims = self.lock();
+        let mut claimed = false;
         let booked = loop {
-            if self.states.load(Ordering::SeqCst) < self.most {
-                self.states.fetch_add(1, Ordering::SeqCst);
+            if claimed && claims.granted > 0 {
+                claims.granted -= 1;
+                break true;
+            }
+            if self.book(&claims) {
                 break true;
             }
             if let Some(evicted) = evict() {
-                drop(guard);
+                drop(claims);
                 drop(evicted);
+                claims = self.lock();
                 break true;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break false;
             }
-            guard = self.changed.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+            claims = self.changed.wait_timeout(claims, left).unwrap_or_else(PoisonError::into_inner).0;
+            if !claimed {
+                claimed = true;
+                claims.made += 1;
+            }
         };
+        if claimed {
+            claims.made -= 1;
+            // Room that was granted to this one, which has found other room, is free.
+            if claims.granted > claims.made {
+                claims.granted -= 1;
+                self.states.fetch_sub(1, Ordering::SeqCst);
+                self.changed.notify_all();
+            }
+        }
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         booked
+    }
+
+    fn book(&self, _: &Claims) -> bool {
+        let free = self.states.load(Ordering::SeqCst) < self.most;
+        if free {
+            self.states.fetch_add(1, Ordering::SeqCst);
+        }
+        free
     }
 
     /// A state has gone.
@@ -51,12 +105,38 @@ impl Room {
         self.tell();
     }
 
-    /// A state has become idle, so that it could go.
+    /// Whether somebody waits for room.
     #[inline]
+    pub(super) fn is_wanted(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    /// Whether a state that is given back has to go at once. If so, the caller closes it and then says [`Room::grant`].
+    pub(super) fn is_claimed(&self) -> bool {
+        let mut claims = self.lock();
+        let claimed = claims.made > claims.granted + claims.coming;
+        claims.coming += usize::from(claimed);
+        claimed
+    }
+
+    /// A state has been closed for one who waits: its room is passed on.
+    pub(super) fn grant(&self) {
+        let mut claims = self.lock();
+        claims.coming -= 1;
+        if claims.made > claims.granted {
+            claims.granted += 1;
+        } else {
+            self.states.fetch_sub(1, Ordering::SeqCst);
+        }
+        drop(claims);
+        self.changed.notify_all();
+    }
+
+    /// A state has become idle, so that it could go.
     pub(super) fn tell(&self) {
-        if self.waiting.load(Ordering::SeqCst) > 0 {
+        if self.is_wanted() {
             // Whoever waits has either seen the change or is waiting by now.
-            drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.lock());
             self.changed.notify_all();
         }
     }

@@ -13,7 +13,7 @@ pub(super) struct Script<L: Loader> {
     pub(super) path: Arc<Path>,
     inner: Mutex<Inner<L>>,
     /// A state has become idle, or a load has ended.
-    pub(super) changed: Condvar,
+    changed: Condvar,
     pub(super) room: Arc<Room>,
 }
 
@@ -21,12 +21,18 @@ pub(super) struct Script<L: Loader> {
 pub(super) struct Inner<L: Loader> {
     /// The idle states; the one used last is last, for its memory is still in the processor's cache.
     pub(super) idle: Vec<Entry<L::State>>,
+    /// How many of the idle states are kept for requests that were overtaken.
+    promised: usize,
     /// How many states there are: idle, busy or being loaded.
     pub(super) states: usize,
     /// How many wait for a state.
     pub(super) waiting: usize,
+    /// How many of these were woken once for a state that a newer request had taken meanwhile.
+    overtaken: usize,
     /// Whether a state is being loaded.
     pub(super) loading: bool,
+    /// Whether more states than there are may be loaded.
+    pub(super) growth: Growth,
     /// How many loads have ended.
     pub(super) ended: u64,
     /// The last failure, and the number of its load.
@@ -36,6 +42,16 @@ pub(super) struct Inner<L: Loader> {
     pub(super) dependencies: Dependencies,
     popularity: Popularity,
     pub(super) counts: Counts,
+}
+
+/// Whether a script that has states may get more of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Growth {
+    Free,
+    /// The last attempt came to nothing: there was no room, or the load has failed.
+    NotBefore(Instant),
+    /// Its files have changed and cannot be loaded: the states that there are have to do.
+    NotUntilChanged,
 }
 
 /// Numbers for whoever watches the pool.
@@ -85,16 +101,29 @@ pub(super) enum Search<L: Loader> {
     /// The load that it has waited for has failed.
     Failed(Arc<L::Failure>),
     MayLoad,
-    MustWait,
+    /// Something may change until then, or after that time.
+    MustWait(Option<Instant>),
+}
+
+/// A request that waits for a state of its script.
+pub(super) struct Waiter<'a, L: Loader> {
+    script: &'a Script<L>,
+    /// Loads that had ended when it came.
+    since: u64,
+    /// It has waited once, and found nothing.
+    overtaken: bool,
 }
 
 impl<L: Loader> Script<L> {
     pub(super) fn new(path: Arc<Path>, room: Arc<Room>) -> Self {
         let inner = Inner {
             idle: Vec::new(),
+            promised: 0,
             states: 0,
             waiting: 0,
+            overtaken: 0,
             loading: false,
+            growth: Growth::Free,
             ended: 0,
             failure: None,
             generation: 0,
@@ -110,18 +139,45 @@ impl<L: Loader> Script<L> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until something has changed, but not longer than `time`.
-    pub(super) fn wait(&self, mut inner: MutexGuard<'_, Inner<L>>, time: Duration) {
-        inner.waiting += 1;
-        let mut inner = self.changed.wait_timeout(inner, time).unwrap_or_else(PoisonError::into_inner).0;
-        inner.waiting -= 1;
+    /// Wakes one of those who wait for a state.
+    #[cold]
+    pub(super) fn wake_one(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Has all who wait look again.
+    pub(super) fn wake_all(&self) {
+        self.changed.notify_all();
     }
 
     /// A state that was not idle has gone, or a load has come to nothing.
     pub(super) fn forget_state(&self) {
         self.lock().states -= 1;
-        self.changed.notify_one();
+        self.wake_one();
         self.room.leave();
+    }
+
+    /// Files that a state has loaded, which was loaded itself at `loaded_at`. They are read without the lock.
+    #[cold]
+    pub(super) fn add_dependencies(&self, files: &[PathBuf], loaded_at: SystemTime) {
+        let unknown: Vec<_> = {
+            let inner = self.lock();
+            files.iter().filter(|file| !inner.dependencies.has(file)).cloned().collect()
+        };
+        if !unknown.is_empty() {
+            let more = Dependencies::read(&unknown, loaded_at, &Dependencies::default());
+            self.lock().dependencies.add(more);
+        }
+    }
+
+    /// Takes all idle states out of the books, and makes busy ones go when they are given back. The caller drops them, and has
+    /// their room free.
+    pub(super) fn retire(&self) -> Vec<Entry<L::State>> {
+        let mut inner = self.lock();
+        inner.generation += 1;
+        let idle = inner.take_all_idle();
+        inner.states -= idle.len();
+        idle
     }
 
     pub(super) fn counters(&self, now: Instant) -> ScriptCounters {
@@ -133,23 +189,48 @@ impl<L: Loader> Script<L> {
 }
 
 impl<L: Loader> Inner<L> {
-    /// For a new request: an idle state, if there is one.
+    /// For a new request: an idle state, if there is one that nobody has waited for longer.
     #[inline]
     pub(super) fn take_idle(&mut self) -> Option<Entry<L::State>> {
         self.counts.requests += 1;
-        self.idle.pop()
+        self.take_free()
     }
 
-    /// For a request that has waited, since so many loads had ended.
-    pub(super) fn search(&mut self, clones: usize, since: u64) -> Search<L> {
-        if let Some(entry) = self.idle.pop() {
-            return Search::Found(entry);
+    #[inline]
+    fn take_free(&mut self) -> Option<Entry<L::State>> {
+        if self.idle.len() > self.promised { self.idle.pop() } else { None }
+    }
+
+    /// A state has become idle. `true`: somebody waits for it.
+    #[inline]
+    pub(super) fn put_idle(&mut self, entry: Entry<L::State>) -> bool {
+        self.idle.push(entry);
+        // Who is fast takes back what it has just given, and the others wait. So a state goes to one who was overtaken once.
+        if self.overtaken > self.promised {
+            self.promised += 1;
         }
-        match &self.failure {
-            Some((number, failure)) if *number > since => Search::Failed(Arc::clone(failure)),
-            _ if self.loading || self.states >= clones => Search::MustWait,
-            _ => Search::MayLoad,
-        }
+        self.waiting > 0
+    }
+
+    /// The idle state that was used longest ago and is not promised to anybody.
+    pub(super) fn take_oldest(&mut self) -> Option<Entry<L::State>> {
+        (self.idle.len() > self.promised).then(|| self.idle.remove(0))
+    }
+
+    /// All idle states, whoever waits.
+    pub(super) fn take_all_idle(&mut self) -> Vec<Entry<L::State>> {
+        self.promised = 0;
+        std::mem::take(&mut self.idle)
+    }
+
+    /// Whether a state can be taken from the script.
+    pub(super) fn has_idle(&self) -> bool {
+        self.idle.len() > self.promised
+    }
+
+    /// Whether a state that has answered its share can be replaced.
+    pub(super) fn is_replaceable(&self) -> bool {
+        self.growth != Growth::NotUntilChanged
     }
 
     /// How much the script is asked for.
@@ -160,5 +241,65 @@ impl<L: Loader> Inner<L> {
     /// What an idle state of the script is worth.
     pub(super) fn worth(&mut self, now: Instant) -> f64 {
         self.score(now) / self.states.max(1) as f64
+    }
+}
+
+impl<'a, L: Loader> Waiter<'a, L> {
+    pub(super) fn new(script: &'a Script<L>) -> Self {
+        Self { script, since: script.lock().ended, overtaken: false }
+    }
+
+    /// Looks for a state, or for the right to load one.
+    pub(super) fn search(&mut self, inner: &mut Inner<L>, clones: usize) -> Search<L> {
+        if let Some(entry) = inner.take_free() {
+            return Search::Found(entry);
+        }
+        if self.overtaken && inner.promised > 0 {
+            inner.promised -= 1;
+            if let Some(entry) = inner.idle.pop() {
+                return Search::Found(entry);
+            }
+        }
+        if inner.states == 0
+            && let Some((number, failure)) = &inner.failure
+            && *number > self.since
+        {
+            return Search::Failed(Arc::clone(failure));
+        }
+        if inner.loading || inner.states >= clones {
+            return Search::MustWait(None);
+        }
+        match inner.growth {
+            Growth::NotBefore(time) if inner.states > 0 && Instant::now() < time => Search::MustWait(Some(time)),
+            Growth::NotUntilChanged if inner.states > 0 => Search::MustWait(None),
+            _ => Search::MayLoad,
+        }
+    }
+
+    /// Waits until something has changed, but not longer than `time`.
+    pub(super) fn wait(&mut self, mut inner: MutexGuard<'_, Inner<L>>, time: Duration) {
+        inner.waiting += 1;
+        let mut inner = self.script.changed.wait_timeout(inner, time).unwrap_or_else(PoisonError::into_inner).0;
+        inner.waiting -= 1;
+        if !self.overtaken {
+            self.overtaken = true;
+            inner.overtaken += 1;
+        }
+    }
+}
+
+impl<L: Loader> Drop for Waiter<'_, L> {
+    fn drop(&mut self) {
+        if self.overtaken {
+            let mut inner = self.script.lock();
+            inner.overtaken -= 1;
+            // What was kept for this one, which has got something else or has given up, is anybody's.
+            inner.promised = inner.promised.min(inner.overtaken);
+            let wake = inner.has_idle() && inner.waiting > 0;
+            drop(inner);
+            if wake {
+                self.script.wake_one();
+            }
+        }
     }
 }

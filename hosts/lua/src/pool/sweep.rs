@@ -1,63 +1,117 @@
 //! Scripts that have changed are loaded anew.
 
-use super::script::{Entry, Script};
+use super::script::{Entry, Growth, Script};
 use super::{Loader, Pool};
-use std::path::Path;
-use std::sync::PoisonError;
+use crate::dependencies::Dependencies;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+
+/// What a sweep has found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Change<F> {
+    /// A file has changed, and the script was loaded anew.
+    Reloaded,
+    /// A file has changed, but the script cannot be loaded.
+    Failed(F),
+    /// The script has gone, and its states were closed.
+    Gone,
+}
 
 impl<L: Loader> Pool<L> {
     /// Looks which scripts have changed, loads them anew, and tells what came of it. Until a load has succeeded, the old states
     /// go on; one that fails is not tried again before a file changes again.
-    pub(crate) fn sweep(&self, mut told: impl FnMut(&Path, Result<(), L::Failure>)) {
-        let scripts: Vec<_> = self.scripts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
-        for script in scripts {
-            // The files are looked at without the lock.
-            let dependencies = {
+    pub(crate) fn sweep(&self, mut told: impl FnMut(&Path, Change<L::Failure>)) {
+        for script in self.known_scripts() {
+            let mut dependencies = {
                 let inner = script.lock();
-                if inner.states == 0 {
+                // One that is being loaded is looked at by the next sweep.
+                if inner.states == 0 || inner.loading {
                     continue;
                 }
                 inner.dependencies.clone()
             };
-            if dependencies.changed() {
-                told(&script.path, self.reload(&script));
+            // The files are looked at without the lock.
+            if !dependencies.have_changed() {
+                script.lock().dependencies.adopt(dependencies);
+            } else if self.loader.is_gone(&script.path) {
+                let now = Dependencies::before_load(&script.path, dependencies.paths(), SystemTime::now());
+                script.lock().dependencies = now;
+                self.retire(&script);
+                told(&script.path, Change::Gone);
+            } else if let Some(change) = self.reload(&script, dependencies.paths()) {
+                told(&script.path, change);
             }
         }
     }
 
-    fn reload(&self, script: &Script<L>) -> Result<(), L::Failure> {
+    /// `None`: a request has begun to load the script just now.
+    fn reload(&self, script: &Script<L>, known: Vec<PathBuf>) -> Option<Change<L::Failure>> {
+        let loading = Loading::begin(script)?;
         let loaded_at = SystemTime::now();
+        let before = Dependencies::before_load(&script.path, known, loaded_at);
         let loaded = self.loader.load(&script.path);
+        let dependencies = Dependencies::read(&loaded.dependencies, loaded_at, &before);
         let mut inner = script.lock();
         let state = match loaded.state {
             Ok(state) => state,
             Err(failure) => {
-                inner.dependencies.accept(&loaded.dependencies, loaded_at);
+                // What the files are now is not to be tried again.
+                inner.dependencies = before;
+                inner.dependencies.add(dependencies);
+                inner.growth = Growth::NotUntilChanged;
                 inner.counts.failures += 1;
-                return Err(failure);
+                return Some(Change::Failed(failure));
             }
         };
         inner.generation += 1;
         inner.counts.reloads += 1;
-        inner.dependencies.replace(&loaded.dependencies, loaded_at);
-        let fresh = Entry { state, generation: inner.generation, answered: 0, loaded_at };
-        let old = std::mem::take(&mut inner.idle);
-        // The new state takes the room of an idle old one. Where none is idle, the next request loads what it needs.
-        let superfluous = if old.is_empty() {
-            Some(fresh)
-        } else {
-            inner.idle.push(fresh);
-            inner.states -= old.len() - 1;
-            None
-        };
+        inner.growth = Growth::Free;
+        inner.dependencies = dependencies;
+        let generation = inner.generation;
+        let mut fresh = Some(Entry { state, generation, answered: 0, loaded_at });
+        let mut old = inner.take_all_idle();
+        inner.states -= old.len();
         drop(inner);
-        script.changed.notify_all();
-        let gone = old.len().saturating_sub(1);
-        drop((old, superfluous));
-        for _ in 0..gone {
-            script.room.leave();
+        // The new state takes the room of an old one, or what room there is. Otherwise the busy states keep theirs until they are
+        // given back, and the next request loads what it needs.
+        let mut free = old.len();
+        old.clear();
+        if free > 0 || self.room.try_enter(|| None::<()>) {
+            free = free.max(1);
+            let mut inner = script.lock();
+            if inner.generation == generation && inner.states < self.settings.clones && let Some(fresh) = fresh.take() {
+                inner.states += 1;
+                inner.put_idle(fresh);
+                free -= 1;
+            }
         }
-        Ok(())
+        drop(fresh);
+        for _ in 0..free {
+            self.room.leave();
+        }
+        drop(loading);
+        self.room.tell();
+        Some(Change::Reloaded)
+    }
+}
+
+/// While the script is loaded by the sweep, no request does the same.
+struct Loading<'a, L: Loader>(&'a Script<L>);
+
+impl<'a, L: Loader> Loading<'a, L> {
+    fn begin(script: &'a Script<L>) -> Option<Self> {
+        let mut inner = script.lock();
+        if inner.loading {
+            return None;
+        }
+        inner.loading = true;
+        Some(Self(script))
+    }
+}
+
+impl<L: Loader> Drop for Loading<'_, L> {
+    fn drop(&mut self) {
+        self.0.lock().loading = false;
+        self.0.wake_all();
     }
 }

@@ -29,6 +29,8 @@ struct Maker {
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
     fails: AtomicBool,
+    /// Failures that no request was told of.
+    noted: Mutex<Vec<String>>,
     /// Says that a load has begun, and waits for leave to end it.
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
@@ -55,6 +57,14 @@ impl Loader for &Maker {
         *number += 1;
         self.alive.fetch_add(1, Ordering::SeqCst);
         Loaded { state: Ok(State { script: name, number: *number, alive: Arc::clone(&self.alive) }), dependencies }
+    }
+
+    fn note_failure(&self, _: &Path, failure: &String) {
+        self.noted.lock().expect("the notes").push(failure.clone());
+    }
+
+    fn is_gone(&self, script: &Path) -> bool {
+        !script.exists()
     }
 }
 
@@ -272,9 +282,9 @@ fn script_file() -> (tempfile::TempDir, Arc<Path>) {
 }
 
 /// Sweeps and tells what was loaded anew or not.
-fn sweep(pool: &Pool<&Maker>) -> Vec<Result<(), String>> {
+fn sweep(pool: &Pool<&Maker>) -> Vec<Change<String>> {
     let mut told = Vec::new();
-    pool.sweep(|_, result| told.push(result));
+    pool.sweep(|_, change| told.push(change));
     told
 }
 
@@ -287,7 +297,7 @@ fn a_changed_script_is_loaded_anew_and_only_once() {
     assert_eq!(visit(&pool, &mut cache, &script), 1);
     assert_eq!(sweep(&pool), []);
     fs::write(&script, "another").expect("written");
-    assert_eq!(sweep(&pool), [Ok(())]);
+    assert_eq!(sweep(&pool), [Change::Reloaded]);
     assert_eq!(sweep(&pool), []);
     assert_eq!(visit(&pool, &mut cache, &script), 2);
     assert_eq!((counters(&pool, &script).reloads, maker.alive.load(Ordering::SeqCst)), (1, 1));
@@ -305,7 +315,7 @@ fn what_is_required_while_a_request_is_answered_counts_too() {
     pool.give_back(lease, Verdict::Keep, std::slice::from_ref(&module));
     assert_eq!(sweep(&pool), []);
     fs::write(&module, "changed").expect("written");
-    assert_eq!(sweep(&pool), [Ok(())]);
+    assert_eq!(sweep(&pool), [Change::Reloaded]);
 }
 
 #[test]
@@ -317,13 +327,13 @@ fn a_change_that_cannot_be_loaded_leaves_the_old_states_serving() {
     visit(&pool, &mut cache, &script);
     maker.fails.store(true, Ordering::SeqCst);
     fs::write(&script, "broken").expect("written");
-    assert_eq!(sweep(&pool), [Err("a is broken".to_owned())]);
+    assert_eq!(sweep(&pool), [Change::Failed("a is broken".to_owned())]);
     // It is said once, not at every sweep.
     assert_eq!(sweep(&pool), []);
     assert_eq!(visit(&pool, &mut cache, &script), 1);
     maker.fails.store(false, Ordering::SeqCst);
     fs::write(&script, "mended!").expect("written");
-    assert_eq!(sweep(&pool), [Ok(())]);
+    assert_eq!(sweep(&pool), [Change::Reloaded]);
     assert_eq!(visit(&pool, &mut cache, &script), 2);
 }
 
@@ -335,7 +345,7 @@ fn a_state_that_was_busy_during_a_reload_is_not_used_again() {
     let (mut cache, mut other) = (LaneCache::default(), LaneCache::default());
     let lease = pool.take(&mut cache, &script).unwrap_or_else(|_| panic!("no state"));
     fs::write(&script, "another").expect("written");
-    assert_eq!(sweep(&pool), [Ok(())]);
+    assert_eq!(sweep(&pool), [Change::Reloaded]);
     // Not even by the lane that has it: the next request gets a new one.
     assert!(visit(&pool, &mut other, &script) > 1);
     pool.give_back(lease, Verdict::Keep, &[]);
