@@ -85,7 +85,14 @@ impl Dependencies {
     pub(crate) fn before_load(script: &Path, others: Vec<PathBuf>, now: SystemTime) -> Self {
         let others = others.into_iter().filter(|file| file != script);
         let files = std::iter::once(script.to_owned()).chain(others);
-        Self { files: files.map(|file| { let now = Fingerprint::of(&file, now); (file, now) }).collect() }
+        Self {
+            files: files
+                .map(|file| {
+                    let now = Fingerprint::of(&file, now);
+                    (file, now)
+                })
+                .collect(),
+        }
     }
 
     /// Adds files, but for those that are known.

@@ -61,11 +61,7 @@ impl<L: Loader> Pool<L> {
     }
 
     /// Loads a script that has no state. Whatever is worth least makes room for it.
-    fn load_first(
-        &self,
-        mut booking: Booking<'_, L>,
-        deadline: Instant,
-    ) -> Result<Entry<L::State>, Refusal<L::Failure>> {
+    fn load_first(&self, mut booking: Booking<'_, L>, deadline: Instant) -> Result<Entry<L::State>, Refusal<L::Failure>> {
         let script = booking.script;
         booking.in_room = self.room.enter(deadline, || self.evict(script, f64::INFINITY));
         if booking.in_room { self.load(booking).map_err(Refusal::LoadFailed) } else { Err(Refusal::Busy) }

@@ -152,4 +152,11 @@ impl Room {
     pub(super) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
+
+    /// Claims that were made, are being met, and have been met.
+    #[cfg(test)]
+    pub(super) fn claims(&self) -> (usize, usize, usize) {
+        let claims = self.lock();
+        (claims.made, claims.coming, claims.granted)
+    }
 }

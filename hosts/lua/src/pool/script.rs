@@ -233,6 +233,12 @@ impl<L: Loader> Inner<L> {
         self.growth != Growth::NotUntilChanged
     }
 
+    /// How many were overtaken, and how many states are kept for them.
+    #[cfg(test)]
+    pub(super) fn in_line(&self) -> (usize, usize) {
+        (self.overtaken, self.promised)
+    }
+
     /// How much the script is asked for.
     pub(super) fn score(&mut self, now: Instant) -> f64 {
         self.popularity.score(self.counts.requests, now)

@@ -79,7 +79,10 @@ impl<L: Loader> Pool<L> {
         if free > 0 || self.room.try_enter(|| None::<()>) {
             free = free.max(1);
             let mut inner = script.lock();
-            if inner.generation == generation && inner.states < self.settings.clones && let Some(fresh) = fresh.take() {
+            if inner.generation == generation
+                && inner.states < self.settings.clones
+                && let Some(fresh) = fresh.take()
+            {
                 inner.states += 1;
                 inner.put_idle(fresh);
                 free -= 1;

@@ -1,5 +1,9 @@
 //! The pool with states that are numbers.
 
+mod crowd;
+mod model;
+mod reload;
+
 use super::*;
 use std::collections::HashMap as Map;
 use std::fs;
@@ -279,79 +283,6 @@ fn script_file() -> (tempfile::TempDir, Arc<Path>) {
     let script: Arc<Path> = directory.path().join("a").into();
     fs::write(&script, "one").expect("written");
     (directory, script)
-}
-
-/// Sweeps and tells what was loaded anew or not.
-fn sweep(pool: &Pool<&Maker>) -> Vec<Change<String>> {
-    let mut told = Vec::new();
-    pool.sweep(|_, change| told.push(change));
-    told
-}
-
-#[test]
-fn a_changed_script_is_loaded_anew_and_only_once() {
-    let (_directory, script) = script_file();
-    let maker = Maker::default();
-    let pool = pool(&maker, 5, 3);
-    let mut cache = LaneCache::default();
-    assert_eq!(visit(&pool, &mut cache, &script), 1);
-    assert_eq!(sweep(&pool), []);
-    fs::write(&script, "another").expect("written");
-    assert_eq!(sweep(&pool), [Change::Reloaded]);
-    assert_eq!(sweep(&pool), []);
-    assert_eq!(visit(&pool, &mut cache, &script), 2);
-    assert_eq!((counters(&pool, &script).reloads, maker.alive.load(Ordering::SeqCst)), (1, 1));
-}
-
-#[test]
-fn what_is_required_while_a_request_is_answered_counts_too() {
-    let (directory, script) = script_file();
-    let module = directory.path().join("module");
-    fs::write(&module, "one").expect("written");
-    let maker = Maker::default();
-    let pool = pool(&maker, 5, 3);
-    let mut cache = LaneCache::default();
-    let lease = pool.take(&mut cache, &script).unwrap_or_else(|_| panic!("no state"));
-    pool.give_back(lease, Verdict::Keep, std::slice::from_ref(&module));
-    assert_eq!(sweep(&pool), []);
-    fs::write(&module, "changed").expect("written");
-    assert_eq!(sweep(&pool), [Change::Reloaded]);
-}
-
-#[test]
-fn a_change_that_cannot_be_loaded_leaves_the_old_states_serving() {
-    let (_directory, script) = script_file();
-    let maker = Maker::default();
-    let pool = pool(&maker, 5, 3);
-    let mut cache = LaneCache::default();
-    visit(&pool, &mut cache, &script);
-    maker.fails.store(true, Ordering::SeqCst);
-    fs::write(&script, "broken").expect("written");
-    assert_eq!(sweep(&pool), [Change::Failed("a is broken".to_owned())]);
-    // It is said once, not at every sweep.
-    assert_eq!(sweep(&pool), []);
-    assert_eq!(visit(&pool, &mut cache, &script), 1);
-    maker.fails.store(false, Ordering::SeqCst);
-    fs::write(&script, "mended!").expect("written");
-    assert_eq!(sweep(&pool), [Change::Reloaded]);
-    assert_eq!(visit(&pool, &mut cache, &script), 2);
-}
-
-#[test]
-fn a_state_that_was_busy_during_a_reload_is_not_used_again() {
-    let (_directory, script) = script_file();
-    let maker = Maker::default();
-    let pool = pool(&maker, 5, 3);
-    let (mut cache, mut other) = (LaneCache::default(), LaneCache::default());
-    let lease = pool.take(&mut cache, &script).unwrap_or_else(|_| panic!("no state"));
-    fs::write(&script, "another").expect("written");
-    assert_eq!(sweep(&pool), [Change::Reloaded]);
-    // Not even by the lane that has it: the next request gets a new one.
-    assert!(visit(&pool, &mut other, &script) > 1);
-    pool.give_back(lease, Verdict::Keep, &[]);
-    assert!(visit(&pool, &mut cache, &script) > 1);
-    let counters = counters(&pool, &script);
-    assert_eq!((counters.states, maker.alive.load(Ordering::SeqCst)), (1, 1));
 }
 
 #[test]
