@@ -39,6 +39,8 @@ impl<L: Loader> Pool<L> {
                     inner.states += 1;
                     let worth = inner.worth(Instant::now());
                     let first = inner.states == 1;
+                    // No state is kept for a request that is busy with making one.
+                    waiter.leave(&mut inner);
                     drop(inner);
                     let booking = Booking { script, in_room: false, ended: false };
                     if first {

@@ -294,17 +294,26 @@ impl<'a, L: Loader> Waiter<'a, L> {
     }
 }
 
+impl<L: Loader> Waiter<'_, L> {
+    /// Leaves the line: what was kept for this request, which has got something else or has given up, is anybody's.
+    pub(super) fn leave(&mut self, inner: &mut Inner<L>) {
+        if std::mem::take(&mut self.overtaken) {
+            inner.overtaken -= 1;
+            inner.promised = inner.promised.min(inner.overtaken);
+        }
+    }
+}
+
 impl<L: Loader> Drop for Waiter<'_, L> {
     fn drop(&mut self) {
         if self.overtaken {
-            let mut inner = self.script.lock();
-            inner.overtaken -= 1;
-            // What was kept for this one, which has got something else or has given up, is anybody's.
-            inner.promised = inner.promised.min(inner.overtaken);
+            let script = self.script;
+            let mut inner = script.lock();
+            self.leave(&mut inner);
             let wake = inner.has_idle() && inner.waiting > 0;
             drop(inner);
             if wake {
-                self.script.wake_one();
+                script.wake_one();
             }
         }
     }

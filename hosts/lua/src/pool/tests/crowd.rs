@@ -86,6 +86,27 @@ fn a_request_that_was_overtaken_is_next() {
 }
 
 #[test]
+fn no_state_is_kept_for_a_request_that_loads_one_itself() {
+    let maker = Maker::default();
+    let (begun_sender, begun) = channel();
+    let (leave, leave_receiver) = channel();
+    let patience = Duration::from_secs(20);
+    let pool = Pool::new(&maker, PoolSettings { states: 5, clones: 2, retries: 1, requests: None, patience });
+    let mut cache = LaneCache::default();
+    let lease = pool.take(&mut cache, &path("a")).unwrap_or_else(|_| panic!("no state"));
+    *maker.gate.lock().expect("the gate") = Some((begun_sender, leave_receiver));
+    thread::scope(|scope| {
+        // It looks for an idle state once, in vain, and then loads another one.
+        let clone = scope.spawn(|| visit(&pool, &mut LaneCache::default(), &path("a")));
+        begun.recv().expect("a load has begun");
+        pool.give_back(lease, Verdict::Keep, &[]);
+        assert_eq!(visit(&pool, &mut LaneCache::default(), &path("a")), 1);
+        leave.send(()).expect("it ends");
+        assert_eq!(clone.join().expect("answered"), 2);
+    });
+}
+
+#[test]
 fn more_scripts_and_threads_than_states_are_all_answered() {
     let maker = Maker::default();
     let pool = pool(&maker, 2, 2);
