@@ -74,7 +74,7 @@ module Failures
       refute_match(/injected/i, response.head, kind)
     end
     assert_equal "probe\n", server.get("/").body
-    server.wait_for_log(/the status must be a number from 100 to 999/)
+    server.wait_for_log(/the status must be a number from 100 to 599/)
     server.wait_for_log(/body must respond to each/)
   end
 

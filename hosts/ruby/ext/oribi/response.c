@@ -18,8 +18,8 @@ static uint16_t read_status(VALUE status) {
     VALUE number = status;
     if (RB_UNLIKELY(!RB_FIXNUM_P(number)))
         number = NIL_P(status) ? Qundef : rb_check_funcall(status, names.to_i, 0, NULL);
-    if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number) || FIX2LONG(number) < 100 || FIX2LONG(number) > 999))
-        rb_raise(response_error, "the status must be a number from 100 to 999, not %" PRIsVALUE, response_describe(status));
+    if (RB_UNLIKELY(number == Qundef || !RB_FIXNUM_P(number) || FIX2LONG(number) < 100 || FIX2LONG(number) > 599))
+        rb_raise(response_error, "the status must be a number from 100 to 599, not %" PRIsVALUE, response_describe(status));
     return (uint16_t)FIX2LONG(number);
 }
 
