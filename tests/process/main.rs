@@ -25,6 +25,12 @@ fn native(arguments: &[&str]) -> Server {
 fn native_on(listen: &str, arguments: &[&str]) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
     command.args(["--native", "hello", "--listen", listen]).args(arguments);
+    // The same tests are run for each I/O model: see tests/run.
+    if let Ok(model) = std::env::var("ORIBI_TEST_IO")
+        && !arguments.contains(&"--io")
+    {
+        command.args(["--io", &model]);
+    }
     Server::run(&mut command)
 }
 

@@ -22,6 +22,10 @@ const COMPLETIONS: u32 = 4096;
 /// Room for what is to be sent with the next call. A loop over 64 connections that answers each with 2 KiB fits.
 pub(super) const OUTGOING_BYTES: usize = 128 << 10;
 
+/// How often operations are handed over before it counts as a failure that the kernel does not take them. One call takes all
+/// of them, but for want of memory.
+const MOST_TRIES: usize = 1000;
+
 /// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (linux/io_uring.h), which the crate keeps to itself.
 const GET_EVENTS: u32 = 1;
 const EXTENDED_ARGUMENT: u32 = 1 << 3;
@@ -162,10 +166,13 @@ impl Ring {
 
     /// Hands over all operations without looking for completions.
     pub(super) fn hand_over(&mut self) -> io::Result<()> {
-        while !self.ring.submission().is_empty() {
+        for _ in 0..MOST_TRIES {
+            if self.ring.submission().is_empty() {
+                return Ok(());
+            }
             self.call(0, 0, None)?;
         }
-        Ok(())
+        Err(io::Error::new(io::ErrorKind::ResourceBusy, "the kernel takes no more operations"))
     }
 
     /// Hands over all operations and lets completions come in, waiting for the first if `patient`, no longer than `timeout`.

@@ -132,7 +132,6 @@ pub(super) static TABLE: &[Setting] = &[
         "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it; not for Ruby, whose threads \
          share their connections), or auto",
     )
-    .environment("ORIBI_IO")
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),
     Setting::new(

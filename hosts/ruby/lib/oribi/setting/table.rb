@@ -41,7 +41,7 @@ module Oribi
       new("threads", %w[], %w[], nil, "NUMBER",
           "1",
           "Threads of each worker that run the app. Perl: each has an interpreter of its own. Ruby: MIN:MAX starts those beyond MIN when they are needed"),
-      new("io", %w[], %w[], "ORIBI_IO", "NAME",
+      new("io", %w[], %w[], nil, "NAME",
           "auto",
           "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it; not for Ruby, whose threads share their connections), or auto"),
       new("max-requests", %w[max-reqs-per-child max-requests-per-child max-request-per-child max-requests-per-worker], %w[], nil, "NUMBER",
