@@ -55,6 +55,11 @@ fn compare(head: &Head, pairs: &[Pair], limits: &Limits) {
     };
 
     let mut fields = pairs.iter().filter(is_field).filter_map(|(name, value)| field(&name[5..], value)).collect::<Vec<_>>();
+    // Of several, the last Host counts.
+    if let Some(last) = fields.iter().rposition(|field| field.0 == b"host") {
+        let mut number = 0..;
+        fields.retain(|field| number.next() == Some(last) || field.0 != b"host");
+    }
     let forwarded = pairs.iter().rfind(|pair| pair.0 == b"Authorization");
     if let Some((name, value)) = forwarded.filter(|_| fields.iter().all(|field| field.0 != b"authorization")) {
         fields.extend(field(name, value));

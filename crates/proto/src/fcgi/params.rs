@@ -7,7 +7,7 @@
 //! * `HTTP_PROXY` is dropped, since programs take it for a setting of theirs, and so are `HTTP_CONTENT_TYPE` and
 //!   `HTTP_CONTENT_LENGTH`, which would contradict those that count, and names that are none with their `HTTP_` taken off.
 //! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on by that name.
-//! * A variable that stands twice has its last value. Fields may stand several times.
+//! * A variable that stands twice has its last value, and so has Host. Other fields may stand several times.
 //! * What is missing does no harm: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
 
@@ -213,6 +213,8 @@ fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, l
     match known {
         Some(KnownField::Proxy | KnownField::ContentType | KnownField::ContentLength) => return Ok(()),
         Some(KnownField::Host) if !h1::target::is_authority(bytes, value) => return Err(Refusal::HOST_INVALID),
+        // Clients cannot send two: the second is the web server's, whose user has overridden the first.
+        Some(KnownField::Host) => layout.fields.retain(|field| field.known != known),
         _ => {}
     }
     push_field(bytes, name, value, known, layout)

@@ -13,6 +13,8 @@ pub(super) fn open(lua: &Lua) -> Result<Table> {
     module
         .raw_set("urldecode", lua.create_function(|lua, text: LuaString| lua.create_string(form::decode(&text.as_bytes())))?)?;
     module.raw_set("parse", lua.create_function(|lua, text: Option<LuaString>| parse(lua, text.as_ref()))?)?;
+    // As modules did in luafcgid's time: scripts say `require "luafcgid"` and go on with the global.
+    lua.globals().raw_set("luafcgid", &module)?;
     Ok(module)
 }
 
