@@ -145,13 +145,13 @@ fn the_app_sees_what_the_web_server_says() {
         ("SERVER_PORT", "443"),
         ("HTTPS", "on"),
         ("HTTP_ACCEPT_LANGUAGE", "de"),
-        ("DOCUMENT_ROOT", "/srv"),
+        ("GEOIP_COUNTRY", "DE"),
     ];
     client.send(&request_with(1, &variables, b""));
     server.run();
     assert_eq!(
         reader.read(&client).take(1).text(),
-        r#"192.0.2.1:4711 www.example.org:443 true Responder ["accept-language=de"] ["DOCUMENT_ROOT=/srv"]"#
+        r#"192.0.2.1:4711 www.example.org:443 true Responder ["accept-language=de"] ["GEOIP_COUNTRY=DE"]"#
     );
 }
 
