@@ -114,8 +114,22 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// A runtime that counts how often another thread was to come.
+    struct Summoner(AtomicUsize);
+
+    impl Runtime for Summoner {
+        fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
+            Ok(Box::new(Native::new("whole")))
+        }
+
+        fn summon(&self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
 
     /// Takes turns, waiting between them, until one of them is no idle one.
     fn busy_turn(crew: &SharedLane<'_>, host: &mut dyn Host) -> Turn {
@@ -135,16 +149,23 @@ mod tests {
 
     /// Has `act` use a crew of one, a client and the means to wake the worker.
     fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
+        with_crew_of(&Native::new("whole"), settings, act);
+    }
+
+    fn with_crew_of(
+        runtime: &dyn Runtime,
+        settings: Settings,
+        act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
+    ) {
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");
         let slot = WorkerSlot::unshared();
         let (woken, mut wake) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let runtime = Native::new("whole");
         let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd(), running: &[] };
         let reporter = Reporter { slot: &slot, notice: &notice };
-        let crew = SharedLane::new(&setup, &settings, &runtime, reporter).expect("epoll works");
+        let crew = SharedLane::new(&setup, &settings, runtime, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
         act(&crew, &mut client, &slot, &mut wake);
@@ -177,6 +198,27 @@ mod tests {
                 crew.wait(None);
             }
             assert!(answer(client).ends_with("whole"));
+        });
+    }
+
+    #[test]
+    fn a_thread_that_leaves_a_request_behind_has_another_one_come() {
+        let summoner = Summoner(AtomicUsize::new(0));
+        with_crew_of(&summoner, Settings::default(), |crew, client, _, _| {
+            let mut host = Native::new("whole");
+            client.write_all(REQUEST).expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert!(answer(client).ends_with("whole"));
+            assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
+
+            let before = summoner.0.load(Relaxed);
+            let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
+            client.write_all(REQUEST).expect("it is connected");
+            other.write_all(REQUEST).expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert!(summoner.0.load(Relaxed) > before);
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });
     }
 
