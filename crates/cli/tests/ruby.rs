@@ -102,6 +102,7 @@ fn ruby_is_told_everything() {
         "--check",
         "config.ru",
         "listen=127.0.0.1:0",
+        "fastcgi-clients=",
         "workers=2",
         "temporary-directory=/tmp",
     ];
