@@ -237,11 +237,16 @@ class OptionsTest < Minitest::Test
   end
 
   # A value that fits.
+  # Of settings that take one of a few names.
+  NAMES = { "access-log-format" => "json", "io" => "epoll", "protocol" => "fastcgi" }.freeze
+  private_constant :NAMES
+
   def example(setting)
     case setting.placeholder
     when "" then "on"
     when "ADDRESS", "HOST" then "127.0.0.1"[0, 9] + (setting.placeholder == "ADDRESS" ? ":80" : "")
-    when "NAME" then setting.name == "access-log-format" ? "json" : "localhost"
+    when "ADDRESSES" then "127.0.0.1"
+    when "NAME" then NAMES.fetch(setting.name, "localhost")
     when "LEVEL" then "warn"
     when "MODE" then "660"
     when "SIZE" then "65536"
