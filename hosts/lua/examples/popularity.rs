@@ -19,7 +19,8 @@ type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 const SCRIPTS: usize = 200;
 const HOT: usize = 10;
 const STATES: usize = 20;
-const THREADS: usize = 4;
+/// As many as there are clients: a lane that loads a cold script serves its other connections afterwards.
+const THREADS: usize = HOT_CLIENTS + COLD_CLIENTS;
 const HOT_CLIENTS: usize = 8;
 const COLD_CLIENTS: usize = 2;
 /// Each client asks so often, whatever the answers take: a client that waited for a slow answer would ask less when it matters.
