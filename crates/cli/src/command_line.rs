@@ -35,12 +35,20 @@ pub enum Mode {
 
 /// What to serve.
 pub enum Subject {
-    /// A fixed text.
-    Native(String),
+    /// A fixed content, without any app.
+    Native(Content),
     /// An app, in a file or a directory; `None`: in the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
     /// What a configuration file of luafcgid says; `None`: the one in the current directory.
     Luafcgid { file: Option<PathBuf>, options: Options },
+}
+
+/// Where the content of the fixed answer is.
+pub enum Content {
+    /// On the command line.
+    Text(String),
+    /// In a file, which is read once.
+    File(PathBuf),
 }
 
 /// Reads a command line, the name of the program first.
@@ -70,12 +78,17 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     let mode = if matches.get_flag("version") { Mode::Version } else { mode.unwrap_or(Mode::Serve) };
     let path = matches.get_one::<OsString>("APP").map(PathBuf::from);
     let language = matches.get_one::<String>("language").cloned();
-    let subject = match matches.get_one::<String>("native") {
-        Some(text) => Subject::Native(text.clone()),
+    let subject = match content(&matches) {
+        Some(content) => Subject::Native(content),
         None if named || worded => Subject::Luafcgid { file: path, options: options(&matches) },
         None => Subject::App { path, language, options: options(&matches) },
     };
     Ok(CommandLine { mode, subject, lua: matches.get_one::<String>("lua").cloned(), config: collect(&matches) })
+}
+
+fn content(matches: &ArgMatches) -> Option<Content> {
+    let text = matches.get_one::<String>("native").map(|text| Content::Text(text.clone()));
+    text.or_else(|| matches.get_one::<OsString>("native-file").map(|file| Content::File(file.into())))
 }
 
 fn options(matches: &ArgMatches) -> Options {
@@ -153,14 +166,20 @@ pub fn command() -> Command {
 }
 
 fn app_flags() -> Vec<Arg> {
-    vec![
-        Arg::new("native")
-            .long("native")
-            .value_name("TEXT")
+    let native = |name: &'static str| {
+        Arg::new(name)
+            .long(name)
             .conflicts_with_all(["APP", "language", "include", "module", "require", "env", "config", "perl", "ruby"])
             .conflicts_with_all(["document-root", "lua", "hooks"])
             .conflicts_with_all(oribi_lua::table().iter().map(|setting| setting.name))
-            .help("Answer every request with this text, without any app"),
+    };
+    vec![
+        native("native").value_name("TEXT").help("Answer every request with this text, without any app"),
+        native("native-file")
+            .value_name("FILE")
+            .value_parser(OsStringValueParser::new())
+            .conflicts_with("native")
+            .help("Answer every request with the bytes of this file, which is read once, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
             "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is \
              Lua): perl, ruby or lua",

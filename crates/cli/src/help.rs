@@ -9,7 +9,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] DIR --document-root   run the Lua scripts below DIR that the paths of requests lead to
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
        oribi check ...                     load the app, print the plan, serve nothing
-       oribi --native TEXT [options]       answer with a fixed text";
+       oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 
 /// Columns of a line of help, without its indent.
 const COLUMNS: usize = 78;

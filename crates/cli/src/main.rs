@@ -15,7 +15,7 @@ mod perl;
 mod ruby;
 mod trouble;
 
-use command_line::{Mode, Subject};
+use command_line::{Content, Mode, Subject};
 use language::{App, Home, Runner};
 use oribi_host::Native;
 use oribi_server::config::{Config, Plan, Resolved};
@@ -54,7 +54,7 @@ fn run() -> Result<u8, Trouble> {
     }
     let config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
-        Subject::Native(text) => native(command_line.mode, text, &resolve(&config)?),
+        Subject::Native(content) => native(command_line.mode, content, &resolve(&config)?),
         Subject::App { path, language, options } => {
             // What is wrong with the flags is said before anything is looked for.
             resolve(&config)?;
@@ -92,14 +92,21 @@ fn print(text: &dyn fmt::Display) -> Result<u8, Trouble> {
     }
 }
 
-/// Answers every request with a fixed text.
-fn native(mode: Mode, text: String, resolved: &Resolved) -> Result<u8, Trouble> {
+/// Answers every request with a fixed content.
+fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Trouble> {
+    let (app, bytes) = match content {
+        Content::Text(text) => (format!("the text {text:?}"), text.into_bytes()),
+        Content::File(path) => {
+            let bytes = std::fs::read(&path);
+            let bytes = bytes.map_err(|error| Trouble::failure(format!("cannot read {}: {error}", path.display())))?;
+            (format!("the {} bytes of {}", bytes.len(), path.display()), bytes)
+        }
+    };
     if mode == Mode::Check {
-        let app = format!("the text {text:?}");
         return print(&Plan { app, language: "none (native)".to_owned(), resolved });
     }
     log::prepare(&resolved.settings).map_err(Trouble::failure)?;
-    Ok(exit_status(process::supervise(&resolved.settings, &Native::new(text))))
+    Ok(exit_status(process::supervise(&resolved.settings, &Native::new(bytes))))
 }
 
 /// Serves an app by a process of its language, or checks that it could.

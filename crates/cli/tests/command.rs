@@ -151,6 +151,8 @@ fn mistakes_are_explained() {
         (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),
         (&["app.psgi", "more"], &["unexpected argument 'more'"]),
         (&["app.psgi", "--native", "text"], &["cannot be used with"]),
+        (&["app.psgi", "--native-file", "app.cbl"], &["cannot be used with"]),
+        (&["--native-file", "app.cbl", "--native", "text"], &["cannot be used with"]),
         (&["missing.psgi"], &["cannot find the app missing.psgi"]),
         (&["app.cbl"], &["cannot tell the language of app.cbl", ".psgi", ".ru", ".lua", "--language"]),
         (&["app.psgi", "--language", "cobol"], &["unknown language `cobol`; known are perl, ruby, lua"]),
@@ -366,4 +368,18 @@ fn a_text_is_served_until_term() {
     let status = wait_for("the end", || server.0.try_wait().expect("a child"));
     assert_eq!(status.code(), Some(0));
     assert!(!socket.exists());
+}
+
+#[test]
+fn the_fixed_answer_may_be_in_a_file() {
+    let place = Place::new();
+    let content: String = ('a'..='z').cycle().take(1 << 20).collect();
+    place.file("body", &content);
+    place.run(&["--native-file", "missing"]).fails(1, &["cannot read missing"]);
+    assert!(place.run(&["check", "--native-file", "body"]).out.contains("the 1048576 bytes of body"));
+    let mut command = place.oribi();
+    command.args(["--native-file", "body", "--listen", "x.sock", "--workers", "1"]);
+    let _server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"));
+    let text = answer(&place.0.join("x.sock"));
+    assert!(text.contains("Content-Length: 1048576\r\n") && text.ends_with(&content));
 }
