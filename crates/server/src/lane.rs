@@ -79,6 +79,8 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     match setup.settings.io {
         IoModel::Uring => run_on(Uring::new()?, setup, supply),
         IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, supply),
+        #[cfg(feature = "study")]
+        IoModel::EpollLevel => Err(io::ErrorKind::Unsupported.into()),
     }
 }
 

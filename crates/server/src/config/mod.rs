@@ -21,4 +21,4 @@ pub use origin::Origin;
 pub use plan::Plan;
 pub use resolve::{Explained, Resolved};
 pub use setting::{Section, Setting, table};
-pub use settings::{AccessFormat, IoModel, Limits, ListenAddress, LogTarget, Place, Protocol, Settings, Timeouts};
+pub use settings::{AcceptModel, AccessFormat, IoModel, Limits, ListenAddress, LogTarget, Place, Protocol, Settings, Timeouts};

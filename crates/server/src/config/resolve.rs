@@ -346,6 +346,7 @@ mod tests {
             "max_reqs_per_child=1000",
             "min_reqs_per_child=800",
             "io=io_uring",
+            "accept=own",
             "spawn_interval=1.5",
             "err_respawn_interval=500ms",
             "graceful_timeout=off",

@@ -24,6 +24,25 @@ pub enum IoModel {
     Epoll,
     /// Completion: io_uring.
     Uring,
+    /// Readiness, told again and again until it is used: epoll, level-triggered.
+    #[cfg(feature = "study")]
+    EpollLevel,
+}
+
+/// How connections reach lanes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceptModel {
+    /// All lanes wait at the same listening sockets.
+    #[default]
+    Shared,
+    /// Each lane has a listening socket for each TCP address, among which the kernel spreads connections (SO_REUSEPORT).
+    Own,
+    /// As [`AcceptModel::Own`], but a connection goes to the lane that is pinned to the processor which received it.
+    #[cfg(feature = "study")]
+    Steered,
+    /// A process that does nothing else accepts connections and hands each to the lane that has the fewest.
+    #[cfg(feature = "study")]
+    Handed,
 }
 
 /// Where to listen, and for what.
@@ -174,6 +193,8 @@ pub struct Settings {
     pub min_threads: usize,
     /// How lanes speak to the kernel.
     pub io: IoModel,
+    /// How connections reach lanes.
+    pub accept: AcceptModel,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// With this, each worker draws its own number between this one and `max_requests`.
@@ -226,6 +247,7 @@ impl Default for Settings {
             threads: 1,
             min_threads: 1,
             io: IoModel::Auto,
+            accept: AcceptModel::Shared,
             max_requests: None,
             min_requests: None,
             spawn_interval: Duration::ZERO,

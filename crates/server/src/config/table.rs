@@ -7,10 +7,10 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, Place, Settings};
 use super::value::{
-    access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, io_model, ip_addresses, limit,
-    log_level, log_target, optional_log_target, path, patience, protocol, show_access_format, show_duration, show_file_mode,
-    show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size,
-    size_limit, small_count, span,
+    accept_model, access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, io_model,
+    ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol, show_accept_model,
+    show_access_format, show_duration, show_file_mode, show_io_model, show_ip_addresses, show_limit, show_log_target,
+    show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
 };
 use std::time::Duration;
 
@@ -134,6 +134,15 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),
+    Setting::new(
+        "accept",
+        Section::Workers,
+        "NAME",
+        "How connections reach workers: shared (all wait at the same sockets, and who has room takes the next connection) or own \
+         (sockets of its own for each worker or thread, among which the kernel spreads connections whoever has room: SO_REUSEPORT)",
+    )
+    .apply(|draft, text| accept_model(text).map(|model| draft.settings.accept = model))
+    .show(|settings| show_accept_model(settings.accept)),
     Setting::new(
         "max-requests",
         Section::Workers,

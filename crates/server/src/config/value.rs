@@ -1,6 +1,6 @@
 //! Values as people write them: counts, sizes, durations, switches. Every error says what would fit.
 
-use super::settings::{AccessFormat, IoModel, Limits, LogTarget, Protocol, Timeouts};
+use super::settings::{AcceptModel, AccessFormat, IoModel, Limits, LogTarget, Protocol, Timeouts};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -226,6 +226,8 @@ pub fn io_model(text: &str) -> Result<IoModel, String> {
         "auto" => Ok(IoModel::Auto),
         "epoll" => Ok(IoModel::Epoll),
         "io_uring" | "io-uring" | "uring" => Ok(IoModel::Uring),
+        #[cfg(feature = "study")]
+        "epoll-level" | "epoll_level" => Ok(IoModel::EpollLevel),
         _ => Err("expected auto, epoll or io_uring".to_owned()),
     }
 }
@@ -236,6 +238,34 @@ pub fn show_io_model(model: IoModel) -> String {
         IoModel::Auto => "auto",
         IoModel::Epoll => "epoll",
         IoModel::Uring => "io_uring",
+        #[cfg(feature = "study")]
+        IoModel::EpollLevel => "epoll-level",
+    }
+    .to_owned()
+}
+
+/// How connections reach lanes.
+pub fn accept_model(text: &str) -> Result<AcceptModel, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "shared" => Ok(AcceptModel::Shared),
+        "own" => Ok(AcceptModel::Own),
+        #[cfg(feature = "study")]
+        "steered" => Ok(AcceptModel::Steered),
+        #[cfg(feature = "study")]
+        "handed" => Ok(AcceptModel::Handed),
+        _ => Err("expected shared or own".to_owned()),
+    }
+}
+
+/// As [`accept_model`] reads it.
+pub fn show_accept_model(model: AcceptModel) -> String {
+    match model {
+        AcceptModel::Shared => "shared",
+        AcceptModel::Own => "own",
+        #[cfg(feature = "study")]
+        AcceptModel::Steered => "steered",
+        #[cfg(feature = "study")]
+        AcceptModel::Handed => "handed",
     }
     .to_owned()
 }

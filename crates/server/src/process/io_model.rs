@@ -21,6 +21,8 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
             Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
             Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
         },
+        #[cfg(feature = "study")]
+        IoModel::EpollLevel => Err("--io epoll-level does not work yet: leave it out".to_owned()),
         // No measurement has shown yet where io_uring is the better choice.
         IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
