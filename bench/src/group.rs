@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a group may take to end after it was asked to, before it is killed.
@@ -22,24 +22,31 @@ pub struct Group {
 }
 
 impl Group {
-    /// Starts `words` on one CPU; what it prints goes to the file `output`.
+    /// Starts `words` on some CPUs; what it prints goes to the file `output`.
     ///
     /// # Errors
     /// When the file or the program cannot be opened.
-    pub fn start(words: &[String], cpu: usize, output: &Path) -> Result<Group, String> {
-        let file = File::create(output).map_err(|e| format!("{}: {e}", output.display()))?;
+    pub fn start(words: &[String], cpus: &[usize], output: &Path) -> Result<Group, String> {
+        let file = create(output)?;
         let errors = file.try_clone().map_err(|e| format!("{}: {e}", output.display()))?;
-        // The parent-death signal covers the one end that cannot be caught here: the bench itself being killed.
-        let child = Command::new("setpriv")
-            .args(["--pdeathsig", "TERM", "taskset", "-c", &cpu.to_string()])
-            .args(words)
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(file)
-            .stderr(errors)
-            .spawn()
-            .map_err(|e| format!("cannot start {}: {e}", words.join(" ")))?;
-        Ok(Group { child, output: output.to_owned() })
+        let mut command = pinned(words, cpus);
+        command.stdin(Stdio::null()).stdout(file).stderr(errors);
+        Ok(Group { child: spawn(&mut command, words)?, output: output.to_owned() })
+    }
+
+    /// As [`Group::start`], for a program that is spoken with by its standard input and output; only what it writes to standard
+    /// error goes to the file `output`.
+    ///
+    /// # Errors
+    /// When the file or the program cannot be opened.
+    pub fn converse(words: &[String], cpus: &[usize], output: &Path) -> Result<(Group, ChildStdin, ChildStdout), String> {
+        let mut command = pinned(words, cpus);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(create(output)?);
+        let mut child = spawn(&mut command, words)?;
+        match (child.stdin.take(), child.stdout.take()) {
+            (Some(input), Some(answers)) => Ok((Group { child, output: output.to_owned() }, input, answers)),
+            _ => Err(format!("no pipes to {}", words.join(" "))),
+        }
     }
 
     /// The number of the first process, which is also the number of the group.
@@ -129,6 +136,23 @@ impl Drop for Group {
     }
 }
 
+fn create(output: &Path) -> Result<File, String> {
+    File::create(output).map_err(|e| format!("{}: {e}", output.display()))
+}
+
+/// The command for `words` in a group of its own.
+fn pinned(words: &[String], cpus: &[usize]) -> Command {
+    let cpus: Vec<String> = cpus.iter().map(usize::to_string).collect();
+    // The parent-death signal covers the one end that cannot be caught here: the bench itself being killed.
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "taskset", "-c", &cpus.join(",")]).args(words).process_group(0);
+    command
+}
+
+fn spawn(command: &mut Command, words: &[String]) -> Result<Child, String> {
+    command.spawn().map_err(|e| format!("cannot start {}: {e}", words.join(" ")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,7 +160,7 @@ mod tests {
     fn shell(name: &str, script: &str) -> Group {
         let output = std::env::temp_dir().join(format!("oribi-bench-{}-{name}", std::process::id()));
         let words = ["sh", "-c", script].map(str::to_owned);
-        Group::start(&words, crate::machine::allowed_cpus()[0], &output).expect("sh starts")
+        Group::start(&words, &crate::machine::allowed_cpus()[..1], &output).expect("sh starts")
     }
 
     fn wait_for(group: &Group, text: &str) {
@@ -167,6 +191,22 @@ mod tests {
         assert!(!group.end(Duration::from_millis(100)));
         assert!(!members.iter().any(|member| member.is_alive()));
         std::fs::remove_file(&group.output).expect("the output file");
+    }
+
+    #[test]
+    fn a_conversation_has_two_sides() {
+        use std::io::{BufRead, BufReader, Write};
+        let output = std::env::temp_dir().join(format!("oribi-bench-{}-talk", std::process::id()));
+        let words = ["sh", "-c", "read word; echo \"heard $word\"; echo complaint >&2"].map(str::to_owned);
+        let cpus = crate::machine::allowed_cpus();
+        let (mut group, mut input, answers) = Group::converse(&words, &cpus, &output).expect("sh starts");
+        input.write_all(b"this\n").expect("it reads");
+        let mut line = String::new();
+        BufReader::new(answers).read_line(&mut line).expect("it writes");
+        assert_eq!(line, "heard this\n");
+        group.finish(Duration::from_secs(10)).expect("it ends");
+        assert_eq!(group.output(), "complaint\n");
+        std::fs::remove_file(&output).expect("the output file");
     }
 
     #[test]

@@ -100,7 +100,7 @@ impl Load<'_> {
         words.push(format!("http://127.0.0.1:{}{}", server.port, cell.answer.path()));
         words.extend(["--".to_owned(), cell.depth.to_string(), cell.upload.to_string()]);
         let output = installation.scratch.join("wrk");
-        Ok(Load { group: Group::start(&words, installation.load_cpu, &output)?, cell, seconds })
+        Ok(Load { group: Group::start(&words, &[installation.load_cpu], &output)?, cell, seconds })
     }
 
     /// Waits for its end and reads the result.

@@ -21,9 +21,28 @@ pub fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// Facts in the order in which they are written, each a name and a value.
+/// Facts in the order in which they are written, each a name and a value: the machine, the programs of the bench, the servers
+/// and their versions, the vulnerabilities.
 pub fn facts(servers: &[(String, String)]) -> Vec<(String, String)> {
-    let mut facts = vec![
+    let mut facts = system();
+    facts.extend([
+        ("perl".to_owned(), output("perl", &["-e", "print \"$^V $^O\""])),
+        ("ruby".to_owned(), output("ruby", &["--version"])),
+        ("rack".to_owned(), output("ruby", &["-e", "require 'rack'; print Rack.release"])),
+        ("sinatra".to_owned(), output("ruby", &["-e", "require 'sinatra/version'; print Sinatra::VERSION"])),
+        ("rails".to_owned(), output("ruby", &["-e", "require 'rails/version'; print Rails.version"])),
+        ("wrk".to_owned(), output("wrk", &["-v"])),
+        ("valgrind".to_owned(), output("valgrind", &["--version"])),
+        ("strace".to_owned(), output("strace", &["-V"])),
+    ]);
+    facts.extend(servers.iter().map(|(title, version)| (title.clone(), version.clone())));
+    facts.extend(vulnerabilities());
+    facts
+}
+
+/// The machine, its kernel and what Oribi was built from and with.
+pub fn system() -> Vec<(String, String)> {
+    vec![
         ("CPU".to_owned(), cpu_model()),
         ("CPUs".to_owned(), allowed_cpus().len().to_string()),
         ("Virtual machine".to_owned(), if cpu_flags().contains(" hypervisor") { "yes" } else { "no" }.to_owned()),
@@ -34,18 +53,7 @@ pub fn facts(servers: &[(String, String)]) -> Vec<(String, String)> {
         ("Kernel command line".to_owned(), mitigation_words(&read("/proc/cmdline"))),
         ("Commit".to_owned(), commit()),
         ("rustc".to_owned(), output("rustc", &["--version"])),
-        ("perl".to_owned(), output("perl", &["-e", "print \"$^V $^O\""])),
-        ("ruby".to_owned(), output("ruby", &["--version"])),
-        ("rack".to_owned(), output("ruby", &["-e", "require 'rack'; print Rack.release"])),
-        ("sinatra".to_owned(), output("ruby", &["-e", "require 'sinatra/version'; print Sinatra::VERSION"])),
-        ("rails".to_owned(), output("ruby", &["-e", "require 'rails/version'; print Rails.version"])),
-        ("wrk".to_owned(), output("wrk", &["-v"])),
-        ("valgrind".to_owned(), output("valgrind", &["--version"])),
-        ("strace".to_owned(), output("strace", &["-V"])),
-    ];
-    facts.extend(servers.iter().map(|(title, version)| (title.clone(), version.clone())));
-    facts.extend(vulnerabilities());
-    facts
+    ]
 }
 
 /// The CPU's name as it may stand in a directory's name, with the number of CPUs.
@@ -93,7 +101,8 @@ fn mitigation_words(line: &str) -> String {
     if words.is_empty() { "no mitigation switched by hand".to_owned() } else { words.join(" ") }
 }
 
-fn vulnerabilities() -> Vec<(String, String)> {
+/// What the kernel says of each known vulnerability of the CPU, and of what it does against it.
+pub fn vulnerabilities() -> Vec<(String, String)> {
     let directory = Path::new("/sys/devices/system/cpu/vulnerabilities");
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut found: Vec<(String, String)> = entries
@@ -118,7 +127,7 @@ fn commit() -> String {
 }
 
 /// The first line that a program prints on either stream; some print their version and fail.
-fn output(program: &str, arguments: &[&str]) -> String {
+pub fn output(program: &str, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else { return "not installed".to_owned() };
     let text = [output.stdout, output.stderr].concat();
     let text = String::from_utf8_lossy(&text).into_owned();

@@ -2,26 +2,11 @@
 
 #![forbid(unsafe_code)]
 
-mod cell;
-mod client;
-mod group;
-mod instructions;
-mod interrupt;
-mod load;
-mod machine;
-mod options;
-mod process_tree;
-mod report;
-mod rounds;
-mod server;
-mod setup;
-mod statistics;
-mod system_calls;
-
-use options::Options;
-use report::{Count, Results};
-use server::Installation;
-use setup::{Part, Setup};
+use oribi_bench::options::Options;
+use oribi_bench::report::{Count, Results};
+use oribi_bench::server::{self, Installation};
+use oribi_bench::setup::{Part, Setup};
+use oribi_bench::{cell, instructions, interrupt, machine, rounds, system_calls};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};

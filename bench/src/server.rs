@@ -99,7 +99,7 @@ impl Server {
         }
         write(cell.name, &cell.body())?;
         let words = [prefix, &setup.command(cell.name, &places)?].concat();
-        let group = Group::start(&words, installation.server_cpu, &directory.join("output"))?;
+        let group = Group::start(&words, &[installation.server_cpu], &directory.join("output"))?;
         let mut server = Server { port, group, serves: setup.serves, banner: 0 };
         server.wait_until_right(cell, patience)?;
         Ok(server)
@@ -163,7 +163,10 @@ impl Server {
 }
 
 /// A port that nobody listens on.
-fn free_port() -> Result<u16, String> {
+///
+/// # Errors
+/// When all are taken.
+pub fn free_port() -> Result<u16, String> {
     for _ in 0..10_000 {
         let port = 21000 + NEXT_PORT.fetch_add(1, Ordering::Relaxed) % 10_000;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {

@@ -1,4 +1,4 @@
-//! The middle of a few figures, and how far they lie apart.
+//! The middle of a few figures, how far they lie apart, and how they are written.
 
 /// The median with the smallest and largest figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,6 +23,19 @@ impl Spread {
     }
 }
 
+/// A whole number as people read it: 12,345.
+pub fn grouped(figure: f64) -> String {
+    let digits = format!("{figure:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,5 +45,10 @@ mod tests {
         assert_eq!(Spread::of([4.0, 1.0, 3.0, 2.0]), Some(Spread { median: 2.5, low: 1.0, high: 4.0 }));
         assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, low: 1.0, high: 3.0 }));
         assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn digits_stand_in_groups_of_three() {
+        assert_eq!(["0", "999", "1,000", "375,498"].map(str::to_owned), [0.0, 999.4, 999.6, 375_498.0].map(grouped));
     }
 }

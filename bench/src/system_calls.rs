@@ -40,7 +40,7 @@ pub fn count(installation: &Installation, setup: &Setup) -> Result<Calls, String
         words.extend(["-p".to_owned(), member.pid.to_string()]);
     }
     let output = installation.scratch.join(format!("strace-{}-output", setup.name));
-    let mut strace = Group::start(&words, installation.load_cpu, &output)?;
+    let mut strace = Group::start(&words, &[installation.load_cpu], &output)?;
     wait_until_attached(&mut strace, members.len())?;
     let outcome = Load::start(installation, &server, hello, SECONDS)?.finish()?;
     strace.signal_leader(Signal::INT);

@@ -1,6 +1,6 @@
 //! What a run of the bench leaves: figures for programs, a table for readers, plots.
 
-mod plot;
+mod charts;
 mod records;
 mod table;
 
@@ -22,19 +22,6 @@ pub struct Count {
     pub instructions: Option<Result<f64, String>>,
     /// System calls per request, or what went wrong.
     pub system_calls: Option<Result<Calls, String>>,
-}
-
-/// A whole number as people read it: 12,345.
-fn grouped(figure: f64) -> String {
-    let digits = format!("{figure:.0}");
-    let mut text = String::new();
-    for (index, digit) in digits.char_indices() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Everything that was found out.
@@ -68,8 +55,8 @@ impl Results {
             ("machine.md", table::machine(self)),
             ("rounds.csv", records::rounds(self)),
             ("counts.csv", records::counts(self)),
-            ("ratio.svg", plot::ratios(self)),
-            ("counts.svg", plot::counts(self)),
+            ("ratio.svg", charts::ratios(self)),
+            ("counts.svg", charts::counts(self)),
         ];
         for (name, text) in files.into_iter().filter(|(name, _)| self.has(name)) {
             let path = directory.join(name);
@@ -122,15 +109,5 @@ impl CellResult {
     pub fn ratios(&self) -> Vec<Option<Spread>> {
         let yardstick = self.entries.iter().find(|entry| entry.name == YARDSTICK);
         self.entries.iter().map(|entry| entry.ratio(yardstick?)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::grouped;
-
-    #[test]
-    fn digits_stand_in_groups_of_three() {
-        assert_eq!(["0", "999", "1,000", "375,498"].map(str::to_owned), [0.0, 999.4, 999.6, 375_498.0].map(grouped));
     }
 }

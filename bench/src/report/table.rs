@@ -1,9 +1,9 @@
 //! The tables, in Markdown.
 
-use super::{Count, Results, grouped};
+use super::{Count, Results};
 use crate::rounds::{CellResult, Entry, NEWCOMER_PATIENCE, Round};
 use crate::setup::YARDSTICK;
-use crate::statistics::Spread;
+use crate::statistics::{Spread, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
 

@@ -1,8 +1,6 @@
 //! Bar charts as SVG, readable on light and on dark paper.
 
-use super::{Results, grouped};
-use crate::setup::YARDSTICK;
-use crate::statistics::Spread;
+use crate::statistics::{Spread, grouped};
 use std::fmt::Write as _;
 
 /// The width of a chart, in pixels.
@@ -26,25 +24,40 @@ text{font:13px system-ui,sans-serif;fill:#333}\
 @media(prefers-color-scheme:dark){text{fill:#ddd}.small{fill:#aaa}.whisker,.one{stroke:#ddd}}";
 
 /// One bar.
-struct Bar {
-    /// The set-up's name, which gives the colour.
-    name: String,
+#[derive(Debug)]
+pub struct Bar {
+    /// Who it belongs to, which gives the colour.
+    pub colour: Colour,
     /// What stands beside it.
-    title: String,
+    pub title: String,
     /// How long it is, and its whisker.
-    figure: Spread,
+    pub figure: Spread,
+}
+
+/// Whose a bar is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Colour {
+    /// What the others are compared with.
+    Yardstick,
+    /// Oribi's.
+    Own,
+    /// Another server's.
+    Peer,
 }
 
 /// Bars that share an axis.
-struct Panel {
-    title: String,
+#[derive(Debug)]
+pub struct Panel {
+    /// What stands above it.
+    pub title: String,
     /// What the axis counts.
-    unit: &'static str,
-    bars: Vec<Bar>,
-    /// Where a dashed line says "as much as nginx".
-    reference: Option<f64>,
+    pub unit: &'static str,
+    /// From top to bottom.
+    pub bars: Vec<Bar>,
+    /// Where a dashed line says "as much as the yardstick".
+    pub reference: Option<f64>,
     /// Decimal places of the figures.
-    digits: usize,
+    pub digits: usize,
 }
 
 impl Panel {
@@ -53,60 +66,8 @@ impl Panel {
     }
 }
 
-/// `ratio.svg`: a panel for each cell.
-pub fn ratios(results: &Results) -> String {
-    let panels: Vec<Panel> = results
-        .cells
-        .iter()
-        .map(|result| {
-            let bars = result.entries.iter().zip(result.ratios());
-            Panel {
-                title: result.cell.title.to_owned(),
-                unit: "CPU time per request, nginx in the same round = 1 (median; the line spans all rounds)",
-                bars: bars.filter_map(|(entry, figure)| Some(bar(&entry.name, &entry.title, figure?))).collect(),
-                reference: Some(1.0),
-                digits: 2,
-            }
-        })
-        .collect();
-    draw("CPU per request, shorter is better", &panels)
-}
-
-/// `counts.svg`: instructions and system calls.
-pub fn counts(results: &Results) -> String {
-    let point = |figure: f64| Spread { median: figure, low: figure, high: figure };
-    let instructions = results.counts.iter().filter_map(|count| {
-        let figure = *count.instructions.as_ref()?.as_ref().ok()?;
-        Some(bar(&count.name, &count.title, point(figure)))
-    });
-    let calls = results.counts.iter().filter_map(|count| {
-        let figure = count.system_calls.as_ref()?.as_ref().ok()?.total;
-        Some(bar(&count.name, &count.title, point(figure)))
-    });
-    let panels = [
-        Panel {
-            title: "Instructions in user space".to_owned(),
-            unit: "instructions per request",
-            bars: instructions.collect(),
-            reference: None,
-            digits: 0,
-        },
-        Panel {
-            title: "System calls".to_owned(),
-            unit: "system calls per request",
-            bars: calls.collect(),
-            reference: None,
-            digits: 2,
-        },
-    ];
-    draw("Counted per request, shorter is better", &panels)
-}
-
-fn bar(name: &str, title: &str, figure: Spread) -> Bar {
-    Bar { name: name.to_owned(), title: title.to_owned(), figure }
-}
-
-fn draw(title: &str, panels: &[Panel]) -> String {
+/// A picture of all panels that have a bar, one below the other.
+pub fn draw(title: &str, panels: &[Panel]) -> String {
     let panels: Vec<&Panel> = panels.iter().filter(|panel| !panel.bars.is_empty()).collect();
     let height = panels.iter().fold(40.0, |sum, panel| sum + panel_height(panel));
     let mut svg = format!(
@@ -157,10 +118,10 @@ fn draw_panel(svg: &mut String, panel: &Panel, top: f64) {
 }
 
 fn draw_bar(svg: &mut String, bar: &Bar, top: f64, shown: &str, x: &impl Fn(f64) -> f64) {
-    let class = match bar.name.as_str() {
-        YARDSTICK => "yardstick",
-        name if name.starts_with("oribi") => "oribi",
-        _ => "peer",
+    let class = match bar.colour {
+        Colour::Yardstick => "yardstick",
+        Colour::Own => "oribi",
+        Colour::Peer => "peer",
     };
     let (text, middle) = (top + 15.0, top + 11.0);
     let (median, low, high) = (x(bar.figure.median), x(bar.figure.low), x(bar.figure.high));
@@ -190,7 +151,11 @@ mod tests {
     use super::*;
 
     fn panel(figures: &[f64]) -> Panel {
-        let bars = figures.iter().map(|figure| bar("a", "A & B", Spread { median: *figure, low: *figure, high: *figure }));
+        let bars = figures.iter().map(|figure| Bar {
+            colour: Colour::Peer,
+            title: "A & B".to_owned(),
+            figure: Spread { median: *figure, low: *figure, high: *figure },
+        });
         Panel { title: "<Title>".to_owned(), unit: "things", bars: bars.collect(), reference: Some(1.0), digits: 2 }
     }
 

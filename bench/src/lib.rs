@@ -1,0 +1,22 @@
+//! What `oribi-bench` is made of: servers and loads in groups of processes that are ended whatever happens, the CPU time and the
+//! memory of such a group, the facts of the machine, tables and plots. The study in `bench/study` stands on it too.
+
+#![forbid(unsafe_code)]
+
+pub mod cell;
+pub mod client;
+pub mod group;
+pub mod instructions;
+pub mod interrupt;
+pub mod load;
+pub mod machine;
+pub mod options;
+pub mod plot;
+pub mod process_tree;
+pub mod report;
+pub mod rounds;
+pub mod server;
+pub mod setup;
+pub mod statistics;
+pub mod system_calls;
+pub mod threads;
