@@ -65,6 +65,7 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-bench", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-load", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
 ];
 

@@ -1,0 +1,111 @@
+//! One connection of the load and what it waits for.
+
+use crate::response::Reader;
+use std::os::fd::OwnedFd;
+
+/// Where a connection stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// There is no socket.
+    Closed,
+    /// It is open, and nothing was asked.
+    Idle,
+    /// Requests are on their way, or their responses.
+    Busy,
+    /// Everything is answered, and the server is to end the connection.
+    Ending,
+}
+
+/// Requests that a connection has been given at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Batch {
+    /// When the first was due, in nanoseconds of the clock.
+    pub due: u64,
+    /// Nanoseconds from one to the next.
+    pub spacing: f64,
+    pub asked: u32,
+    pub answered: u32,
+}
+
+impl Batch {
+    /// When the request was due that is answered next.
+    #[inline]
+    pub fn due(&self) -> u64 {
+        self.due + (f64::from(self.answered) * self.spacing) as u64
+    }
+
+    /// How many are not answered yet.
+    #[inline]
+    pub fn open(&self) -> u32 {
+        self.asked - self.answered
+    }
+}
+
+/// A place for one connection after the other.
+#[derive(Debug)]
+pub struct Connection {
+    pub socket: Option<OwnedFd>,
+    /// Tells the connections of a place apart.
+    pub generation: u32,
+    pub state: State,
+    /// It asks whenever the load wants it to; the others only once.
+    pub active: bool,
+    /// The handshake is known to be complete.
+    pub connected: bool,
+    /// The loop tells when there is room to send.
+    pub watches_output: bool,
+    pub batch: Batch,
+    /// How much of the requests is sent, and how much there is.
+    pub sent: usize,
+    pub to_send: usize,
+    /// The server has said that it ends the connection.
+    pub closes: bool,
+    /// It stands in the agenda of slow connections.
+    pub paced: bool,
+    /// When bytes went either way last.
+    pub progress: u64,
+    pub reader: Reader,
+}
+
+impl Connection {
+    pub fn new(active: bool) -> Self {
+        Self {
+            socket: None,
+            generation: 0,
+            state: State::Closed,
+            active,
+            connected: false,
+            watches_output: false,
+            batch: Batch::default(),
+            sent: 0,
+            to_send: 0,
+            closes: false,
+            paced: false,
+            progress: 0,
+            reader: Reader::default(),
+        }
+    }
+
+    /// Closes the socket; events that are still reported for it are out of date.
+    pub fn close(&mut self) {
+        self.socket = None;
+        self.generation = self.generation.wrapping_add(1);
+        self.state = State::Closed;
+        self.connected = false;
+        self.watches_output = false;
+        self.closes = false;
+        self.paced = false;
+        self.batch = Batch::default();
+        (self.sent, self.to_send) = (0, 0);
+        self.reader = Reader::default();
+    }
+
+    /// Whether somebody waits for something.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.state, State::Busy | State::Ending)
+    }
+
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.to_send
+    }
+}

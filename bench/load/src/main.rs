@@ -1,0 +1,53 @@
+//! Puts load on a web server: many connections, one thread, every answer checked. `--help` has the options, the text below them
+//! how a program that measures something meanwhile speaks with it.
+
+#![forbid(unsafe_code)]
+
+mod connection;
+mod histogram;
+mod load;
+mod options;
+mod pace;
+mod probe;
+mod response;
+mod tally;
+mod target;
+
+use load::Load;
+use options::Options;
+use std::io::{BufRead, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run(&Options::from_command_line()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("oribi-load: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything was right.
+fn run(options: &Options) -> Result<bool, String> {
+    let mut load = Load::new(options)?;
+    load.open()?;
+    load.run(options.warm_up)?;
+    load.reset();
+    say("ready")?;
+    load.wait_for_line()?;
+    let seconds = load.run(options.duration)?;
+    say(&load.tally.report(seconds, load.open_connections()))?;
+    let mut line = Vec::new();
+    let mut input = std::io::stdin().lock();
+    while input.read_until(b'\n', &mut line).map_err(|e| format!("standard input: {e}"))? > 0 {
+        line.clear();
+    }
+    Ok(load.tally.faults() == 0)
+}
+
+fn say(line: &str) -> Result<(), String> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(|e| format!("standard output: {e}"))
+}
