@@ -22,7 +22,7 @@ pub enum Fault {
 
 const NAMES: [&str; 6] = ["connect", "broken", "short", "status", "mismatch", "timeout"];
 
-/// Counts since the load began; faults since the start of the program.
+/// Counts since the load began; faults and lost connections since the start of the program.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// Responses that were complete and right.
@@ -55,9 +55,9 @@ impl Tally {
         self.faults.iter().sum()
     }
 
-    /// Begins anew, but for the faults.
+    /// Begins anew, but for what went wrong.
     pub fn reset(&mut self) {
-        *self = Self { faults: self.faults, ..Self::default() };
+        *self = Self { faults: self.faults, idle_lost: self.idle_lost, ..Self::default() };
     }
 
     /// One line of JSON.
