@@ -14,8 +14,8 @@ mod tally;
 mod target;
 
 use load::Load;
-use options::Options;
-use std::io::{BufRead, Write};
+use options::{Options, Order};
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -33,16 +33,18 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> Result<bool, String> {
     let mut load = Load::new(options)?;
     load.open()?;
-    load.run(options.warm_up)?;
+    load.run(options.warm_up, options.rate)?;
     load.reset();
     say("ready")?;
-    load.wait_for_line()?;
-    let seconds = load.run(options.duration)?;
-    say(&load.tally.report(seconds, load.open_connections()))?;
-    let mut line = Vec::new();
-    let mut input = std::io::stdin().lock();
-    while input.read_until(b'\n', &mut line).map_err(|e| format!("standard input: {e}"))? > 0 {
-        line.clear();
+    let mut loads = 0;
+    while let Some(line) = load.wait_for_line()? {
+        let Order { duration, rate } = Order::parse(&line, options)?;
+        if loads > 0 {
+            load.reset();
+        }
+        let seconds = load.run(duration, rate)?;
+        say(&load.tally.report(seconds, load.open_connections()))?;
+        loads += 1;
     }
     Ok(load.tally.faults() == 0)
 }

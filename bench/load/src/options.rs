@@ -84,6 +84,33 @@ impl Options {
     }
 }
 
+/// What a line on standard input asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Order {
+    pub duration: Duration,
+    /// As [`Options::rate`].
+    pub rate: Option<f64>,
+}
+
+impl Order {
+    /// Reads `SECONDS RATE`, or `SECONDS` for as fast as it goes; `go` and an empty line ask for what the options say.
+    ///
+    /// # Errors
+    /// What cannot be understood.
+    pub fn parse(line: &str, options: &Options) -> Result<Order, String> {
+        let told = |e: String| format!("standard input: {:?}: {e}", line.trim());
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [] | ["go"] => Ok(Order { duration: options.duration, rate: options.rate }),
+            [seconds] => Ok(Order { duration: duration(seconds).map_err(told)?, rate: None }),
+            [seconds, rate] => {
+                Ok(Order { duration: duration(seconds).map_err(told)?, rate: Some(positive(rate).map_err(told)?) })
+            }
+            _ => Err(told("expected SECONDS and perhaps a rate".to_owned())),
+        }
+    }
+}
+
 fn positive(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number.is_finite() && number > 0.0 { Ok(number) } else { Err("must be above 0".to_owned()) }
@@ -105,7 +132,9 @@ fn command() -> Command {
         .about("Puts load on a web server, checks every byte of its answers and measures how long they take")
         .after_help(
             "Opens its connections, prints `ready`, waits for a line on standard input, loads, prints a line of JSON, and keeps \
-             its connections until standard input ends. Exits 1 if anything was wrong.",
+             its connections until standard input ends. Each further line has them loaded again. A line says `go`, or \
+             SECONDS for as fast as it goes, or SECONDS and RATE. Errors are counted from the start of the program, the rest \
+             for each load. Exits 1 if anything was wrong.",
         )
         .arg(value("address", "IP:PORT|unix:PATH", "Where the server listens").required(true))
         .arg(

@@ -503,3 +503,44 @@ fn it_waits_for_its_line_and_keeps_its_connections() {
     drop(input);
     assert!(child.wait().expect("it ends").success());
 }
+
+#[test]
+fn each_line_loads_the_same_connections_again() {
+    let connections = Arc::new(AtomicUsize::new(0));
+    let seen = connections.clone();
+    let address = serve(move |client, _| {
+        if client.here == 0 {
+            seen.fetch_add(1, SeqCst);
+        }
+        client.send(RIGHT);
+        true
+    });
+    let (mut child, mut out) = program(&address.to_string(), &["--connections", "3", "--seconds", "0.05"]);
+    assert_eq!(next_line(&mut out), "ready");
+    let mut input = child.stdin.take().expect("a pipe");
+    let mut order = |line: &str| {
+        input.write_all(line.as_bytes()).expect("it reads");
+        Outcome { line: next_line(&mut out), right: true }
+    };
+    let (first, fixed, again) = (order("go\n"), order("0.2 100\n"), order("0.05\n"));
+    assert_eq!((fixed.number("requests"), fixed.number("responses")), (20.0, 20.0), "{}", fixed.line);
+    assert!(first.number("responses") > 0.0 && again.number("responses") > 0.0);
+    assert_eq!(again.number("connections_open"), 3.0);
+    drop(input);
+    assert!(child.wait().expect("it ends").success());
+    assert_eq!(connections.load(SeqCst), 3);
+}
+
+#[test]
+fn a_line_that_makes_no_sense_is_refused() {
+    let address = serve(|client, _| {
+        client.send(RIGHT);
+        true
+    });
+    for line in ["soon\n", "1 -5\n", "1 2 3\n"] {
+        let (mut child, mut out) = program(&address.to_string(), &["--connections", "1"]);
+        assert_eq!(next_line(&mut out), "ready");
+        child.stdin.take().expect("a pipe").write_all(line.as_bytes()).expect("it reads");
+        assert!(!child.wait().expect("it ends").success(), "{line}");
+    }
+}

@@ -153,15 +153,15 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Loads for so long, then waits for what has been begun; tells how many seconds both took. Slow clients are not waited for.
+    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for what has been begun; tells how many seconds both took. Slow clients are not waited for.
     ///
     /// # Errors
     /// Only those of the loop itself: what servers do is counted.
-    pub fn run(&mut self, length: Duration) -> Result<f64, String> {
+    pub fn run(&mut self, length: Duration, rate: Option<f64>) -> Result<f64, String> {
         let length = length.as_nanos() as u64;
         let start = now();
         self.mode = Mode::Asking;
-        self.schedule = self.options.rate.map(|rate| Schedule::new(start, rate, length));
+        self.schedule = rate.map(|rate| Schedule::new(start, rate, length));
         self.free.clear();
         if length > 0 {
             for index in 0..self.options.active as u32 {
@@ -192,19 +192,20 @@ impl<'a> Load<'a> {
         self.tally.reset();
     }
 
-    /// Serves what is on its way until a line stands on standard input, or its end.
+    /// Serves what is on its way until a line stands on standard input, and returns it; `None` at the end of standard input.
     ///
     /// # Errors
     /// When standard input cannot be read.
-    pub fn wait_for_line(&mut self) -> Result<(), String> {
+    pub fn wait_for_line(&mut self) -> Result<Option<String>, String> {
         let stdin = std::io::stdin();
         // Files are always readable, and epoll takes none.
         if epoll::add(&self.epoll, &stdin, EventData::new_u64(STDIN), EventFlags::IN).is_ok() {
             while !self.turn(None)? {}
             let _ = epoll::delete(&self.epoll, &stdin);
         }
-        stdin.read_line(&mut String::new()).map_err(|e| format!("standard input: {e}"))?;
-        Ok(())
+        let mut line = String::new();
+        let bytes = stdin.read_line(&mut line).map_err(|e| format!("standard input: {e}"))?;
+        Ok((bytes > 0).then_some(line))
     }
 
     /// Connections that are open now.
