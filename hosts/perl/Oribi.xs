@@ -19,6 +19,7 @@ PROTOTYPES: DISABLE
 
 BOOT:
     socket_define(aTHX);
+    errors_define(aTHX);
     process_watch_forks();
     alarms_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);

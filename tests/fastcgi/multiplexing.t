@@ -161,4 +161,28 @@ subtest 'roles' => sub {
     }
 };
 
+# A request of a filter, whose data comes in records of any size.
+sub filtered ($client, $content, $data) {
+    my %variables = parameters('/filter', REQUEST_METHOD => 'POST', CONTENT_LENGTH => length $content,
+        CONTENT_TYPE => 'text/plain', FCGI_DATA_LENGTH => length $data, FCGI_DATA_LAST_MOD => 1_000_000_000);
+    $client->send_bytes(join '', begin_record(1, Test::FastCGI::FILTER),
+        torn(Test::FastCGI::PARAMS, 1, pairs_of(%variables)),
+        torn(Test::FastCGI::INPUT, 1, $content), torn(Test::FastCGI::DATA, 1, $data));
+    return $client->finish(1)->{body};
+}
+
+subtest 'the data of filters' => sub {
+    for my $name (sort keys %app_of) {
+        my $server = Test::Oribi->start_fastcgi(@{ $app_of{$name} });
+        my $client = Test::FastCGI->new($server);
+        is filtered($client, 'posted', "first\nsecond\n"), "first|SECOND\n|posted", "$name: a filter reads its data";
+        is filtered($client, 'again', 'no line'), 'no line||again', 'and the next one its own';
+        is filtered($client, '', ''), 'nothing||', 'there may be none';
+        my $large = "first\n" . 'x' x 3_000_000;
+        is filtered($client, 'posted', $large), 'first|3000000|posted', 'or much of it';
+        is $client->ask('/filter', REQUEST_METHOD => 'POST')->{body}, "nothing to filter\n", 'a responder has no data';
+        is $server->stop, 0, 'oribi ends with status 0';
+    }
+};
+
 done_testing;

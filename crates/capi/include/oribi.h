@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Grows by one with every change that breaks a host; oribi_run() refuses another number. */
-#define ORIBI_ABI 3
+#define ORIBI_ABI 4
 
 /* Bytes that need not end with a NUL. `data` may be NULL when `size` is 0. */
 typedef struct oribi_bytes {
@@ -68,14 +68,20 @@ typedef struct oribi_variable {
 uint32_t oribi_key_count(void);
 oribi_bytes oribi_key_name(uint32_t key);
 
+/* What came with a request, complete: in memory, or (file >= 0) in an unlinked file read from offset 0, which the server closes
+ * after the exchange: dup() it to keep it. Neither when size is 0. */
+typedef struct oribi_content {
+    const char *memory;
+    uint64_t size;
+    int file;
+} oribi_content;
+
 typedef struct oribi_request {
     const oribi_variable *variables;
     size_t variable_count;
-    /* The content: in memory, or (content_file >= 0) in an unlinked file read from offset 0, which the server closes after
-     * the exchange: dup() it to keep it. Neither when content_size is 0. */
-    const char *content;
-    uint64_t content_size;
-    int content_file;
+    oribi_content content;
+    /* What a web server wants filtered (FastCGI's role FILTER); NULL in any other role. */
+    const oribi_content *data;
     int https; /* 1: psgi.url_scheme and its like are "https" */
     /* 1: the request came through a web server, by FastCGI: no socket can be taken, and nothing precedes the response. */
     int gateway;
@@ -116,6 +122,10 @@ void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
 /* An informational response (100 to 199 without 101) before the final one; HTTP/1.0 clients are sent nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                           size_t field_count);
+
+/* Passes a message of the app's on to the web server that the exchange came from, for its error log. 1: done. 0: there is no web
+ * server, or the exchange is answered; the message belongs into this server's own log. */
+int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, size_t size);
 
 /* A new descriptor of the client's socket in blocking mode, or -1. The caller closes it. The connection serves no further
  * request, and an exchange abandoned after this is closed without an answer. */

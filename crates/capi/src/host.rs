@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
-use crate::types::{NOTHING, OribiBytes, OribiHost, OribiLane, OribiRequest, OribiVariable};
+use crate::types::{OribiBytes, OribiContent, OribiHost, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, PathInfo};
-use oribi_host::{After, Content, Crew, Host, Reply, Request, Runtime};
+use oribi_host::{After, Crew, Host, Reply, Request, Runtime};
+use oribi_message::Role;
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::ptr;
 use std::time::Duration;
 
 const AFTER_DEFERRED: u32 = 1;
@@ -156,17 +157,13 @@ impl Host for CHost {
         self.environment.describe(request, path, |key, name, value| {
             variables.push(OribiVariable { name: OribiBytes::of(name), value: OribiBytes::of(value), key: key.0 });
         });
-        let (content, content_size, content_file) = match request.content {
-            Content::None => (NOTHING, 0, -1),
-            Content::Memory(bytes) => (bytes.as_ptr().cast(), bytes.len() as u64, -1),
-            Content::File { file, size } => (NOTHING, size, file.as_raw_fd()),
-        };
+        let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
+        let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
         let request = OribiRequest {
             variables: variables.as_ptr(),
             variable_count: variables.len(),
-            content,
-            content_size,
-            content_file,
+            content: OribiContent::of(&request.content),
+            data: data.as_ref().map_or(ptr::null(), ptr::from_ref),
             https: request.https.into(),
             gateway: request.gateway.is_some().into(),
         };

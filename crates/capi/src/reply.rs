@@ -196,6 +196,19 @@ pub unsafe extern "C" fn oribi_waiting(lane: *const OribiLane) -> usize {
     outlet.map_or(0, |outlet| fence(0, || outlet.waiting()))
 }
 
+/// Passes a message on to the error log of the web server in front. 0: there is none.
+///
+/// # Safety
+/// `lane` is valid; `text` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_report(lane: *const OribiLane, exchange: u64, text: *const c_char, size: usize) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    // SAFETY: the caller's promise.
+    let text = unsafe { bytes(text, size) };
+    outlet.map_or(0, |outlet| fence(0, || outlet.report(ExchangeId(exchange), text).into()))
+}
+
 /// A new descriptor of the client's socket, or -1.
 ///
 /// # Safety

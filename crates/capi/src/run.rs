@@ -10,7 +10,7 @@ use oribi_server::{log, process};
 use std::ffi::{c_char, c_int};
 
 /// `ORIBI_ABI`
-const ABI: u32 = 3;
+const ABI: u32 = 4;
 
 /// Serves until told to stop; returns the exit status for the process.
 ///

@@ -2,9 +2,10 @@
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
-use oribi_host::Outlet;
+use oribi_host::{Content, Outlet};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
+use std::os::fd::AsRawFd;
 use std::{ptr, slice};
 
 /// `oribi_bytes`
@@ -75,6 +76,28 @@ pub struct OribiVariable {
     pub key: u32,
 }
 
+/// `oribi_content`
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct OribiContent {
+    /// In memory, or null.
+    pub memory: *const c_char,
+    /// The size.
+    pub size: u64,
+    /// In a file, or -1.
+    pub file: c_int,
+}
+
+impl OribiContent {
+    pub(crate) fn of(content: &Content<'_>) -> Self {
+        match *content {
+            Content::None => Self { memory: ptr::null(), size: 0, file: -1 },
+            Content::Memory(bytes) => Self { memory: bytes.as_ptr().cast(), size: bytes.len() as u64, file: -1 },
+            Content::File { file, size } => Self { memory: ptr::null(), size, file: file.as_raw_fd() },
+        }
+    }
+}
+
 /// `oribi_request`
 #[derive(Debug)]
 #[repr(C)]
@@ -83,12 +106,10 @@ pub struct OribiRequest {
     pub variables: *const OribiVariable,
     /// How many there are.
     pub variable_count: usize,
-    /// Content in memory, or null.
-    pub content: *const c_char,
-    /// The size of the content.
-    pub content_size: u64,
-    /// The file of the content, or -1.
-    pub content_file: c_int,
+    /// The content.
+    pub content: OribiContent,
+    /// What is to be filtered, or null.
+    pub data: *const OribiContent,
     /// Whether the connection is encrypted.
     pub https: c_int,
     /// Whether the request came through a web server.
@@ -151,6 +172,3 @@ pub struct OribiHost {
     pub resume: Option<unsafe extern "C" fn(data: *mut c_void)>,
     pub summon: Option<unsafe extern "C" fn(data: *mut c_void)>,
 }
-
-/// A null pointer for what is not there.
-pub(crate) const NOTHING: *const c_char = ptr::null();

@@ -3,8 +3,8 @@
 use crate::LuaSettings;
 use crate::script_path::Found;
 use crate::vm::Slot;
-use oribi_host::{ExchangeId, Outlet, Reply, ReplyError, Request};
-use oribi_message::ResponseHead;
+use oribi_host::{Content, ExchangeId, Outlet, Reply, ReplyError, Request};
+use oribi_message::{ResponseHead, Role};
 use std::cell::Cell;
 
 /// How far the answer is.
@@ -26,6 +26,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) settings: &'a LuaSettings,
     /// How many bytes of the content the script has taken.
     pub(crate) taken: Cell<u64>,
+    /// The same of the data that is to be filtered.
+    pub(crate) data_taken: Cell<u64>,
     slot: &'a Slot,
     outlet: &'a dyn Outlet,
     id: ExchangeId,
@@ -41,7 +43,13 @@ impl<'a> Exchange<'a> {
         reply: Reply<'a>,
     ) -> Self {
         let (outlet, id) = reply.detach();
-        Self { request, found, settings, taken: Cell::new(0), slot, outlet, id, progress: Cell::new(Progress::Nothing) }
+        let (taken, data_taken) = (Cell::new(0), Cell::new(0));
+        Self { request, found, settings, taken, data_taken, slot, outlet, id, progress: Cell::new(Progress::Nothing) }
+    }
+
+    /// What a web server wants filtered; `None` in any other role.
+    pub(crate) fn data(&self) -> Option<Content<'a>> {
+        self.request.gateway.filter(|gateway| gateway.role == Role::Filter).map(|gateway| gateway.data)
     }
 
     #[inline]

@@ -7,8 +7,10 @@ use crate::variables;
 use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes, raise};
 use mlua::ffi::{self, lua_State};
+use oribi_host::Content;
 use oribi_host::environment::decode_percent;
 use oribi_message::KnownField;
+use std::cell::Cell;
 use std::os::raw::c_int;
 
 /// Upvalues of the function that gives the parts, behind the desk.
@@ -17,6 +19,7 @@ const LINES: c_int = 3;
 const FIELDS: c_int = 4;
 const NAMES: c_int = 5;
 const FIELD_NAMES: c_int = 6;
+const INPUT_METATABLE: c_int = 7;
 
 /// Pushes the metatable of requests.
 ///
@@ -33,14 +36,15 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         variables::push_names(l);
         push_field_names(l);
-        desk.push_function(l, part, 5);
+        push_input_metatable(l, desk);
+        desk.push_function(l, part, 6);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         push_bytes(l, b"request");
         ffi::lua_setfield(l, -2, c"__name".as_ptr());
     }
 }
 
-/// Pushes the metatable of objects that have no more than the content of the request.
+/// Pushes the metatable of objects that are no more than something to be read: the content of the request, or a filter's data.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -57,6 +61,24 @@ pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
     }
 }
 
+/// Pushes an object that a web server's data can be read from, in the role of a filter, or `nil`; `metatable` is where that of
+/// [`push_input_metatable`] is.
+///
+/// # Safety
+/// `l` is below a fence.
+pub(crate) unsafe fn push_data(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, metatable: c_int) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if exchange.data().is_none() {
+            return ffi::lua_pushnil(l);
+        }
+        ffi::lua_createtable(l, 0, 0);
+        desk.data.set(ffi::lua_topointer(l, -1));
+        ffi::lua_pushvalue(l, metatable);
+        ffi::lua_setmetatable(l, -2);
+    }
+}
+
 /// The exchange that the object at `index` stands for, which must be the one that is being answered.
 ///
 /// # Safety
@@ -67,8 +89,38 @@ unsafe fn current<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> &'a Ex
     unsafe {
         match desk.exchange() {
             Some(exchange) if ffi::lua_topointer(l, index) == desk.object.get() => exchange,
-            _ => raise(l, format_args!("this request has been answered: what is needed of it later must be kept in variables")),
+            _ => raise_late(l),
         }
+    }
+}
+
+unsafe fn raise_late(l: *mut lua_State) -> ! {
+    // SAFETY: as for `current`.
+    unsafe { raise(l, format_args!("this request has been answered: what is needed of it later must be kept in variables")) }
+}
+
+/// Something to be read piece by piece, and how much of it has been.
+struct Source<'a> {
+    content: Content<'a>,
+    taken: &'a Cell<u64>,
+}
+
+/// What is read from the object at `index`, which must be one of the exchange that is being answered.
+///
+/// # Safety
+/// As for [`current`].
+unsafe fn source<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> Source<'a> {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        let object = ffi::lua_topointer(l, index);
+        if let Some(exchange) = desk.exchange()
+            && object == desk.data.get()
+            && let Some(content) = exchange.data()
+        {
+            return Source { content, taken: &exchange.data_taken };
+        }
+        let exchange = current(l, desk, index);
+        Source { content: exchange.request.content, taken: &exchange.taken }
     }
 }
 
@@ -114,6 +166,10 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
                 push_fields(l, desk, exchange);
                 keep(l);
             }
+            Part::Data => {
+                push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
+                keep(l);
+            }
             Part::Variables => {
                 variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
                 keep(l);
@@ -152,6 +208,7 @@ enum Part {
     ContentLength,
     Headers,
     Variables,
+    Data,
     Read,
     Lines,
 }
@@ -175,6 +232,7 @@ impl Part {
             b"content_length" => Self::ContentLength,
             b"headers" => Self::Headers,
             b"variables" => Self::Variables,
+            b"data" => Self::Data,
             b"read" => Self::Read,
             b"lines" => Self::Lines,
             _ => return None,
@@ -293,7 +351,7 @@ unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped.
     unsafe {
         let desk = Desk::of_running(l);
-        let exchange = current(l, desk, 1);
+        let source = source(l, desk, 1);
         let amount = match ffi::lua_type(l, 2) {
             ffi::LUA_TNONE | ffi::LUA_TNIL => Amount::Rest,
             ffi::LUA_TNUMBER => Amount::Bytes(ffi::lua_tonumber(l, 2).max(0.0) as u64),
@@ -304,7 +362,7 @@ unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
                 _ => raise(l, format_args!("request:read wants a number of bytes, \"a\" for all or \"l\" for a line")),
             },
         };
-        read_content(l, desk, exchange, &amount)
+        read_content(l, desk, &source, &amount)
     }
 }
 
@@ -313,7 +371,7 @@ unsafe extern "C-unwind" fn lines(l: *mut lua_State) -> c_int {
     // SAFETY: as for `read`.
     unsafe {
         let desk = Desk::of_running(l);
-        current(l, desk, 1);
+        source(l, desk, 1);
         ffi::lua_settop(l, 1);
         desk.push_function(l, next_line, 0);
         ffi::lua_insert(l, 1);
@@ -325,15 +383,14 @@ unsafe extern "C-unwind" fn next_line(l: *mut lua_State) -> c_int {
     // SAFETY: as for `read`.
     unsafe {
         let desk = Desk::of_running(l);
-        let exchange = current(l, desk, 1);
-        read_content(l, desk, exchange, &Amount::Line { whole: false })
+        let source = source(l, desk, 1);
+        read_content(l, desk, &source, &Amount::Line { whole: false })
     }
 }
 
 /// Pushes the next part of the content, or `nil` at its end.
-unsafe fn read_content(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, amount: &Amount) -> c_int {
-    let content = &exchange.request.content;
-    let at = exchange.taken.get();
+unsafe fn read_content(l: *mut lua_State, desk: &Desk, source: &Source<'_>, amount: &Amount) -> c_int {
+    let (content, at) = (&source.content, source.taken.get());
     // SAFETY: as for `read`; the scratch is borrowed by nobody else.
     let scratch = unsafe { &mut *desk.scratch.get() };
     let length = match *amount {
@@ -348,8 +405,8 @@ unsafe fn read_content(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, 
             Ok(bytes) => bytes,
             Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
         };
-        exchange.taken.set(at + bytes.len() as u64);
-        let nothing_left = bytes.is_empty() && exchange.taken.get() >= content.size().unwrap_or(0);
+        source.taken.set(at + bytes.len() as u64);
+        let nothing_left = bytes.is_empty() && source.taken.get() >= content.size().unwrap_or(0);
         if nothing_left && !matches!(amount, Amount::All) {
             ffi::lua_pushnil(l);
             return 1;

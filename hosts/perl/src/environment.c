@@ -42,6 +42,7 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [PSGIX_INFORMATIONAL] = "psgix.informational",
     [PSGIX_LOGGER] = "psgix.logger",
     [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
+    [ORIBI_DATA] = "oribi.data",
 };
 
 void environment_prepare(pTHX_ Environment *environment) {
@@ -177,17 +178,19 @@ static void remember(Environment *environment) {
         environment->rememberable = FALSE;
 }
 
-static void make_hash(pTHX_ Environment *environment) {
+static void make_hash(pTHX_ Environment *environment, bool gateway) {
     HV *hash = newHV();
     hv_ksplit(hash, BUCKETS);
     environment->hash = hash;
     environment->slot_count = 0;
     environment->text_slots = 0;
     environment->rememberable = TRUE;
+    environment->gateway = gateway;
     for (U32 key = 0; key < environment->server_keys + PSGI_NAMES; key++)
         environment->positions[key] = NOWHERE;
     add_psgi(aTHX_ environment, PSGI_VERSION, newRV_inc(environment->version), SLOT_REFERENCE);
-    add_psgi(aTHX_ environment, PSGI_ERRORS, newRV_inc(environment->errors), SLOT_REFERENCE);
+    if (!gateway)
+        add_psgi(aTHX_ environment, PSGI_ERRORS, newRV_inc(environment->errors), SLOT_REFERENCE);
     add_psgi(aTHX_ environment, PSGI_MULTITHREAD, newSViv(0), SLOT_INTEGER);
     /* "may be simultaneously invoked by another process": true even of a single worker, which overlaps with its successor. */
     add_psgi(aTHX_ environment, PSGI_MULTIPROCESS, newSViv(1), SLOT_INTEGER);
@@ -279,16 +282,25 @@ static SV *object_of(Environment *environment, U32 psgi_key) {
 static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
     Environment *environment = &context->environment;
     SV *object;
-    if (request->content_size > 0 || !object_of(environment, PSGI_INPUT))
-        fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment, request));
-    object = object_of(environment, PSGIX_IO);
-    if (!object || !socket_rebind(context, request, object))
-        fill_object(aTHX_ environment, PSGIX_IO, socket_new(aTHX_ context, request));
-    object = object_of(environment, PSGIX_INFORMATIONAL);
-    if (object)
-        informational_rebind(context, object);
-    else
-        fill_object(aTHX_ environment, PSGIX_INFORMATIONAL, informational_new(aTHX_ context));
+    if (request->content.size > 0 || !object_of(environment, PSGI_INPUT))
+        fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment, &request->content));
+    if (UNLIKELY(environment->gateway)) {
+        /* The socket is a web server's: an app can have neither it nor an interim response. */
+        object = object_of(environment, PSGI_ERRORS);
+        if (object)
+            errors_rebind(context, object);
+        else
+            fill_object(aTHX_ environment, PSGI_ERRORS, errors_new(aTHX_ context));
+    } else {
+        object = object_of(environment, PSGIX_IO);
+        if (!object || !socket_rebind(context, request, object))
+            fill_object(aTHX_ environment, PSGIX_IO, socket_new(aTHX_ context, request));
+        object = object_of(environment, PSGIX_INFORMATIONAL);
+        if (object)
+            informational_rebind(context, object);
+        else
+            fill_object(aTHX_ environment, PSGIX_INFORMATIONAL, informational_new(aTHX_ context));
+    }
     if (!object_of(environment, PSGIX_CLEANUP_HANDLERS))
         fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
 }
@@ -300,6 +312,8 @@ static bool is_reusable(pTHX_ U32 psgi_key, SV *object) {
     switch (psgi_key) {
     case PSGI_INPUT:
         return input_is_pristine(aTHX_ object);
+    case PSGI_ERRORS:
+        return errors_is_pristine(aTHX_ object);
     case PSGIX_IO:
         return socket_is_pristine(object);
     case PSGIX_INFORMATIONAL:
@@ -319,12 +333,16 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     bool changed = FALSE;
     HV *hash;
 
+    if (UNLIKELY(environment->hash && environment->gateway != (request->gateway != 0))) {
+        SvREFCNT_dec(environment->hash);
+        environment->hash = NULL;
+    }
     if (!environment->hash) {
-        make_hash(aTHX_ environment);
+        make_hash(aTHX_ environment, request->gateway != 0);
         changed = TRUE;
     }
     environment->request++;
-    environment->has_content = request->content_size > 0;
+    environment->has_content = request->content.size > 0;
     for (size_t i = 0; i < request->variable_count; i++) {
         const oribi_variable *variable = &request->variables[i];
         U32 position;
@@ -370,11 +388,10 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     }
     hash = environment->hash;
     environment->hash = NULL;
-    if (UNLIKELY(request->gateway)) {
-        /* The socket is a web server's: an app can have neither it nor an interim response. */
-        static const U32 keys[] = {PSGIX_IO, PSGIX_INFORMATIONAL};
-        for (size_t i = 0; i < C_ARRAY_LENGTH(keys); i++)
-            (void)hv_delete_ent(hash, environment->names[environment->server_keys + keys[i]], G_DISCARD, 0);
+    if (UNLIKELY(request->data != NULL)) {
+        /* As if the app had put it there: no other request has it. */
+        SV *name = environment->names[environment->server_keys + ORIBI_DATA];
+        (void)hv_store_ent(hash, name, input_new(aTHX_ environment, request->data), SvSHARED_HASH(name));
     }
     return hash;
 }
@@ -489,8 +506,11 @@ static void repair_all(pTHX_ Environment *environment) {
 
 /* The objects of one request do not wait for the next: its content is freed, and a socket that was taken over is closed. */
 static void repair_objects(pTHX_ Environment *environment) {
-    static const U32 keys[] = {PSGI_INPUT, PSGIX_IO, PSGIX_INFORMATIONAL, PSGIX_CLEANUP_HANDLERS};
-    for (size_t i = 0; i < C_ARRAY_LENGTH(keys); i++) {
+    static const U32 direct[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGIX_IO, PSGIX_INFORMATIONAL};
+    static const U32 through_gateway[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGI_ERRORS};
+    const U32 *keys = environment->gateway ? through_gateway : direct;
+    const size_t count = environment->gateway ? C_ARRAY_LENGTH(through_gateway) : C_ARRAY_LENGTH(direct);
+    for (size_t i = 0; i < count; i++) {
         U32 position = environment->positions[environment->server_keys + keys[i]];
         if ((keys[i] == PSGI_INPUT && environment->has_content)
             || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent))

@@ -1,4 +1,4 @@
-/* input.c - psgi.input: a real PerlIO handle over the content of a request. */
+/* input.c - psgi.input, and oribi.data of a filter: a real PerlIO handle over what came with a request. */
 #include "perl_host.h"
 #include <fcntl.h>
 #include <unistd.h>
@@ -26,30 +26,30 @@ static PerlIO *open_file(pTHX_ int content_file) {
 
 /* Content in a scalar. The one of the last request serves again if no handle reads from it any more: clearing fresh pages
  * would cost the kernel more than copying the content into used ones. The server bounds the size of content in memory. */
-static SV *content_in_memory(pTHX_ Environment *environment, const oribi_request *request) {
+static SV *copy_in_memory(pTHX_ Environment *environment, const oribi_content *from) {
     SV *content = environment->content;
     if (content && SvREFCNT(content) == 1 && SvTYPE(content) == SVt_PV && !SvIsCOW(content) && !SvREADONLY(content)) {
-        sv_setpvn(content, request->content, (STRLEN)request->content_size);
+        sv_setpvn(content, from->memory, (STRLEN)from->size);
         SvUTF8_off(content);
     } else {
         SvREFCNT_dec(content);
-        content = environment->content = newSVpvn(request->content, (STRLEN)request->content_size);
+        content = environment->content = newSVpvn(from->memory, (STRLEN)from->size);
     }
     return SvREFCNT_inc_simple_NN(content);
 }
 
-SV *input_new(pTHX_ Environment *environment, const oribi_request *request) {
+SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     GV *glob = new_handle(aTHX);
     SV *reference = newRV_noinc((SV *)glob);
     IO *io = GvIOp(glob);
-    if (request->content_size > 0 && request->content_file >= 0) {
-        PerlIO *handle = open_file(aTHX_ request->content_file);
+    if (from->size > 0 && from->file >= 0) {
+        PerlIO *handle = open_file(aTHX_ from->file);
         if (!handle)
             call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {
-        SV *content = request->content_size > 0 ? content_in_memory(aTHX_ environment, request) : newSVpvs("");
+        SV *content = from->size > 0 ? copy_in_memory(aTHX_ environment, from) : newSVpvs("");
         SV *source = newRV_noinc(content);
         if (!do_openn(glob, "<", 1, FALSE, O_RDONLY, 0, NULL, &source, 1))
             call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));

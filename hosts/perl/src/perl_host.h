@@ -1,9 +1,9 @@
 /* perl_host.h - what the C files of the Perl host share.
  *
- * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and socket.c)
- * lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads what it returned and hands it to the
- * server; stream.c does so for apps that answer through a responder. interpreter.c makes and frees the interpreters in which
- * all of that happens, process.c follows the life of the processes.
+ * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c, errors.c and
+ * socket.c) lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads what it returned and hands
+ * it to the server; stream.c does so for apps that answer through a responder. interpreter.c makes and frees the interpreters
+ * in which all of that happens, process.c follows the life of the processes.
  */
 #ifndef ORIBI_PERL_HOST_H
 #define ORIBI_PERL_HOST_H
@@ -50,7 +50,8 @@ enum {
     PSGIX_LOGGER,
     PSGI_KEYS, /* how many of them are always there */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
-    PSGI_NAMES /* how many names there are */
+    ORIBI_DATA, /* what a filter is to filter */
+    PSGI_NAMES  /* how many names there are */
 };
 
 /* What a value of a kept environment must be like to be used again. */
@@ -91,6 +92,7 @@ typedef struct {
     U32 slot_count;
     bool rememberable; /* `slots` describes the whole hash */
     bool has_content;  /* psgi.input is over the content of one request */
+    bool gateway;      /* `hash` is laid out for requests that come through a web server */
     HE **buckets;      /* the hash's, when `slots` was written */
     STRLEN bucket_maximum;
     SV *version; /* the array of psgi.version */
@@ -162,13 +164,23 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
-/* A reference to a handle that reads the content of a request. */
-SV *input_new(pTHX_ Environment *environment, const oribi_request *request);
+/* A reference to a handle that reads what came with a request: its content, or a filter's data. */
+SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is as good as new. */
 bool input_is_pristine(pTHX_ SV *glob);
 
 /* Whether a handle is open and only one reference, its owner's, leads to it and its parts. */
 bool handle_is_private(SV *glob);
+
+/* ---- errors.c ---------------------------------------------------------------------------------------------------------- */
+
+void errors_define(pTHX);
+/* A reference to a handle whose text the web server gets that the context's present exchange came from. */
+SV *errors_new(pTHX_ Context *context);
+/* Whether a handle is as it was made and nobody else refers to it. */
+bool errors_is_pristine(pTHX_ SV *glob);
+/* Makes a pristine handle stand for the context's present exchange. */
+void errors_rebind(Context *context, SV *glob);
 
 /* ---- socket.c ---------------------------------------------------------------------------------------------------------- */
 

@@ -69,11 +69,11 @@ static const char *read_status(pTHX_ SV *value, uint16_t *status) {
         oribi_bytes text;
         UV unsigned_number;
         if (text_bytes(aTHX_ value, &text) == TEXT_OK && text.size <= 10
-            && grok_number(text.data, text.size, &unsigned_number) == IS_NUMBER_IN_UV && unsigned_number <= 999)
+            && grok_number(text.data, text.size, &unsigned_number) == IS_NUMBER_IN_UV && unsigned_number <= 599)
             number = (IV)unsigned_number;
     }
-    if (number < 100 || number > 999)
-        return complaint(aTHX_ "the status must be a number from 100 to 999, not %s", text_describe(aTHX_ value));
+    if (number < 100 || number > 599)
+        return complaint(aTHX_ "the status must be a number from 100 to 599, not %s", text_describe(aTHX_ value));
     *status = (uint16_t)number;
     return NULL;
 }

@@ -56,6 +56,14 @@ get '/touch' => sub ($c) {
     close $out or die "$file: $!";
     $c->render(data => "touched\n");
 };
+# The filter's data: a line, and the rest in capital letters.
+post '/filter' => sub ($c) {
+    my $data = $c->req->env->{'oribi.data'} or return $c->render(data => "nothing to filter\n");
+    chomp(my $first = readline($data) // 'nothing');
+    my $rest = do { local $/ = undef; readline($data) // '' };
+    $rest = length($rest) <= 65_536 ? uc $rest : length $rest;
+    $c->render(data => "$first|$rest|" . $c->req->body);
+};
 get '/authorizer' => sub ($c) {
     $c->res->headers->header('Variable-ROLE' => $c->req->env->{FCGI_ROLE});
     $c->render(data => 'never seen', status => $c->param('status') // 200);

@@ -45,6 +45,18 @@ local answers = {
         local fields = { ["Content-Type"] = "text/plain", ["Variable-ROLE"] = request.variables.FCGI_ROLE }
         return tonumber(status or 200), fields, "never seen"
     end,
+    -- The filter's data: a line, and the rest in capital letters.
+    ["/filter"] = function(request)
+        local data = request.data
+        if not data then return 200, text, "nothing to filter\n" end
+        local first = data:read("l") or "nothing"
+        local size, capitals = 0, {}
+        for part in function() return data:read(65536) end do
+            size = size + #part
+            if size <= 65536 then capitals[#capitals + 1] = part:upper() end
+        end
+        return 200, text, first .. "|" .. (size <= 65536 and table.concat(capitals) or size) .. "|" .. request:read("a")
+    end,
     ["/cookies"] = function()
         return 200, { ["Content-Type"] = "text/plain", ["Set-Cookie"] = { "one=1", "two=2" } }, "cookies\n"
     end,

@@ -40,6 +40,14 @@ module Behind
       etag "tag"
       "tagged\n"
     end
+    # The filter's data: a line, and the rest in capital letters.
+    post "/filter" do
+      data = env["oribi.data"] or return "nothing to filter\n"
+      first = data.gets&.chomp || "nothing"
+      rest = data.read
+      "#{first}|#{rest.size <= 65_536 ? rest.upcase : rest.size}|#{request.body.read}"
+    end
+
     get "/authorizer" do
       headers "Variable-ROLE" => env["FCGI_ROLE"]
       halt params.fetch(:status, 200).to_i, "never seen"

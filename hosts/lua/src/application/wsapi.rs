@@ -56,6 +56,10 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(INPUT_METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_setfield(l, -2, c"input".as_ptr());
+        if exchange.data().is_some() {
+            request::push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
+            ffi::lua_setfield(l, -2, c"data".as_ptr());
+        }
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ERROR));
         ffi::lua_setfield(l, -2, c"error".as_ptr());
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ENV_METATABLE));

@@ -21,6 +21,8 @@ pub(crate) struct Desk {
     pub(crate) serial: Cell<u64>,
     /// The request table or the like that stands for the exchange in the script, by its address.
     pub(crate) object: Cell<*const c_void>,
+    /// The same for what a web server wants filtered; null while the script has not asked for it.
+    pub(crate) data: Cell<*const c_void>,
     /// What kind of fault an error would be.
     pub(crate) fault: Cell<Fault>,
     /// Whether the script has called `os.exit`.
@@ -51,6 +53,7 @@ impl Desk {
             exchange: Cell::new(ptr::null()),
             serial: Cell::new(0),
             object: Cell::new(ptr::null()),
+            data: Cell::new(ptr::null()),
             fault: Cell::new(Fault::Runtime),
             exited: Cell::new(false),
             panic: Cell::new(None),
@@ -104,6 +107,7 @@ impl Desk {
             fn drop(&mut self) {
                 self.0.exchange.set(ptr::null());
                 self.0.object.set(ptr::null());
+                self.0.data.set(ptr::null());
             }
         }
         self.exchange.set(ptr::from_ref(exchange).cast());

@@ -105,7 +105,6 @@ impl Site {
             let known = KnownVariable::lookup(name.as_bytes());
             variables.push(Variable { name: add(name), value: add(value), known });
         }
-        let gateway = call.variables.map(|_| Gateway::new(Role::Responder, text.as_bytes(), &variables, Content::None));
         let mut file = tempfile::tempfile().expect("a file");
         let content = match call.content {
             None => Content::None,
@@ -115,6 +114,9 @@ impl Site {
             }
             Some(content) => Content::Memory(content),
         };
+        let role = if call.data.is_some() { Role::Filter } else { Role::Responder };
+        let data = call.data.map_or(Content::None, Content::Memory);
+        let gateway = call.variables.map(|_| Gateway::new(role, text.as_bytes(), &variables, data));
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content,
@@ -147,15 +149,22 @@ pub struct Call<'a> {
     pub content: Option<&'a [u8]>,
     pub in_file: bool,
     pub https: bool,
+    /// What the web server wants filtered, if it wants that.
+    pub data: Option<&'a [u8]>,
 }
 
 impl<'a> Call<'a> {
     pub fn new(method: &'a str, target: &'a str) -> Self {
-        Self { method, target, fields: &[], variables: None, content: None, in_file: false, https: false }
+        Self { method, target, fields: &[], variables: None, content: None, in_file: false, https: false, data: None }
     }
 
     pub fn post(content: &'a [u8]) -> Self {
         Self { content: Some(content), ..Self::new("POST", "/") }
+    }
+
+    /// What a web server sends to have `data` filtered.
+    pub fn filter(content: &'a [u8], data: &'a [u8]) -> Self {
+        Self { variables: Some(&[]), data: Some(data), ..Self::post(content) }
     }
 }
 

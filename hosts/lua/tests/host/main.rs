@@ -1,6 +1,7 @@
 //! Scripts that answer requests, as a server calls them.
 
 mod failures;
+mod filters;
 mod harness;
 mod libraries;
 mod limits;

@@ -48,6 +48,8 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         oribi_abandon(lane, exchange);
     if (call.input)
         input_detach(call.input);
+    if (RB_UNLIKELY(call.data != Qfalse))
+        input_detach(call.data);
     if (RB_LIKELY(call.state != CALL_KEPT))
         deferred_note(&call);
     RB_GC_GUARD(call.ticket);

@@ -12,7 +12,8 @@ static VALUE *server_keys;
 static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
-    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_http_version, key_server_software;
+    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_http_version,
+    key_server_software;
 VALUE key_hijack_io;
 
 /* Values that need not be made for each request. */
@@ -53,6 +54,7 @@ void environment_define(void) {
     key_finished = interned(LITERAL("rack.response_finished"));
     key_after_reply = interned(LITERAL("rack.after_reply"));
     key_protocol = interned(LITERAL("rack.protocol"));
+    key_data = interned(LITERAL("oribi.data"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
     text_empty = interned(LITERAL(""));
@@ -161,8 +163,8 @@ static void make_own_values(Values *values, Call *call) {
     if (rack_is(3, 0))
         own[OWN_FINISHED] = call->finished = rb_ary_new_capa(0);
     own[OWN_INPUT] = rack_is(3, 1) ? Qundef : input_empty();
-    if (call->request->content_size > 0)
-        own[OWN_INPUT] = call->input = input_new(call->request);
+    if (call->request->content.size > 0)
+        own[OWN_INPUT] = call->input = input_new(&call->request->content);
     own[OWN_PROTOCOL] = Qundef;
 }
 
@@ -329,10 +331,16 @@ static VALUE fill_by_shape(const Shape *shape, const Values *values) {
 }
 
 /* The socket is a web server's: an app can have neither it nor early hints. */
-static void take_socket_away(VALUE environment) {
+static void adapt_to_gateway(Call *call) {
+    VALUE environment = call->environment;
     rb_hash_aset(environment, key_is_hijack, Qfalse);
     rb_hash_delete(environment, key_hijack);
     rb_hash_delete(environment, key_early_hints);
+    rb_hash_aset(environment, key_errors, errors_new(call));
+    if (call->request->data) {
+        call->data = input_new(call->request->data);
+        rb_hash_aset(environment, key_data, call->data);
+    }
 }
 
 void environment_fill(Call *call) {
@@ -352,6 +360,6 @@ void environment_fill(Call *call) {
     shape = shape_of(call, &values);
     call->environment = RB_LIKELY(shape != NULL) ? fill_by_shape(shape, &values) : fill_by_key(call, &values);
     if (RB_UNLIKELY(request->gateway))
-        take_socket_away(call->environment);
+        adapt_to_gateway(call);
     ticket_bind(call->ticket, call->environment);
 }

@@ -1,4 +1,4 @@
-/* input.c - rack.input: the content of a request, read where the server has it.
+/* input.c - rack.input: the content of a request, read where the server has it; and oribi.data of a filter.
  *
  * While the app is called, content in memory is the server's. It is copied when the app reads it, or when the call is over and
  * the object may still be in somebody's hands. Content in a file is read through a descriptor of our own, never copied.
@@ -71,14 +71,14 @@ static VALUE make(Input **input) {
     return self;
 }
 
-VALUE input_new(const oribi_request *request) {
+VALUE input_new(const oribi_content *content) {
     Input *input;
     VALUE self = make(&input);
-    input->size = request->content_size;
-    if (request->content_file < 0) {
-        input->memory = request->content;
+    input->size = content->size;
+    if (content->file < 0) {
+        input->memory = content->memory;
     } else {
-        input->file = fcntl(request->content_file, F_DUPFD_CLOEXEC, 3);
+        input->file = fcntl(content->file, F_DUPFD_CLOEXEC, 3);
         if (input->file < 0)
             rb_sys_fail("the content of the request cannot be opened");
         rb_gc_adjust_memory_usage(weight(input));

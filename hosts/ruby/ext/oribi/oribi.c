@@ -149,6 +149,7 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     rb_define_singleton_method(oribi_module, "serve", oribi_serve, -1);
     settings_define();
     input_define();
+    errors_define();
     hijack_define();
     stream_define();
     environment_define();

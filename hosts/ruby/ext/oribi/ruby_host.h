@@ -1,10 +1,10 @@
 /* ruby_host.h - what the C files of the Ruby host share.
  *
- * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c and hijack.c)
- * lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what it returned
- * and hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done when the
- * response has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with fork.c and
- * signals.c) follows the life of the processes.
+ * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c, errors.c and
+ * hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what
+ * it returned and hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done
+ * when the response has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with
+ * fork.c and signals.c) follows the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
  * that the server calls runs Ruby code below rb_protect only. Functions of this header may raise unless they say otherwise.
@@ -133,6 +133,7 @@ typedef struct {
     bool bodiless;     /* the request's method is HEAD */
     VALUE environment;
     VALUE input;       /* an Oribi::Input over this request's content, or Qfalse */
+    VALUE data;        /* the same over what is to be filtered */
     VALUE ticket;      /* the Oribi::Exchange of this request */
     VALUE finished;    /* the Array in rack.response_finished, or Qfalse */
     VALUE after_reply; /* the Array in rack.after_reply */
@@ -156,12 +157,18 @@ extern VALUE key_hijack_io;
 /* ---- input.c --------------------------------------------------------------------------------------------------------- */
 
 void input_define(void);
-/* rack.input over the content of a request. */
-VALUE input_new(const oribi_request *request);
+/* A stream as rack.input over what came with a request: its content, or a filter's data. */
+VALUE input_new(const oribi_content *content);
 /* The one that requests without content share. */
 VALUE input_empty(void);
 /* The server is about to free the content of a request: what has not been read is copied. Never raises. */
 void input_detach(VALUE input);
+
+/* ---- errors.c -------------------------------------------------------------------------------------------------------- */
+
+void errors_define(void);
+/* rack.errors of a request that came through a web server. */
+VALUE errors_new(const Call *call);
 
 /* ---- hijack.c -------------------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,8 @@ use crate::settings::ConfigValue;
 use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
 use mlua::ffi::{self, lua_State};
+use oribi_host::Content;
+use std::cell::Cell;
 use std::os::raw::c_int;
 
 /// What luafcgid called its metatable, for messages.
@@ -28,9 +30,10 @@ type Handle = u64;
 /// # Safety
 /// `l` is below a fence.
 pub(super) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
-    let methods: [(&std::ffi::CStr, ffi::lua_CFunction); 9] = [
+    let methods: [(&std::ffi::CStr, ffi::lua_CFunction); 10] = [
         (c"puts", puts),
         (c"gets", gets),
+        (c"data", data),
         (c"header", header),
         (c"flush", flush),
         (c"reset", reset),
@@ -140,19 +143,45 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
 
 /// `con:gets()`: the next part of the content, of a mebibyte or what `maxpost` says; `nil` at its end.
 unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
-    // SAFETY: as for `puts`; the scratch is borrowed by nobody else, and an io::Error of these kinds holds no heap.
+    // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
+        push_next(l, desk, exchange, &exchange.request.content, &exchange.taken)
+    }
+}
+
+/// `con:data()`: the same of the data that a web server wants filtered; `nil` at its end, and in any other role.
+unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
+    // SAFETY: as for `puts`.
+    unsafe {
+        let (desk, exchange) = of(l);
+        push_next(l, desk, exchange, &exchange.data().unwrap_or(Content::None), &exchange.data_taken)
+    }
+}
+
+/// Pushes the next part of something that has been read up to `taken`.
+///
+/// # Safety
+/// As for [`of`].
+unsafe fn push_next(
+    l: *mut lua_State,
+    desk: &Desk,
+    exchange: &Exchange<'_>,
+    content: &Content<'_>,
+    taken: &Cell<u64>,
+) -> c_int {
+    // SAFETY: as promised by the caller; the scratch is borrowed by nobody else, and an io::Error of these kinds holds no heap.
+    unsafe {
         let most = match configured(exchange, b"maxpost") {
             Some(ConfigValue::Integer(bytes)) => *bytes as f64,
             Some(ConfigValue::Number(bytes)) => *bytes,
             _ => GETS_BYTES,
         };
         let scratch = &mut *desk.scratch.get();
-        match content::read(&exchange.request.content, exchange.taken.get(), most.max(1.0) as u64, scratch) {
+        match content::read(content, taken.get(), most.max(1.0) as u64, scratch) {
             Ok([]) => ffi::lua_pushnil(l),
             Ok(bytes) => {
-                exchange.taken.set(exchange.taken.get() + bytes.len() as u64);
+                taken.set(taken.get() + bytes.len() as u64);
                 push_bytes(l, bytes);
             }
             Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
