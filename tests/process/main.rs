@@ -1,5 +1,6 @@
 //! Black-box tests of the life of the processes: the built `oribi --native`, real signals, real sockets.
 
+mod accepting;
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
@@ -26,10 +27,12 @@ fn native_on(listen: &str, arguments: &[&str]) -> Server {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
     command.args(["--native", "hello", "--listen", listen]).args(arguments);
     // The same tests are run for each I/O model: see tests/run.
-    if let Ok(model) = std::env::var("ORIBI_TEST_IO")
-        && !arguments.contains(&"--io")
-    {
-        command.args(["--io", &model]);
+    for (variable, option) in [("ORIBI_TEST_IO", "--io"), ("ORIBI_TEST_ACCEPT", "--accept")] {
+        if let Ok(model) = std::env::var(variable)
+            && !arguments.contains(&option)
+        {
+            command.args([option, &model]);
+        }
     }
     Server::run(&mut command)
 }

@@ -10,7 +10,7 @@ mod server;
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
-use oribi_server::config::{ListenAddress, LogTarget, Settings};
+use oribi_server::config::{AcceptModel, ListenAddress, LogTarget, Settings, value};
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Server, children, runs, send, wait_for, wait_until};
@@ -63,7 +63,10 @@ fn settings() -> Settings {
         .map_or_else(|_| ListenAddress::tcp("127.0.0.1", 0), |path| ListenAddress::unix(path, None));
     let respawn_interval = Duration::from_millis(10);
     let error_log = std::env::var("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into()));
-    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, ..Settings::default() };
+    // The same tests are run for each way in which connections reach lanes: see tests/run.
+    let accept = std::env::var("ORIBI_TEST_ACCEPT").map_or(Ok(AcceptModel::Shared), |model| value::accept_model(&model));
+    let accept = accept.expect("it is one");
+    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, accept, ..Settings::default() };
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }
@@ -169,7 +172,8 @@ fn a_unix_socket_is_removed_by_the_master_only() {
 }
 
 fn signals_reach_the_mold() {
-    let mut master = master_of("mold");
+    // Where workers have sockets of their own, their number stays.
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_ACCEPT", "shared")]);
     master.address();
     let (mold, _) = generation(&master);
     master.signal(Signal::TTIN);

@@ -57,7 +57,7 @@ fn descriptors(process: u32) -> Vec<String> {
 
 #[test]
 fn with_an_interval_one_worker_after_the_other_leaves_and_nothing_is_lost() {
-    let mut server = native(&["--workers", "3", "--spawn-interval", "100ms"]);
+    let mut server = native(&["--workers", "3", "--spawn-interval", "100ms", "--accept", "shared"]);
     let target = tcp(&mut server);
     let mut before = server.wait_for_workers(3);
     before.sort_unstable();
@@ -72,7 +72,7 @@ fn with_an_interval_one_worker_after_the_other_leaves_and_nothing_is_lost() {
 #[test]
 fn the_others_serve_until_it_is_their_turn_and_waiting_costs_nothing() {
     let interval = Duration::from_secs(2);
-    let mut server = native(&["--workers", "2", "--spawn-interval", "2s"]);
+    let mut server = native(&["--workers", "2", "--spawn-interval", "2s", "--accept", "shared"]);
     let target = tcp(&mut server);
     let mut workers = server.wait_for_workers(2);
     workers.sort_unstable();

@@ -2,7 +2,7 @@
 use oribi_host::{After, Host, Native, Runtime};
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::process::{WorkerSlot, open};
+use oribi_server::process::{Seat, WorkerSlot, doors, open};
 use std::os::fd::AsFd;
 
 struct Only;
@@ -32,6 +32,7 @@ fn main() -> std::io::Result<()> {
     let setup = LaneSetup {
         settings: &settings,
         listeners: &listeners,
+        doors: &doors(&listeners, Seat::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),

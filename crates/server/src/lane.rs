@@ -3,7 +3,7 @@
 use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
-use crate::process::{Listener, RunningApps, WorkerCommand, WorkerSlot};
+use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
 use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
@@ -23,6 +23,8 @@ pub struct LaneSetup<'a> {
     pub settings: &'a Settings,
     /// Where connections arrive.
     pub listeners: &'a [Listener],
+    /// Where this lane takes them: what [`doors`](crate::process::doors) says.
+    pub doors: &'a [Door<'a>],
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,
     /// Where the supervisor sees what the threads of the lane are running; empty: nowhere.
@@ -36,7 +38,8 @@ impl<'a> LaneSetup<'a> {
     pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<Engine<'a, B>> {
         let settings = self.settings;
         let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
-        let mut engine = Engine::new(backend, settings, self.listeners, self.wake, access_log.transpose()?)?;
+        let mut engine =
+            Engine::with_doors(backend, settings, self.listeners, self.doors.to_vec(), self.wake, access_log.transpose()?)?;
         engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
         Ok(engine)
     }

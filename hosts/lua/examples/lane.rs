@@ -4,7 +4,7 @@ use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::process::{WorkerSlot, open};
+use oribi_server::process::{Seat, WorkerSlot, doors, open};
 use std::os::fd::AsFd;
 
 struct Only(LuaRuntime);
@@ -36,6 +36,7 @@ fn main() -> std::io::Result<()> {
     let setup = LaneSetup {
         settings: &settings,
         listeners: &listeners,
+        doors: &doors(&listeners, Seat::ONLY),
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),

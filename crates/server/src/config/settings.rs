@@ -226,6 +226,20 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How many sockets each TCP address is listened at with: one for each lane, if it is to have one of its own.
+    #[must_use]
+    pub fn sockets_of_address(&self) -> usize {
+        let own = match self.accept {
+            AcceptModel::Shared => false,
+            AcceptModel::Own => true,
+            #[cfg(feature = "study")]
+            AcceptModel::Steered => true,
+            #[cfg(feature = "study")]
+            AcceptModel::Handed => false,
+        };
+        if own { self.workers.max(1) * self.threads.max(1) } else { 1 }
+    }
+
     /// How many threads of each worker are watched for an app that is stuck.
     #[must_use]
     pub fn watched_threads(&self) -> usize {

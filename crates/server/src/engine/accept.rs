@@ -4,8 +4,8 @@ use super::connection::Connection;
 use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
+use crate::process::Door;
 use oribi_io::{Accepted, Backend, Peer};
-use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -41,41 +41,42 @@ impl Census<'_> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    pub(super) fn accept(&mut self, listener: usize) {
-        let most = if self.shares_listeners() { 1 } else { ACCEPTS_PER_EVENT };
+    pub(super) fn accept(&mut self, door: usize) {
+        let shared = self.shares(door);
+        let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
         for _ in 0..most.max(self.events.len() / EVENTS_PER_ACCEPT) {
-            if self.accepting != Accepting::Yes || !self.accept_one(listener) {
+            if self.accepting != Accepting::Yes || !self.accept_one(door) {
                 return;
             }
             if self.is_full() {
                 // Room is made only for those who are known to wait: the next event will say.
                 return;
             }
-            if self.census.is_some_and(|census| census.has_more_than_its_share(self.connections.len())) {
-                return self.let_others_go_first(listener);
+            if shared && self.census.is_some_and(|census| census.has_more_than_its_share(self.connections.len())) {
+                return self.let_others_go_first(door);
             }
         }
     }
 
-    /// Whether other lanes take connections from the same listeners.
-    pub(super) fn shares_listeners(&self) -> bool {
-        self.census.is_some_and(|census| census.lanes > 1)
+    /// Whether other lanes take connections at the same door.
+    pub(super) fn shares(&self, door: usize) -> bool {
+        self.doors[door].shared && self.census.is_some_and(|census| census.lanes > 1)
     }
 
     /// The kernel wakes the one who has waited at the listener longest and is asleep, which is always the same one while there
     /// is little to do. Who leaves the line and joins it again stands at its end.
-    fn let_others_go_first(&mut self, listener: usize) {
-        let socket = self.listeners[listener].socket.as_fd();
-        let rejoined = self.backend.unlisten(listener, socket).and_then(|()| self.backend.listen(listener, socket));
+    fn let_others_go_first(&mut self, door: usize) {
+        let Door { listener, socket, .. } = self.doors[door];
+        let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
         if let Err(error) = rejoined {
             log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
         }
     }
 
     /// Leaves new connections to other lanes until the next request is asked for: who came here now would wait behind an app that
-    /// is held up. A lane that is alone may as well take them.
+    /// is held up. A lane that is alone, or alone at its doors, may as well take them.
     pub fn leave_line(&mut self) {
-        if self.accepting == Accepting::Yes && self.shares_listeners() {
+        if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();
             self.accepting = Accepting::Left;
         }
@@ -88,13 +89,13 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes everything that waits.
     pub(super) fn accept_all(&mut self) {
-        for listener in 0..self.listeners.len() {
-            while self.accept_one(listener) {}
+        for door in 0..self.doors.len() {
+            while self.accept_one(door) {}
         }
     }
 
     /// Takes one connection; `false` if there is none, or no room.
-    fn accept_one(&mut self, listener: usize) -> bool {
+    fn accept_one(&mut self, door: usize) -> bool {
         // One that turns out to have a request is not closed.
         while self.is_full() {
             if !self.close_oldest_idle() {
@@ -102,7 +103,8 @@ impl<B: Backend> Engine<'_, B> {
                 return false;
             }
         }
-        match self.backend.accept(listener, self.listeners[listener].socket.as_fd()) {
+        let Door { listener, socket, .. } = self.doors[door];
+        match self.backend.accept(door, socket) {
             Accepted::Connection(socket, peer) => {
                 self.add(socket, listener, peer);
                 true
@@ -204,17 +206,17 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn listen(&mut self) {
-        for (number, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = self.backend.listen(number, listener.socket.as_fd()) {
-                log::error!("cannot accept on {} again: {error}", listener.display);
+        for (number, door) in self.doors.iter().enumerate() {
+            if let Err(error) = self.backend.listen(number, door.socket) {
+                log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
             }
         }
     }
 
     fn unlisten(&mut self) {
-        for (number, listener) in self.listeners.iter().enumerate() {
-            if let Err(error) = self.backend.unlisten(number, listener.socket.as_fd()) {
-                log::error!("cannot stop watching {}: {error}", listener.display);
+        for (number, door) in self.doors.iter().enumerate() {
+            if let Err(error) = self.backend.unlisten(number, door.socket) {
+                log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
             }
         }
     }

@@ -31,7 +31,7 @@ use exchange::Lent;
 
 use crate::config::Settings;
 use crate::log::AccessLog;
-use crate::process::Listener;
+use crate::process::{Door, Listener, Seat, doors};
 use connection::{Connection, Phase};
 use deadline::{Deadline, Deadlines};
 use fastcgi::{Carried, Parts, Stream};
@@ -43,7 +43,7 @@ use slots::Slots;
 use stamp::Stamp;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 /// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
@@ -73,6 +73,8 @@ pub struct Engine<'a, B: Backend> {
     backend: B,
     settings: &'a Settings,
     listeners: &'a [Listener],
+    /// Where this lane takes connections.
+    doors: Vec<Door<'a>>,
     /// Where open connections are counted.
     census: Option<Census<'a>>,
     limits: h1::Limits,
@@ -147,14 +149,29 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// # Errors
     /// The system's refusal to watch the listeners.
     pub fn new(
-        mut backend: B,
+        backend: B,
         settings: &'a Settings,
         listeners: &'a [Listener],
         wake: BorrowedFd<'_>,
         access_log: Option<AccessLog>,
     ) -> io::Result<Self> {
-        for (number, listener) in listeners.iter().enumerate() {
-            backend.listen(number, listener.socket.as_fd())?;
+        Self::with_doors(backend, settings, listeners, doors(listeners, Seat::ONLY), wake, access_log)
+    }
+
+    /// An engine that takes connections at `doors`, which belong to `listeners`.
+    ///
+    /// # Errors
+    /// As [`Engine::new`].
+    pub fn with_doors(
+        mut backend: B,
+        settings: &'a Settings,
+        listeners: &'a [Listener],
+        doors: Vec<Door<'a>>,
+        wake: BorrowedFd<'_>,
+        access_log: Option<AccessLog>,
+    ) -> io::Result<Self> {
+        for (number, door) in doors.iter().enumerate() {
+            backend.listen(number, door.socket)?;
         }
         backend.watch(wake)?;
         let timeouts = &settings.timeouts;
@@ -173,6 +190,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             record_limits: record_limits(settings),
             settings,
             listeners,
+            doors,
             census: None,
             connections: Slots::new(),
             deadlines: Deadlines::new(lasts),
@@ -384,8 +402,8 @@ impl<'a, B: Backend> Engine<'a, B> {
                     self.handle_socket(index, readable, writable, ended, broken);
                 }
             }
-            Event::Connection(_) if self.shares_listeners() && self.can_come_later(event) => {}
-            Event::Connection(listener) => self.accept(listener),
+            Event::Connection(door) if self.shares(door) && self.can_come_later(event) => {}
+            Event::Connection(door) => self.accept(door),
             Event::Wake => self.woken = true,
         }
         true

@@ -5,7 +5,8 @@
 //! already: they are never shut down, filtered or unlinked here.
 
 use super::listener::{self, Listener};
-use crate::config::{AcceptModel, Protocol, Settings};
+use crate::config::value::show_accept_model;
+use crate::config::{Protocol, Settings};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -26,10 +27,6 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 /// # Errors
 /// Which one could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
-    if settings.accept != AcceptModel::Shared {
-        let model = crate::config::value::show_accept_model(settings.accept);
-        return Err(format!("--accept {model} does not work yet: leave it out"));
-    }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
         (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")
@@ -45,6 +42,12 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     };
     if listeners.is_empty() {
         return listener::open(settings);
+    }
+    if settings.sockets_of_address() > 1 {
+        let model = show_accept_model(settings.accept);
+        return Err(format!(
+            "--accept {model} needs sockets that can be opened several times; those of {lender} are there once: leave --accept out"
+        ));
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
     log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));

@@ -109,7 +109,7 @@ impl Crew for SharedLane<'_> {
 mod tests {
     use super::*;
     use crate::config::ListenAddress;
-    use crate::process::{WorkerCommand, WorkerSlot, open};
+    use crate::process::{Seat, WorkerCommand, WorkerSlot, doors, open};
     use oribi_host::Native;
     use std::io::{Read, Write};
     use std::net::TcpStream;
@@ -161,14 +161,16 @@ mod tests {
         let settings = Settings { listen, workers: 1, ..settings };
         let listeners = open(&settings).expect("loopback is there");
         let slot = WorkerSlot::unshared();
-        let (woken, mut wake) = io::pipe().expect("a pipe is to be had");
+        let (woken, mut waker) = io::pipe().expect("a pipe is to be had");
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
-        let setup = LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, wake: woken.as_fd(), running: &[] };
+        let doors = doors(&listeners, Seat::ONLY);
+        let wake = woken.as_fd();
+        let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot: &slot, wake, running: &[] };
         let reporter = Reporter { slot: &slot, notice: &notice };
         let crew = SharedLane::new(&setup, &settings, runtime, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
-        act(&crew, &mut client, &slot, &mut wake);
+        act(&crew, &mut client, &slot, &mut waker);
         assert!(crew.finish());
     }
 

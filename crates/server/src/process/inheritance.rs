@@ -2,7 +2,7 @@
 //!
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
-//! - `ORIBI_LISTENERS=5=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: descriptor, display
+//! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: descriptors, display
 //!   and server name of each listener, percent-encoded, whether it was lent to the master, and whether clients speak FastCGI;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
@@ -96,10 +96,15 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
     let mut listeners = Vec::new();
-    for Entry { number, display, server_name, lent, protocol } in parse(&value)? {
-        let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
-        let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
-        let mut listener = Listener::adopted(socket, "", protocol).map_err(failed)?;
+    for Entry { numbers, display, server_name, lent, protocol } in parse(&value)? {
+        let adopt = |number: i32| {
+            let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
+            let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
+            Listener::adopted(socket, "", protocol).map_err(failed)
+        };
+        let mut adopted = numbers.into_iter().map(adopt).collect::<Result<Vec<_>, String>>()?;
+        let mut listener = adopted.remove(0);
+        listener.others = adopted.into_iter().map(|other| other.socket).collect();
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listeners.push(listener);
     }
@@ -123,10 +128,11 @@ fn find_master(value: &str) -> Option<Link> {
 /// The value of `ORIBI_LISTENERS` for `listeners`.
 pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
-        let number = listener.socket.as_raw_fd();
+        let numbers: Vec<_> = listener.sockets().map(|socket| socket.as_raw_fd().to_string()).collect();
+        let numbers = numbers.join(",");
         let lent = if listener.lent { "=lent" } else { "" };
         let protocol = if listener.protocol == Protocol::FastCgi { "=fcgi" } else { "" };
-        format!("{number}={}={}{lent}{protocol}", encode(&listener.display), encode(&listener.server_name))
+        format!("{numbers}={}={}{lent}{protocol}", encode(&listener.display), encode(&listener.server_name))
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -134,7 +140,8 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
 /// What the environment says of one listener.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    number: i32,
+    /// One at least.
+    numbers: Vec<i32>,
     display: String,
     server_name: String,
     lent: bool,
@@ -144,8 +151,9 @@ struct Entry {
 fn parse(value: &str) -> Result<Vec<Entry>, String> {
     let one = |entry: &str| {
         let mut parts = entry.split('=');
-        let (number, display, server_name) = (parts.next()?.parse().ok()?, decode(parts.next()?)?, decode(parts.next()?)?);
-        let mut entry = Entry { number, display, server_name, lent: false, protocol: Protocol::Http };
+        let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
+        let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
+        let mut entry = Entry { numbers, display, server_name, lent: false, protocol: Protocol::Http };
         for property in parts {
             match property {
                 "lent" => entry.lent = true,
@@ -193,21 +201,23 @@ mod tests {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let (display, server_name) = ("unix:/tmp/a b;c=d%é.sock".to_owned(), "[::1]".to_owned());
         let mut listener = Listener::adopted(socket.into(), "", Protocol::Http).expect("it listens");
-        let number = listener.socket.as_raw_fd();
+        let other = listener.socket.try_clone().expect("a descriptor");
+        let numbers = vec![listener.socket.as_raw_fd(), other.as_raw_fd()];
+        listener.others = vec![other];
         (listener.display, listener.server_name) = (display.clone(), server_name.clone());
         let mut listeners = [listener];
         for (lent, protocol) in
             [(false, Protocol::Http), (true, Protocol::Http), (false, Protocol::FastCgi), (true, Protocol::FastCgi)]
         {
             (listeners[0].lent, listeners[0].protocol) = (lent, protocol);
-            let (display, server_name) = (display.clone(), server_name.clone());
-            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { number, display, server_name, lent, protocol }]));
+            let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
+            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { numbers, display, server_name, lent, protocol }]));
         }
     }
 
     #[test]
     fn what_makes_no_sense_is_an_error() {
-        for value in ["", "5", "5=a", "x=a=b", "5=a=b=c", "5=a=b=lent=", "5=%4=b", "5=%zz=b", "5=a=b;"] {
+        for value in ["", "5", "5=a", "x=a=b", ",=a=b", "5,=a=b", "5=a=b=c", "5=a=b=lent=", "5=%4=b", "5=%zz=b", "5=a=b;"] {
             assert!(parse(value).is_err(), "{value:?}");
         }
     }

@@ -13,11 +13,13 @@ use std::path::{Path, PathBuf};
 /// How often another port is tried when the kernel's choice for one address is taken on another.
 const PORT_CHOICES: usize = 16;
 
-/// A bound socket that accepts connections. All workers share it: none of them unlinks it or shuts it down.
+/// An address that connections arrive at. No worker unlinks its sockets or shuts them down.
 #[derive(Debug)]
 pub struct Listener {
     /// The socket, non-blocking and listening.
     pub socket: OwnedFd,
+    /// As many more, bound to the same address, as it takes to give each lane its own (SO_REUSEPORT).
+    pub(super) others: Vec<OwnedFd>,
     /// For people: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
     /// What clients speak.
@@ -72,12 +74,28 @@ impl Listener {
             }
             None => (display_unix(protocol, &name_of_unix(address)), "localhost".to_owned(), "0".to_owned()),
         };
-        Ok(Self { socket, display, protocol, server_name, server_port, unix: internet.is_none(), lent: false, file: None })
+        Ok(Self {
+            socket,
+            others: Vec::new(),
+            display,
+            protocol,
+            server_name,
+            server_port,
+            unix: internet.is_none(),
+            lent: false,
+            file: None,
+        })
+    }
+
+    /// All sockets, the first one first.
+    pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
+        std::iter::once(&self.socket).chain(&self.others)
     }
 
     /// Whether a connection waits to be accepted.
     pub(crate) fn has_waiting(&self) -> bool {
-        let mut polled = [rustix::event::PollFd::new(&self.socket, rustix::event::PollFlags::IN)];
+        let poll = |socket| rustix::event::PollFd::new(socket, rustix::event::PollFlags::IN);
+        let mut polled: Vec<_> = self.sockets().map(poll).collect();
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
     }
 
@@ -85,14 +103,16 @@ impl Listener {
     /// does not let us: then they keep coming until the socket is closed.
     pub(crate) fn turn_away(&self) -> bool {
         // New connections find a Unix socket by its file.
-        self.unix || oribi_io::ignore_new_connections(&self.socket).is_ok()
+        self.unix || self.sockets().all(|socket| oribi_io::ignore_new_connections(socket).is_ok())
     }
 
     /// Closes the socket in all processes that share it: connections are refused from now on. Those that wait are broken.
     pub(crate) fn close(&self) {
         if !self.unix {
             // It fails for a socket that does not listen any more, which is as well.
-            let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Read);
+            for socket in self.sockets() {
+                let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
+            }
         }
     }
 
@@ -202,10 +222,12 @@ fn open_together(
             continue;
         }
         match bind_tcp(address, settings) {
-            Ok((socket, bound)) => {
+            Ok((sockets, bound)) => {
                 chosen_port = Some(bound.port());
+                let (socket, others) = sockets;
                 opened.push(Listener {
                     socket,
+                    others,
                     display: display_tcp(protocol, bound),
                     protocol,
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
@@ -225,11 +247,28 @@ fn open_together(
     }
 }
 
-fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(OwnedFd, SocketAddr), Errno> {
+/// Opens the sockets of one address, and tells it with its port.
+fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
+    let count = settings.sockets_of_address();
+    // Sharing is allowed to ours only when the address is ours: or else two servers would have it without a word.
+    let first = bind_one(address, settings.reuse_port)?;
+    let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
+    if count > 1 {
+        sockopt::set_socket_reuseport(&first, true)?;
+    }
+    let others = (1..count).map(|_| bind_one(bound, true)).collect::<Result<Vec<_>, _>>()?;
+    // They listen in the order of their numbers, by which the kernel knows them.
+    for socket in std::iter::once(&first).chain(&others) {
+        rustix::net::listen(socket, queue_length(settings.backlog))?;
+    }
+    Ok(((first, others), bound))
+}
+
+fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
     let family = if address.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = rustix::net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    if settings.reuse_port {
+    if reuse_port {
         sockopt::set_socket_reuseport(&socket, true)?;
     }
     if address.is_ipv6() {
@@ -239,9 +278,7 @@ fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<(OwnedFd, Socket
     // TCP_DEFER_ACCEPT stays off: it would keep connections that have sent nothing yet where no deadline of ours sees them,
     // and where closing the listener drops them without a word.
     rustix::net::bind(&socket, &address)?;
-    rustix::net::listen(&socket, queue_length(settings.backlog))?;
-    let bound = rustix::net::getsockname(&socket).and_then(SocketAddr::try_from)?;
-    Ok((socket, bound))
+    Ok(socket)
 }
 
 /// Small parts of responses do not wait until the client has acknowledged what was sent before. A connection inherits this option,
@@ -335,6 +372,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         .map_err(|error| refused(&error.to_string()))?;
     let mut listener = Listener {
         socket,
+        others: Vec::new(),
         display: display_unix(protocol, &path.display().to_string()),
         protocol,
         server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
@@ -438,6 +476,25 @@ mod tests {
         drop(free);
         let listeners = open(&settings(&[("127.0.0.1", port), ("127.0.0.1", port)])).expect("the port is free");
         assert_eq!(ports(&listeners), [port.to_string()]);
+    }
+
+    #[test]
+    fn each_lane_may_have_a_socket_that_no_other_server_shares() {
+        use crate::config::AcceptModel;
+        let settings = Settings { accept: AcceptModel::Own, workers: 2, threads: 3, ..settings(&[("127.0.0.1", 0)]) };
+        let listeners = open(&settings).expect("loopback is there");
+        assert_eq!(listeners[0].sockets().count(), 6);
+        let port: u16 = listeners[0].server_port.parse().expect("a port");
+        let clients: Vec<_> =
+            (0..200).map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens")).collect();
+        assert!(listeners[0].has_waiting());
+        let taken = |socket| std::iter::from_fn(move || rustix::net::accept(socket).ok()).count();
+        let taken: Vec<usize> = listeners[0].sockets().map(taken).collect();
+        assert!(taken.iter().all(|taken| *taken > 0), "{taken:?}");
+        assert_eq!(taken.iter().sum::<usize>(), clients.len());
+        let again = Settings { listen: vec![ListenAddress::tcp("127.0.0.1", port)], ..settings };
+        let refused = open(&again).expect_err("the address is taken");
+        assert!(refused.contains("address already in use"), "{refused}");
     }
 
     #[test]

@@ -14,6 +14,8 @@ pub(super) struct Member {
     /// Counted from 1.
     pub(super) number: usize,
     pub(super) pid: Pid,
+    /// The number of its seat.
+    pub(super) seat: usize,
     pub(super) waker: OwnedFd,
     /// Readable when it has ended; `None` where the system has no descriptors for processes.
     pub(super) process: Option<OwnedFd>,
@@ -33,17 +35,23 @@ impl Member {
         slot: WorkerSlot,
         number: usize,
         pid: Pid,
+        seat: usize,
         waker: OwnedFd,
         process: Option<OwnedFd>,
         born: Instant,
     ) -> Self {
         let sightings = vec![Sighting::default(); slot.running.len()];
-        Self { slot, number, pid, waker, process, born, outdated: false, end_by: None, sightings, stuck: 0 }
+        Self { slot, number, pid, seat, waker, process, born, outdated: false, end_by: None, sightings, stuck: 0 }
     }
 
     /// Whether it has not been told to stop, and what it is doing then.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
+    }
+
+    /// Whether it takes connections and has not been told to stop.
+    pub(super) fn accepts(&self) -> bool {
+        matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))
     }
 
     /// Gives the worker a command and wakes it.

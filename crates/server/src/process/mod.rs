@@ -9,6 +9,7 @@ mod adoption;
 mod contexts;
 mod crew;
 mod detach;
+mod door;
 mod inheritance;
 mod io_model;
 mod listener;
@@ -23,6 +24,7 @@ mod supervisor;
 mod worker;
 
 pub use detach::detach;
+pub use door::{Door, Seat, doors};
 pub use listener::{Listener, open};
 pub(crate) use running::RunningApps;
 pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};

@@ -5,6 +5,7 @@ mod stopping;
 mod stuck;
 
 use super::adoption::adopt_or_open;
+use super::door::Seat;
 use super::inheritance::{self, Inheritance, Link, News, Word};
 use super::io_model;
 use super::listener::Listener;
@@ -56,6 +57,18 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     status
 }
 
+/// Tells who waits where, if that is not at the same sockets.
+fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
+    let lanes = settings.sockets_of_address();
+    if lanes > 1 {
+        for listener in listeners {
+            let alone = listener.sockets().count() > 1;
+            let what = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
+            log::info!("{} has {what} of {lanes} lanes", listener.display);
+        }
+    }
+}
+
 struct Supervisor<'a> {
     settings: &'a Settings,
     runtime: &'a dyn Runtime,
@@ -97,6 +110,7 @@ impl<'a> Supervisor<'a> {
         };
         if generation == 1 {
             log::info!("{io}");
+            say_who_has_sockets(&listeners, settings);
         }
         let notices =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
@@ -139,7 +153,7 @@ impl<'a> Supervisor<'a> {
 
     fn run(&mut self) -> i32 {
         // What keeps the very first worker from being forked will keep all others.
-        if let Err(error) = self.start_worker(WorkerCommand::Serve) {
+        if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
             log::error!("cannot start a worker: {error}");
             return 1;
         }
@@ -229,7 +243,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn start_worker(&mut self, command: WorkerCommand) -> io::Result<()> {
+    fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
         let index = vacant.ok_or_else(|| io::Error::other(format!("{} workers have not ended yet", slots.len())))?;
@@ -249,17 +263,24 @@ impl<'a> Supervisor<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
-                self.members.push(Member::new(slot, number, pid, waker, process, born));
+                self.members.push(Member::new(slot, number, pid, seat.number, waker, process, born));
                 self.pace.started(born);
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
             }
-            Ok(Fork::Child) => self.become_worker(slot, number, (wake, waker), supervisor),
+            Ok(Fork::Child) => self.become_worker(slot, number, seat, (wake, waker), supervisor),
         }
     }
 
     /// In a new worker: lets go of what belongs to the supervisor.
-    fn become_worker(&mut self, slot: WorkerSlot, number: usize, (wake, waker): (OwnedFd, OwnedFd), supervisor: Pid) -> ! {
+    fn become_worker(
+        &mut self,
+        slot: WorkerSlot,
+        number: usize,
+        seat: Seat,
+        (wake, waker): (OwnedFd, OwnedFd),
+        supervisor: Pid,
+    ) -> ! {
         self.members.clear();
         self.master = None;
         let notice = self.notices.1.try_clone();
@@ -271,6 +292,7 @@ impl<'a> Supervisor<'a> {
             settings: self.settings,
             runtime: self.runtime,
             listeners: &self.listeners,
+            seat,
             slot,
             number,
             wake,

@@ -2,6 +2,7 @@
 
 use super::contexts::{Pool, Pooled, Reporter, Single};
 use super::crew::SharedLane;
+use super::door::{Door, Seat, doors};
 use super::listener::Listener;
 use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use super::signals;
@@ -25,6 +26,8 @@ pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     pub(super) listeners: &'a [Listener],
+    /// Among all workers.
+    pub(super) seat: Seat,
     pub(super) slot: WorkerSlot,
     /// Counted from 1.
     pub(super) number: usize,
@@ -95,21 +98,24 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals)
     Ok(watches)
 }
 
-/// For a lane whose threads are watched at `running`.
-fn setup<'a>(post: &'a Post<'_>, running: &'static [SharedLine]) -> LaneSetup<'a> {
-    LaneSetup { settings: post.settings, listeners: post.listeners, slot: &post.slot, running, wake: post.wake.as_fd() }
+/// For a lane that takes connections at `doors` and whose threads are watched at `running`.
+fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [SharedLine]) -> LaneSetup<'a> {
+    let Post { settings, listeners, slot, wake, .. } = post;
+    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
 }
 
 fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
-    lane::run(&setup(post, post.slot.running), &mut supply).map_err(|error| error.to_string())
+    let doors = doors(post.listeners, post.seat);
+    lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
 /// Has the runtime's own threads share one lane.
 fn run_crew(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
-    let crew = SharedLane::new(&setup(post, post.slot.running), post.settings, post.runtime, reporter)
+    let doors = doors(post.listeners, post.seat);
+    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, post.runtime, reporter)
         .map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
     // Somebody has to wait for work.
@@ -149,7 +155,8 @@ fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), Str
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
-    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, running), &mut supply))) {
+    let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));
+    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, &doors, running), &mut supply))) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }

@@ -7,7 +7,7 @@ use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::engine::Engine;
 use oribi_server::lane::{self, ContextSupply, Lane, LaneSetup, Renewal};
-use oribi_server::process::{Listener, WorkerCommand, WorkerSlot, open};
+use oribi_server::process::{Listener, Seat, WorkerCommand, WorkerSlot, doors, open};
 use std::cell::Cell;
 use std::io::{ErrorKind, PipeWriter, Read, Write};
 use std::net::TcpStream;
@@ -162,8 +162,9 @@ impl Real {
         let slot = WorkerSlot::unshared();
         let (woken, wake) = std::io::pipe().expect("a pipe");
         let thread = std::thread::spawn(move || {
-            let setup =
-                LaneSetup { settings: &settings, listeners: &listeners, slot: &slot, running: &[], wake: woken.as_fd() };
+            let doors = doors(&listeners, Seat::ONLY);
+            let (slot, wake) = (&slot, woken.as_fd());
+            let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot, running: &[], wake };
             lane::run(&setup, &mut Answering(app)).expect("epoll works");
         });
         Self { address: ([127, 0, 0, 1], port).into(), slot, wake, thread: Some(thread) }

@@ -32,7 +32,7 @@ impl Generation {
         mold.env(LISTENERS, inheritance::describe(listeners));
         mold.env(GENERATION, number.to_string());
         let spawned = {
-            let _inherited = Inheritable::new(listeners.iter().map(|listener| &listener.socket).chain([&given]))?;
+            let _inherited = Inheritable::new(listeners.iter().flat_map(Listener::sockets).chain([&given]))?;
             mold.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);

@@ -1,5 +1,6 @@
 //! While serving: as many workers as wanted, fresh ones where that is asked for.
 
+use super::super::door::Seat;
 use super::super::inheritance::Word;
 use super::super::scoreboard::{WorkerCommand, WorkerState};
 use super::{Stage, Supervisor};
@@ -8,6 +9,10 @@ use std::time::{Duration, Instant};
 impl Supervisor<'_> {
     /// Changes how many workers are wanted.
     pub(super) fn change_workers(&mut self, word: Word) {
+        if self.settings.sockets_of_address() > 1 {
+            log::warn!("the number of workers stays: the sockets are opened for {} of them (--accept)", self.wanted);
+            return;
+        }
         let most = self.scoreboard.slots().len() / 4;
         match word {
             Word::Grow if self.wanted < most => self.wanted += 1,
@@ -51,7 +56,7 @@ impl Supervisor<'_> {
             }
         }
         while staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
-            match self.start_worker(WorkerCommand::Serve) {
+            match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
                 Ok(()) => staying += 1,
                 Err(error) => {
                     log::error!("cannot start a worker: {error}");
@@ -67,12 +72,36 @@ impl Supervisor<'_> {
         }
     }
 
+    /// How many seats there are. Where all wait at the same sockets, they are no different.
+    fn seats(&self) -> usize {
+        if self.settings.sockets_of_address() > 1 { self.wanted } else { 1 }
+    }
+
+    /// The seat that the fewest of those workers have who will stay.
+    pub(super) fn vacant_seat(&self) -> Seat {
+        let stays = |member: &&super::Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
+        let taken = |number: usize| {
+            let here = self.members.iter().filter(stays).filter(|member| member.seat == number);
+            let fresh = here.clone().filter(|member| !member.outdated).count();
+            (fresh, here.count())
+        };
+        let of = self.seats();
+        Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
+    }
+
+    /// Whether another worker takes connections in the seat of this one.
+    fn is_covered(&self, member: &super::Member) -> bool {
+        let same = |other: &&super::Member| other.seat == member.seat && other.pid != member.pid;
+        self.members.iter().filter(same).any(super::Member::accepts)
+    }
+
     /// The worker to let go when more accept than are wanted: one that asked for it, else one that is outdated, else the one
     /// that came last.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
-        let asking = members.clone().position(|member| member.serving() == Some(WorkerState::Retiring));
-        let ready = |member: &super::Member| member.serving() == Some(WorkerState::Ready);
+        let covered = |member: &super::Member, state| member.serving() == Some(state) && self.is_covered(member);
+        let asking = members.clone().position(|member| covered(member, WorkerState::Retiring));
+        let ready = |member: &super::Member| covered(member, WorkerState::Ready);
         asking
             .or_else(|| members.clone().position(|member| member.outdated && ready(member)))
             .or_else(|| members.clone().rposition(ready))

@@ -1,5 +1,6 @@
 //! Stopping: all workers together, or slowly, one after the other.
 
+use super::super::door::Seat;
 use super::super::listener::Listener;
 use super::super::scoreboard::WorkerCommand;
 use super::Supervisor;
@@ -77,6 +78,10 @@ impl Supervisor<'_> {
     /// Begins to stop slowly, for a server above that has started the next one: a worker every `spawn_interval`, so that the
     /// next server warms up while this one still has most of the work.
     pub(super) fn leave_slowly(&mut self) {
+        if self.settings.sockets_of_address() > 1 {
+            // Nobody would take the connections of those who have left, and no server above has a copy of their sockets.
+            return self.stop(WorkerCommand::Drain);
+        }
         if let Stage::Serving = self.stage {
             let interval = self.settings.spawn_interval.as_secs_f64();
             log::info!("stopping slowly: {} workers, one every {interval} s", self.members.len());
@@ -145,7 +150,8 @@ impl Supervisor<'_> {
             return true;
         }
         *last_workers -= 1;
-        match self.start_worker(WorkerCommand::Drain) {
+        // It has all doors.
+        match self.start_worker(WorkerCommand::Drain, Seat::ONLY) {
             Ok(()) => false,
             Err(error) => {
                 log::error!("cannot start a worker for the last connections: {error}");
