@@ -28,7 +28,7 @@ enum Unsafe {
     Allowed,
 }
 
-/// The picture: `message <- proto`, `message <- host`; `io` knows none of them; only `server` sees all of them; `capi` and the
+/// The picture: `message <- proto`, `message <- host <- files`; `io` knows none of them; only `server` sees all of them; `capi` and the
 /// Lua host stand on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
@@ -39,10 +39,11 @@ const RULES: &[Rule] = &[
         unsafe_code: Unsafe::Forbidden,
     },
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
         name: "oribi-server",
-        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io"],
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-files"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
@@ -60,7 +61,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         name: "oribi-cli",
-        sees: &["oribi-host", "oribi-server", "oribi-lua"],
+        sees: &["oribi-host", "oribi-server", "oribi-lua", "oribi-files"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },
@@ -212,6 +213,9 @@ mod tests {
             ("oribi-io", "oribi-message"),
             ("oribi-message", "oribi-proto"),
             ("oribi-server", "oribi-cli"),
+            ("oribi-files", "oribi-proto"),
+            ("oribi-files", "oribi-io"),
+            ("oribi-files", "oribi-server"),
         ] {
             for tests_only in [false, true] {
                 let breaches = dependency_breaches(rule(from), &depending(from, to, true, tests_only));

@@ -39,6 +39,8 @@ pub enum Subject {
     Native(Content),
     /// An app, in a file or a directory; `None`: in the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
+    /// The files of a directory.
+    Files(PathBuf),
     /// What a configuration file of luafcgid says; `None`: the one in the current directory.
     Luafcgid { file: Option<PathBuf>, options: Options },
 }
@@ -63,8 +65,14 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
         "check" => Some(Mode::Check),
         _ => None,
     };
+    // `oribi check serve DIR` is the same as `oribi serve DIR`, but for what is done.
+    let mut serve = mode == Some(Mode::Serve);
     if mode.is_some() {
         arguments.remove(1);
+        if !serve && arguments.get(1).is_some_and(|word| word == "serve") {
+            serve = true;
+            arguments.remove(1);
+        }
     } else if verb == "help" {
         arguments[1] = OsString::from("--help");
     }
@@ -81,6 +89,13 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     let subject = match content(&matches) {
         Some(content) => Subject::Native(content),
         None if named || worded => Subject::Luafcgid { file: path, options: options(&matches) },
+        None if serve
+            && language.is_none()
+            && !matches.contains_id("document-root")
+            && path.as_ref().is_some_and(|path| path.is_dir()) =>
+        {
+            Subject::Files(path.unwrap_or_default())
+        }
         None => Subject::App { path, language, options: options(&matches) },
     };
     Ok(CommandLine { mode, subject, lua: matches.get_one::<String>("lua").cloned(), config: collect(&matches) })

@@ -7,6 +7,7 @@ pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI), Ruby (Rac
 
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] DIR --document-root   run the Lua scripts below DIR that the paths of requests lead to
+       oribi serve DIR [options]           serve the files of DIR; an app in a directory is run by `oribi DIR`
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
        oribi check ...                     load the app, print the plan, serve nothing
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
@@ -37,6 +38,7 @@ Examples:
   oribi app.psgi --listen /run/app.sock?mode=660   behind a proxy on the same machine
   oribi check /srv/shop --max-requests 10000       see what would be done, and why
   oribi app.psgi --access-log - --access-log-format json
+  oribi serve public --listen :8080 --max-age 1h   the files of a directory
   oribi app.lua --listen fcgi://127.0.0.1:9000     behind a web server that speaks FastCGI
 "
     .to_owned()

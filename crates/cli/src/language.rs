@@ -132,6 +132,11 @@ impl App {
     }
 }
 
+/// The app in a directory, if there is one.
+pub fn app_in(directory: &Path) -> Option<&'static str> {
+    LANGUAGES.iter().flat_map(|language| language.files).copied().find(|file| directory.join(file).is_file())
+}
+
 fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result<App, String> {
     let mut looked_for = Vec::new();
     for candidate in LANGUAGES.iter().filter(|candidate| language.is_none_or(|language| language.name == candidate.name)) {

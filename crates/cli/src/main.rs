@@ -7,6 +7,7 @@
 
 mod command_line;
 mod configuration;
+mod files;
 mod help;
 mod host_files;
 mod language;
@@ -55,6 +56,7 @@ fn run() -> Result<u8, Trouble> {
     let config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config)?),
+        Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config)?),
         Subject::App { path, language, options } => {
             // What is wrong with the flags is said before anything is looked for.
             resolve(&config)?;

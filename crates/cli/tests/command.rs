@@ -342,8 +342,13 @@ fn wait_for<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
 }
 
 fn answer(socket: &Path) -> String {
+    answer_to(socket, "/")
+}
+
+fn answer_to(socket: &Path, target: &str) -> String {
     let mut connection = wait_for("the start", || UnixStream::connect(socket).ok());
-    connection.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").expect("sent");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    connection.write_all(request.as_bytes()).expect("sent");
     let mut text = String::new();
     connection.read_to_string(&mut text).expect("an answer");
     text
@@ -382,4 +387,39 @@ fn the_fixed_answer_may_be_in_a_file() {
     let _server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"));
     let text = answer(&place.0.join("x.sock"));
     assert!(text.contains("Content-Length: 1048576\r\n") && text.ends_with(&content));
+}
+
+#[test]
+fn the_files_of_a_directory_are_served_where_it_has_no_app() {
+    let place = Place::new();
+    place.file("public/hello.txt", "hello\n");
+    place.file("public/.env", "secret\n");
+    for arguments in [&["check", "serve", "public"][..], &["serve", "check"], &["check", "serve", "missing"]] {
+        let outcome = place.run(arguments);
+        match arguments[2..] {
+            ["public"] => assert_eq!(outcome.planned("language"), ["none", "(files)"]),
+            // Without the word, a directory is one with an app; and what is no directory is one, too.
+            _ => outcome.fails(2, &["cannot find the app"]),
+        }
+    }
+    place.run(&["check", "public"]).fails(2, &["no app in"]);
+    let mut command = place.oribi();
+    command.args(["serve", "public", "--listen", "x.sock", "--workers", "1"]);
+    let _server = Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"));
+    let socket = place.0.join("x.sock");
+    let text = answer_to(&socket, "/hello.txt");
+    assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nhello\n"), "{text}");
+    assert!(answer_to(&socket, "/.env").starts_with("HTTP/1.1 404 "));
+}
+
+#[test]
+fn the_source_of_an_app_is_not_served_as_files() {
+    for app in ["app.psgi", "config.ru", "app.lua"] {
+        let place = Place::new();
+        place.file(&format!("shop/{app}"), "");
+        for verbs in [&["serve"][..], &["check", "serve"]] {
+            let outcome = place.run(&[verbs, &["shop"]].concat());
+            outcome.fails(2, &[&format!("shop has an {app}: `oribi shop` runs it")]);
+        }
+    }
 }

@@ -14,7 +14,7 @@ mod request;
 pub use crew::{Crew, Turn};
 pub use gateway::Gateway;
 pub use native::Native;
-pub use reply::{BodyWriter, ExchangeId, Outlet, Reply, ReplyError};
+pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
 pub use request::{Content, Endpoint, Request};
 
 use std::io;

@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 /// The name of an exchange. A host may keep it and answer later; an id that is out of date is answered by
 /// [`ReplyError::Gone`], never by another exchange's connection.
@@ -31,6 +32,33 @@ impl fmt::Display for ReplyError {
 
 impl std::error::Error for ReplyError {}
 
+/// A piece of a response's content.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Bytes in memory, which are copied if they cannot leave at once.
+    Bytes(&'a [u8]),
+    /// A part of a file, which is kept open for as long as it is needed.
+    File {
+        /// The file; it may be shared by many responses.
+        file: &'a Arc<File>,
+        /// Where the part begins.
+        offset: u64,
+        /// Bytes of it. A file that ends earlier has the connection cut, so that the response does not look whole.
+        size: u64,
+    },
+}
+
+impl Piece<'_> {
+    /// How many bytes there are.
+    #[must_use]
+    pub const fn size(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File { size, .. } => *size,
+        }
+    }
+}
+
 /// Where replies go: implemented by the server, used through [`Reply`] and [`BodyWriter`] or, by a host that keeps an
 /// exchange beyond their lives, directly.
 pub trait Outlet {
@@ -45,7 +73,12 @@ pub trait Outlet {
         file: File,
         offset: u64,
         size: u64,
-    ) -> Result<(), ReplyError>;
+    ) -> Result<(), ReplyError> {
+        self.respond_pieces(exchange, head, &[Piece::File { file: &Arc::new(file), offset, size }])
+    }
+
+    /// Sends a whole response whose content is `pieces` one behind the other.
+    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError>;
 
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;

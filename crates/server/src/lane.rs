@@ -4,12 +4,11 @@ use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
 use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
-use oribi_host::{After, ExchangeId, Host, Outlet, Reply, ReplyError, Runtime};
+use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
 use std::cell::{Cell, RefCell, RefMut};
-use std::fs::File;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
@@ -380,15 +379,8 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         sent
     }
 
-    fn respond_file(
-        &self,
-        exchange: ExchangeId,
-        head: ResponseHead<'_>,
-        file: File,
-        offset: u64,
-        size: u64,
-    ) -> Result<(), ReplyError> {
-        let sent = self.engine_after_app(exchange).respond_file(exchange, head, file, offset, size);
+    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
         self.let_leave();
         sent
     }

@@ -16,6 +16,8 @@ pub enum Section {
     Limits,
     /// What is added to responses.
     Responses,
+    /// Files that are served without an app.
+    Files,
     /// Logs and files.
     Logs,
 }
@@ -30,6 +32,7 @@ impl Section {
             Self::Timeouts => "Timeouts",
             Self::Limits => "Limits",
             Self::Responses => "Responses",
+            Self::Files => "Files",
             Self::Logs => "Logs and files",
         }
     }

@@ -7,10 +7,10 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, Place, Settings};
 use super::value::{
-    accept_model, access_format, boolean, count, deadline, duration_or_off, field_value, file_mode, host_name, io_model,
-    ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol, show_accept_model,
-    show_access_format, show_duration, show_file_mode, show_io_model, show_ip_addresses, show_limit, show_log_target,
-    show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
+    accept_model, access_format, boolean, count, deadline, duration, duration_or_off, field_value, file_mode, file_names,
+    host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
+    show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_ip_addresses,
+    show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
 };
 use std::time::Duration;
 
@@ -342,6 +342,50 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.chunked_transfer = on))
     .show(|settings| show_switch(settings.chunked_transfer)),
+    // ---- Files
+    Setting::new(
+        "index",
+        Section::Files,
+        "NAMES",
+        "What is served of a directory: the first of these files that is there, with commas between them; off: nothing",
+    )
+    .aliases(&["index-files"])
+    .apply(|draft, text| file_names(text).map(|names| draft.settings.files.index = names))
+    .show(|settings| show_file_names(&settings.files.index)),
+    Setting::new("max-age", Section::Files, "TIME", "How long clients may keep a file: --cache-control max-age=SECONDS").apply(
+        |draft, text| {
+            let time = duration(text)?;
+            draft.settings.files.cache_control = Some(format!("max-age={}", time.as_secs()));
+            Ok(())
+        },
+    ),
+    Setting::new("cache-control", Section::Files, "TEXT", "The Cache-Control field of files, such as \"public, max-age=3600\"")
+        .apply(|draft, text| {
+            let value = field_value(text)?;
+            draft.settings.files.cache_control = Some(value).filter(|value| !value.is_empty());
+            Ok(())
+        })
+        .show(|settings| settings.files.cache_control.clone().unwrap_or_default()),
+    Setting::new(
+        "open-files",
+        Section::Files,
+        "NUMBER",
+        "Files that each lane keeps open, or in memory if they are small, and looks at again after a second; 0: none, so that each \
+         request looks",
+    )
+    .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.open_files = number))
+    .show(|settings| settings.files.open_files.to_string()),
+    Setting::new(
+        "precompressed",
+        Section::Files,
+        "",
+        "Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it, where it is there and not older",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.files.precompressed = on))
+    .show(|settings| show_switch(settings.files.precompressed)),
+    Setting::new("dotfiles", Section::Files, "", "Serve files whose names, or those of their directories, begin with a dot")
+        .apply(|draft, text| boolean(text).map(|on| draft.settings.files.dotfiles = on))
+        .show(|settings| show_switch(settings.files.dotfiles)),
     // ---- Logs and files
     Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
         .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))

@@ -179,6 +179,24 @@ pub fn path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
+/// Names of files with commas between them, or `off` for none.
+pub fn file_names(text: &str) -> Result<Vec<String>, String> {
+    if is_off(text.trim()) {
+        return Ok(Vec::new());
+    }
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    let fits = |name: &String| !name.is_empty() && !matches!(name.as_str(), "." | "..") && !name.contains(['/', '\0', '\\']);
+    if names.iter().all(fits) {
+        return Ok(names);
+    }
+    Err("expected names of files with commas between them, as in index.html,index.htm, or off".to_owned())
+}
+
+/// As [`file_names`] reads them.
+pub fn show_file_names(names: &[String]) -> String {
+    if names.is_empty() { "off".to_owned() } else { names.join(",") }
+}
+
 /// Where a log goes: `-` or a path.
 pub fn log_target(text: &str) -> Result<LogTarget, String> {
     match text {
@@ -386,6 +404,18 @@ mod tests {
         for text in ["0", "9", "0:0", "5:4", "1:9", "1:", ":5", "1:2:3", "-1:2", ""] {
             let why = span(text, 8).expect_err(text);
             assert_eq!(why, "expected a whole number from 1 to 8, or two as MIN:MAX");
+        }
+    }
+
+    #[test]
+    fn names_of_files() {
+        for (text, expected) in [("index.html", &["index.html"][..]), (" a , b.htm", &["a", "b.htm"]), ("off", &[])] {
+            let names = file_names(text).expect(text);
+            assert_eq!(names, expected, "{text}");
+            assert_eq!(file_names(&show_file_names(&names)), Ok(names), "{text}");
+        }
+        for text in ["", "a,", "..", "a/b", "../a", "a,.", "a\0", "a\\b"] {
+            assert!(file_names(text).is_err(), "{text:?}");
         }
     }
 

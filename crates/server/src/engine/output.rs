@@ -1,10 +1,11 @@
 //! Response bytes that wait for room in the socket.
 
+use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// One turn of a connection moves this much of a file at most, so that a fast reader does not keep others waiting.
 const FILE_TURN: usize = 1 << 20;
@@ -22,7 +23,7 @@ pub(super) struct Output {
 #[derive(Debug)]
 enum Segment {
     Bytes { bytes: Vec<u8>, sent: usize },
-    File { file: Rc<File>, offset: u64, left: u64 },
+    File { file: Arc<File>, offset: u64, left: u64 },
 }
 
 /// What became of an attempt to send everything.
@@ -62,11 +63,17 @@ impl Output {
         }
     }
 
-    /// Adds a part of a file behind all others.
-    pub(super) fn push_file(&mut self, file: Rc<File>, offset: u64, size: u64) {
-        if size > 0 {
-            self.segments.push_back(Segment::File { file, offset, left: size });
+    /// Adds what stands behind the first `skip` bytes of a piece, but no more than `most` bytes; tells how many.
+    pub(super) fn push_piece(&mut self, piece: &Piece<'_>, skip: u64, most: u64) -> u64 {
+        let count = (piece.size() - skip).min(most);
+        match *piece {
+            Piece::Bytes(bytes) => self.push(&bytes[skip as usize..(skip + count) as usize]),
+            Piece::File { file, offset, .. } if count > 0 => {
+                self.segments.push_back(Segment::File { file: file.clone(), offset: offset + skip, left: count });
+            }
+            Piece::File { .. } => {}
         }
+        count
     }
 
     /// Sends what can be sent now.

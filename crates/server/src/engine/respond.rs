@@ -3,14 +3,12 @@
 use super::Engine;
 use super::connection::Fate;
 use super::fastcgi::Carried;
-use oribi_host::{ExchangeId, ReplyError};
+use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::{Attempt, Backend};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_proto::h1::{Finish, InvalidResponse};
-use std::fs::File;
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
-use std::rc::Rc;
 
 /// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
 pub(super) const COPIED_BYTES: u64 = 4 << 10;
@@ -41,21 +39,20 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Sends a part of a file as a whole response.
+    /// Sends a whole response whose content lies partly in files.
     ///
     /// # Errors
-    /// As `oribi_host::Outlet::respond_file`.
-    pub fn respond_file(
+    /// As `oribi_host::Outlet::respond_pieces`.
+    pub fn respond_pieces(
         &mut self,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
-        file: File,
-        offset: u64,
-        size: u64,
+        pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
         if let Some(carried) = Carried::of(exchange) {
-            return self.respond_file_carried(carried, exchange, head, file, offset, size);
+            return self.respond_pieces_carried(carried, exchange, head, pieces);
         }
+        let size = pieces.iter().map(Piece::size).sum();
         let index = self.write_head(exchange, head, Some(size))?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
@@ -63,7 +60,10 @@ impl<B: Backend> Engine<'_, B> {
         let finish = connection.machine.finish(&mut self.scratch);
         let output = connection.output();
         output.push(&self.scratch);
-        output.push_file(Rc::new(file), offset, admitted);
+        let mut left = admitted;
+        for piece in pieces {
+            left -= output.push_piece(piece, 0, left);
+        }
         self.flush(index);
         self.response_finished(index, finish);
         Ok(())

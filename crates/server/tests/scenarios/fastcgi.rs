@@ -2,11 +2,13 @@
 
 use crate::harness::*;
 use crate::records::*;
-use oribi_host::{Content, Reply, ReplyError, Request};
+use oribi_host::{Content, Piece, Reply, ReplyError, Request};
 use oribi_message::{ResponseHead, Role};
 use oribi_server::config::{Protocol, Settings};
 use std::cell::RefCell;
+use std::io::Write;
 use std::rc::Rc;
+use std::sync::Arc;
 
 fn settings() -> Settings {
     Settings { protocol: Protocol::FastCgi, ..Settings::default() }
@@ -43,6 +45,33 @@ fn a_connection_that_is_not_kept_is_closed_behind_the_answer() {
     client.end();
     server.run();
     assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn bytes_and_parts_of_a_file_follow_one_another() {
+    let content = pattern(200_000);
+    let mut file = tempfile::tempfile().expect("there is a temporary directory");
+    file.write_all(&content).expect("there is room");
+    let (file, expected) = (Arc::new(file), content.clone());
+    let mut server = server(move |_, reply| {
+        // Neither the pieces nor their ends have to do with those of records.
+        let part = |offset, size| Piece::File { file: &file, offset, size };
+        let pieces =
+            [Piece::Bytes(&content[..10]), part(10, 140_000), Piece::Bytes(&content[140_010..140_020]), part(140_020, 59_980)];
+        let (outlet, exchange) = reply.detach();
+        let head = ResponseHead { status: 206, fields: &[] };
+        outlet.respond_pieces(exchange, head, &pieces).expect("the client is there");
+    });
+    let (client, mut reader) = (server.connect(), Reader::default());
+    for method in ["GET", "HEAD", "GET"] {
+        client.send(&request(1, method, "/", b""));
+        server.run();
+        let answer = reader.read(&client).take(1);
+        assert!(answer.is_whole());
+        let (head, body) = answer.parts();
+        assert_eq!(head, ["Status: 206 Partial Content", "Content-Length: 200000"]);
+        assert!(body == if method == "GET" { &expected[..] } else { b"" }, "{method}");
+    }
 }
 
 #[test]

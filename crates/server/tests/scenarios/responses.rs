@@ -2,13 +2,14 @@
 
 use crate::harness::*;
 use crate::response::*;
-use oribi_host::{Reply, ReplyError, Request};
+use oribi_host::{Piece, Reply, ReplyError, Request};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_server::config::Settings;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Takes `window` bytes at a time until the server has sent everything.
 #[track_caller]
@@ -110,6 +111,33 @@ fn a_file_is_sent_from_its_offset() {
     assert_eq!(responses[1].body, b"");
     assert!(responses[2].body == content[1000..71_000]);
     assert!(responses[3].body == content);
+}
+
+#[test]
+fn bytes_and_parts_of_a_file_follow_one_another() {
+    let content = pattern(100_000);
+    let shared = Arc::new(file(&content));
+    let (from_file, from_memory) = (shared.clone(), content.clone());
+    let app = move |_: &Request<'_>, reply: Reply<'_>| {
+        let part = |offset, size| Piece::File { file: &from_file, offset, size };
+        let bytes = |range: std::ops::Range<usize>| Piece::Bytes(&from_memory[range]);
+        let pieces = [bytes(0..10), part(10, 70_000), part(0, 0), bytes(0..0), bytes(70_010..99_000), part(99_000, 1000)];
+        let (outlet, exchange) = reply.detach();
+        outlet.respond_pieces(exchange, ok(), &pieces).expect("the client is there");
+    };
+    for window in [usize::MAX, 7000] {
+        let mut server = Server::standard(app.clone());
+        let client = server.connect();
+        client.set_window(window);
+        client.send(&[GET, b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n", GET].concat());
+        let received = read_slowly(&mut server, &client, window);
+        let first = read_one(&received, false).expect("it is whole");
+        assert!(first.0.body == content, "window {window}");
+        let head = read_one(&received[first.1..], true).expect("it is whole");
+        assert_eq!(head.0.field("content-length"), Some("100000"));
+        assert!(read_only(&received[first.1 + head.1..]).body == content);
+    }
+    assert_eq!(Arc::strong_count(&shared), 2, "the server keeps no file open that it does not need");
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! A host with a script, and an outlet that keeps what it is given.
 
-use oribi_host::{Content, Endpoint, ExchangeId, Gateway, Host, Outlet, Reply, ReplyError, Request, Runtime};
+use oribi_host::{Content, Endpoint, ExchangeId, Gateway, Host, Outlet, Piece, Reply, ReplyError, Request, Runtime};
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_message::{
     FieldLayout, FieldPair, HeadLayout, KnownField, KnownVariable, RequestHead, ResponseHead, Role, Span, Variable,
 };
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -232,7 +231,7 @@ impl Outlet for Recorder {
         Ok(())
     }
 
-    fn respond_file(&self, _: ExchangeId, _: ResponseHead<'_>, _: File, _: u64, _: u64) -> Result<(), ReplyError> {
+    fn respond_pieces(&self, _: ExchangeId, _: ResponseHead<'_>, _: &[Piece<'_>]) -> Result<(), ReplyError> {
         unreachable!("no script sends files")
     }
 

@@ -3,13 +3,11 @@
 use super::super::Engine;
 use super::super::respond::{COPIED_BYTES, TEXT};
 use super::Carried;
-use oribi_host::{ExchangeId, ReplyError};
+use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
 use oribi_message::ResponseHead;
 use oribi_proto::fcgi::{InvalidResponse, Refusal};
-use std::fs::File;
 use std::io::IoSlice;
-use std::rc::Rc;
 
 /// What a CGI program that has failed exits with.
 const FAILURE: u32 = 1;
@@ -58,17 +56,18 @@ impl<B: Backend> Engine<'_, B> {
         sent
     }
 
-    pub(in super::super) fn respond_file_carried(
+    pub(in super::super) fn respond_pieces_carried(
         &mut self,
         carried: Carried,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
-        file: File,
-        mut offset: u64,
-        size: u64,
+        pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
+        let size = pieces.iter().map(Piece::size).sum();
         let index = self.write_carried_head(carried, exchange, head, Some(size))?;
-        let (file, mut left) = (Rc::new(file), size);
+        let mut left = size;
+        let (mut rest, mut skip) = (pieces.iter(), 0);
+        let mut present = rest.next();
         loop {
             let Some(stream) = self.streams.get_mut(carried.0) else { return Err(ReplyError::Gone) };
             let admitted = stream.exchange.write_content_prefix(left, &mut self.scratch);
@@ -79,10 +78,20 @@ impl<B: Backend> Engine<'_, B> {
             let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
             let output = connection.output();
             output.push(&self.scratch);
-            output.push_file(file.clone(), offset, admitted);
+            let mut missing = admitted;
+            while let Some(piece) = present
+                && missing > 0
+            {
+                let count = output.push_piece(piece, skip, missing);
+                missing -= count;
+                skip += count;
+                if skip == piece.size() {
+                    (present, skip) = (rest.next(), 0);
+                }
+            }
             self.scratch.clear();
             stream.exchange.write_content_suffix(&mut self.scratch);
-            (offset, left) = (offset + admitted, left - admitted);
+            left -= admitted;
         }
         self.end_response(carried, 0)
     }

@@ -1,0 +1,30 @@
+//! Serves the files of a directory, without any app.
+
+use crate::command_line::Mode;
+use crate::language::app_in;
+use crate::trouble::Trouble;
+use crate::{exit_status, print};
+use oribi_files::FileRuntime;
+use oribi_server::config::{Plan, Resolved};
+use oribi_server::{log, process};
+use std::path::Path;
+
+/// Serves the files below `directory`, or says how it would.
+pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Trouble> {
+    let shown = directory.display();
+    if let Some(app) = app_in(directory) {
+        // Whoever means to run an app must not publish its source, with all that is in it.
+        let message = format!("{shown} has an {app}: `oribi {shown}` runs it; `oribi serve` serves directories without an app");
+        return Err(Trouble::usage(message));
+    }
+    // The process may change its directory later.
+    let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    let runtime = FileRuntime::new(absolute, resolved.settings.files.clone())
+        .map_err(|error| Trouble::failure(format!("cannot open {shown}: {error}")))?;
+    if mode == Mode::Check {
+        let app = format!("the files below {shown}");
+        return print(&Plan { app, language: "none (files)".to_owned(), resolved });
+    }
+    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    Ok(exit_status(process::supervise(&resolved.settings, &runtime)))
+}

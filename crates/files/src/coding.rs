@@ -1,0 +1,184 @@
+//! Which of several codings of a file a client gets (RFC 9110, section 12.5.3).
+
+use crate::list::{elements, trim};
+use crate::wishes::Lines;
+
+/// A content coding that files may be stored in, the one that mostly makes the smallest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coding {
+    /// Brotli (RFC 7932).
+    Brotli,
+    /// Zstandard (RFC 8878).
+    Zstandard,
+    /// Gzip (RFC 1952).
+    Gzip,
+}
+
+impl Coding {
+    /// All of them; of those that a client likes equally, it gets the first.
+    pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
+
+    /// As Content-Encoding has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Brotli => "br",
+            Self::Zstandard => "zstd",
+            Self::Gzip => "gzip",
+        }
+    }
+
+    /// What stands behind the name of a file that is stored in it.
+    #[must_use]
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Brotli => ".br",
+            Self::Zstandard => ".zst",
+            Self::Gzip => ".gz",
+        }
+    }
+
+    fn is(self, name: &[u8]) -> bool {
+        // A recipient takes x-gzip for gzip (section 8.4.1.3).
+        name.eq_ignore_ascii_case(self.name().as_bytes()) || (self == Self::Gzip && name.eq_ignore_ascii_case(b"x-gzip"))
+    }
+}
+
+/// What a client is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The file as it is.
+    Identity,
+    /// A variant.
+    Coded(Coding),
+    /// It accepts none of what there is.
+    None,
+}
+
+/// Chooses among the file itself and its variants.
+#[must_use]
+pub fn choose(accept_encoding: &Lines<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
+    if !accept_encoding.are_there() {
+        // Anything would do, says the RFC; such clients are mostly too simple to decode anything.
+        return Choice::Identity;
+    }
+    let accepted = Accepted::read(accept_encoding);
+    let mut best = (Choice::None, 0);
+    for (index, coding) in Coding::ALL.into_iter().enumerate() {
+        let weight = accepted.coded[index].or(accepted.any).unwrap_or(0);
+        if weight > best.1 && is_there(coding) {
+            best = (Choice::Coded(coding), weight);
+        }
+    }
+    // Without a word about it, the file as it is will do, but anything that was asked for is better.
+    let identity = match accepted.identity {
+        Some(weight) => weight,
+        None if accepted.any == Some(0) => 0,
+        None => 1,
+    };
+    if identity > best.1 { Choice::Identity } else { best.0 }
+}
+
+/// Weights, in thousandths.
+#[derive(Default)]
+struct Accepted {
+    coded: [Option<u16>; Coding::ALL.len()],
+    identity: Option<u16>,
+    any: Option<u16>,
+}
+
+impl Accepted {
+    fn read(lines: &Lines<'_>) -> Self {
+        let mut accepted = Self::default();
+        for element in lines.iter().flat_map(elements) {
+            let mut parts = element.split(|byte| *byte == b';').map(trim);
+            let name = parts.next().unwrap_or_default();
+            // An element with a weight that cannot be read says nothing.
+            let Some(weight) = parts.next().map_or(Some(1000), weight) else { continue };
+            let place = if name == b"*" {
+                &mut accepted.any
+            } else if name.eq_ignore_ascii_case(b"identity") {
+                &mut accepted.identity
+            } else if let Some(index) = Coding::ALL.iter().position(|coding| coding.is(name)) {
+                &mut accepted.coded[index]
+            } else {
+                continue;
+            };
+            *place = Some(weight);
+        }
+        accepted
+    }
+}
+
+/// `q=0.5` as 500 (section 12.4.2).
+fn weight(parameter: &[u8]) -> Option<u16> {
+    let [b'q' | b'Q', b'=', digit, rest @ ..] = parameter else { return None };
+    let fraction = match rest {
+        [] => &[],
+        [b'.', fraction @ ..] if fraction.len() <= 3 && fraction.iter().all(u8::is_ascii_digit) => fraction,
+        _ => return None,
+    };
+    let whole = match digit {
+        b'0' => 0,
+        b'1' if fraction.iter().all(|digit| *digit == b'0') => 1000,
+        _ => return None,
+    };
+    Some(fraction.iter().zip([100, 10, 1]).fold(whole, |sum, (digit, place)| sum + u16::from(digit - b'0') * place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wishes::Wishes;
+    use Choice::{Coded, Identity, None as Nothing};
+    use Coding::{Brotli, Gzip, Zstandard};
+    use oribi_message::KnownField;
+
+    fn chosen(values: &[&str], there: &[Coding]) -> Choice {
+        let wishes = Wishes::of(values.iter().map(|value| (KnownField::AcceptEncoding, value.as_bytes())));
+        choose(&wishes.accept_encoding, |coding| there.contains(&coding))
+    }
+
+    #[test]
+    fn the_best_that_is_accepted() {
+        for (value, expected) in [
+            ("gzip, deflate, br, zstd", Coded(Brotli)),
+            ("gzip, deflate, zstd", Coded(Zstandard)),
+            ("gzip", Coded(Gzip)),
+            ("X-GZIP", Coded(Gzip)),
+            ("gzip;q=1.0, br;q=0.9", Coded(Gzip)),
+            ("br;q=0.5, gzip;q=0.500, identity;q=0.2", Coded(Brotli)),
+            ("gzip;q=0.001", Coded(Gzip)),
+            ("identity, gzip;q=0.5", Identity),
+            ("gzip; q=0.5, identity; q=0.500", Coded(Gzip)),
+            ("gzip;q=0", Identity),
+            ("br;q=0, gzip;q=0, zstd;q=0", Identity),
+            ("deflate", Identity),
+            ("", Identity),
+            ("*", Coded(Brotli)),
+            ("*;q=0.1, br;q=0", Coded(Zstandard)),
+            ("br;q=0, *", Coded(Zstandard)),
+            ("compress, gzip;q=2", Identity),
+            ("gzip;q=1.001", Identity),
+            ("gzip;level=9", Identity),
+            ("identity;q=0", Nothing),
+            ("identity;q=0, gzip", Coded(Gzip)),
+            ("*;q=0", Nothing),
+            ("*;q=0, identity", Identity),
+            ("*;q=0, gzip", Coded(Gzip)),
+            ("br, identity;q=0, *;q=0", Coded(Brotli)),
+        ] {
+            assert_eq!(chosen(&[value], &Coding::ALL), expected, "{value}");
+        }
+        assert_eq!(chosen(&[], &Coding::ALL), Identity, "without the field");
+        assert_eq!(chosen(&["br", "gzip;q=0.5"], &[Gzip]), Coded(Gzip), "lines add up");
+    }
+
+    #[test]
+    fn only_what_is_there() {
+        assert_eq!(chosen(&["br, gzip"], &[]), Identity);
+        assert_eq!(chosen(&["br, gzip;q=0.1"], &[Gzip]), Coded(Gzip));
+        assert_eq!(chosen(&["br, identity;q=0"], &[Gzip]), Nothing);
+        assert_eq!(chosen(&["*"], &[]), Identity);
+    }
+}

@@ -1,0 +1,60 @@
+//! Files as responses: from the path of a URL to a representation, its conditions and its ranges.
+//!
+//! A [`Site`] is a directory with a cache of open files, used by one lane. It answers a request through a
+//! [`Reply`](oribi_host::Reply), or gives that back when there is no such file. [`FileRuntime`] is a host that has nothing
+//! but a site.
+//!
+//! What a request gets is decided without a system call: [`target`] reads the path, [`coding`] chooses among variants,
+//! [`conditions`] and [`ranges`] say which part of the representation is wanted (RFC 9110, sections 12 to 14). [`root`] is the
+//! only place that opens anything, and never outside of its directory.
+#![forbid(unsafe_code)]
+
+mod cache;
+pub mod coding;
+pub mod conditions;
+mod date;
+mod host;
+mod list;
+mod media_type;
+mod pages;
+mod pieces;
+pub mod ranges;
+mod representation;
+mod response;
+pub mod root;
+mod site;
+pub mod target;
+pub mod wishes;
+
+pub use host::FileRuntime;
+pub use representation::Representation;
+pub use response::{Response, respond};
+pub use root::Root;
+pub use site::Site;
+
+/// How files are served, whichever directory they are in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is served for a path that ends in a slash: the first of these that is there. None: nothing is.
+    pub index: Vec<String>,
+    /// The Cache-Control field of every file that is sent; `None`: none.
+    pub cache_control: Option<String>,
+    /// How many files each lane keeps open, or in memory, with what is known of them. 0: none, so that each request looks anew.
+    pub open_files: usize,
+    /// Whether names that begin with a dot are served, `.well-known` (RFC 8615) being served anyway.
+    pub dotfiles: bool,
+    /// Whether `name.br`, `name.zst` and `name.gz` beside `name` are sent to clients that accept them.
+    pub precompressed: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            index: vec!["index.html".to_owned()],
+            cache_control: None,
+            open_files: 1024,
+            dotfiles: false,
+            precompressed: true,
+        }
+    }
+}

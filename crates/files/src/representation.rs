@@ -1,0 +1,141 @@
+//! A file as a representation: what is said of it in a response, and its bytes.
+
+use crate::coding::Coding;
+use crate::conditions::Validators;
+use crate::date;
+use rustix::fs::{Stat, fstat};
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// Files up to this size are kept in memory and sent with the head by one call. Measured with keep-alive connections over
+/// loopback (see docs/static.md): beyond it, copying costs as much as the further call of sendfile.
+pub(crate) const SMALL: u64 = 16 << 10;
+
+/// What the system says of a file that changes whenever its content does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    /// Seconds and nanoseconds.
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    #[allow(clippy::unnecessary_cast, reason = "the types of these fields differ between architectures")]
+    pub(crate) fn of(status: &Stat) -> Self {
+        Self {
+            device: status.st_dev as u64,
+            inode: status.st_ino as u64,
+            size: u64::try_from(status.st_size).unwrap_or(0),
+            modified: (status.st_mtime as i64, status.st_mtime_nsec as i64),
+            changed: (status.st_ctime as i64, status.st_ctime_nsec as i64),
+        }
+    }
+
+    /// When it was modified, in whole seconds.
+    pub(crate) fn second(&self) -> i64 {
+        self.modified.0
+    }
+}
+
+/// A file that can be sent.
+#[derive(Debug)]
+pub struct Representation {
+    pub(crate) stamp: Stamp,
+    pub(crate) media_type: &'static str,
+    pub(crate) coding: Option<Coding>,
+    etag: Box<[u8]>,
+    modified: u64,
+    last_modified: Box<[u8]>,
+    pub(crate) content: Content,
+}
+
+/// Where the bytes are.
+#[derive(Debug)]
+pub(crate) enum Content {
+    Memory(Box<[u8]>),
+    File(Arc<File>),
+}
+
+impl Representation {
+    /// Of an open file.
+    pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
+        let stamp = Stamp::of(status);
+        let (seconds, nanoseconds) = stamp.modified;
+        let time = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) as u64;
+        let etag = format!("\"{time:x}-{:x}-{:x}\"", stamp.size, stamp.inode);
+        // Nothing was modified later than now (RFC 9110, section 8.8.2.1).
+        let modified = u64::try_from(seconds).unwrap_or(0).min(date::now());
+        Self {
+            stamp,
+            media_type,
+            coding,
+            etag: etag.into_bytes().into(),
+            modified,
+            last_modified: date::write(modified).into_bytes().into(),
+            content: Content::of(file, &stamp),
+        }
+    }
+
+    /// Of a file that an app has named.
+    #[must_use]
+    pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8]) -> Self {
+        Self::new(file, status, crate::media_type::of(path), None)
+    }
+
+    /// Bytes of it.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.stamp.size
+    }
+
+    /// Entity-tag and date.
+    #[must_use]
+    pub fn validators(&self) -> Validators<'_> {
+        Validators { etag: &self.etag, modified: Some(self.modified) }
+    }
+
+    /// The Last-Modified field.
+    pub(crate) fn last_modified(&self) -> &[u8] {
+        &self.last_modified
+    }
+}
+
+impl Content {
+    /// Reads a small file. One that changes meanwhile is left where it is: no mixture is kept.
+    fn of(file: OwnedFd, stamp: &Stamp) -> Self {
+        let file = File::from(file);
+        if stamp.size <= SMALL
+            && let Some(bytes) = read_all(&file, stamp.size as usize)
+            && fstat(&file).is_ok_and(|status| Stamp::of(&status) == *stamp)
+        {
+            return Self::Memory(bytes);
+        }
+        Self::File(Arc::new(file))
+    }
+}
+
+/// The content of a file that has exactly `size` bytes.
+fn read_all(file: &File, size: usize) -> Option<Box<[u8]>> {
+    // One byte more shows the end.
+    let mut bytes = vec![0; size + 1];
+    let mut read = 0;
+    loop {
+        match file.read_at(&mut bytes[read..], read as u64) {
+            Ok(0) if read == size => break,
+            Ok(0) => return None,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+        if read > size {
+            return None;
+        }
+    }
+    bytes.truncate(size);
+    Some(bytes.into())
+}

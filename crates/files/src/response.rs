@@ -1,0 +1,205 @@
+//! Responses: a representation, or the part of it that was asked for, with its fields.
+
+use crate::conditions::{Outcome, Validators, decide};
+use crate::pages;
+use crate::pieces::{Parts, content_range, piece};
+use crate::ranges::ByteRange;
+use crate::representation::{Content, Representation};
+use crate::wishes::Wishes;
+use crate::{date, list};
+use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
+use oribi_message::{FieldPair, ResponseHead};
+
+/// Fields that a representation has of its own.
+const OWN_FIELDS: usize = 7;
+/// Fields up to this number need no allocation.
+const FEW: usize = 16;
+
+/// A response that is to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Response<'a> {
+    /// What is sent.
+    pub representation: &'a Representation,
+    /// The method of the request: with GET, ranges are honoured; with GET and HEAD, conditions.
+    pub method: &'a [u8],
+    /// What the request says of the representation.
+    pub wishes: &'a Wishes<'a>,
+    /// The status if all goes well. Only of 200 there are conditions and ranges.
+    pub status: u16,
+    /// Fields beside those of the representation. Of the same name, they stand above them.
+    pub fields: &'a [FieldPair<'a>],
+}
+
+/// Sends a response.
+///
+/// # Errors
+/// As [`Outlet::respond`].
+pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_>) -> Result<(), ReplyError> {
+    let representation = response.representation;
+    let sender = Sender { outlet, exchange, response };
+    match response.outcome() {
+        Outcome::Whole => match &representation.content {
+            Content::Memory(bytes) => sender.send_bytes(bytes),
+            Content::File(_) => {
+                let range = ByteRange { start: 0, end: representation.size() };
+                sender.send(response.status, &[], &[piece(representation, &range)])
+            }
+        },
+        Outcome::Part(range) => {
+            let content_range = content_range(&range, representation.size());
+            sender.send(206, &[(b"Content-Range", content_range.as_bytes())], &[piece(representation, &range)])
+        }
+        Outcome::Parts(ranges) => {
+            let own_type = response.field(b"content-type").unwrap_or(representation.media_type.as_bytes());
+            let parts = Parts::new(&ranges, own_type, representation.size());
+            let pieces = parts.pieces(&ranges, representation);
+            sender.send(206, &[(b"Content-Type", parts.media_type.as_bytes())], &pieces)
+        }
+        Outcome::NotModified => sender.send_no_file(304, &[], b""),
+        Outcome::PreconditionFailed => {
+            sender.send_no_file(412, &[(b"Content-Type", pages::MEDIA_TYPE)], pages::of_status(412).as_bytes())
+        }
+        Outcome::Unsatisfiable => {
+            let range = format!("bytes */{}", representation.size());
+            let fields: [FieldPair<'_>; 2] = [(b"Content-Range", range.as_bytes()), (b"Content-Type", pages::MEDIA_TYPE)];
+            sender.send_no_file(416, &fields, pages::of_status(416).as_bytes())
+        }
+    }
+}
+
+impl<'a> Response<'a> {
+    fn outcome(&self) -> Outcome {
+        let get = self.method == b"GET";
+        if !self.wishes.any || self.status != 200 || !(get || self.is_head()) {
+            return Outcome::Whole;
+        }
+        // Who says that there are no parts is believed.
+        let ranges = !self.field(b"accept-ranges").is_some_and(|value| value.eq_ignore_ascii_case(b"none"));
+        decide(get && ranges, self.wishes, &self.validators(), self.representation.size(), date::now)
+    }
+
+    fn is_head(&self) -> bool {
+        self.method == b"HEAD"
+    }
+
+    /// Those of the fields, where they have any.
+    fn validators(&self) -> Validators<'a> {
+        let own = self.representation.validators();
+        let modified = self.field(b"last-modified").map_or(own.modified, date::read);
+        Validators { etag: self.field(b"etag").unwrap_or(own.etag), modified }
+    }
+
+    /// The value of the first of the fields beside those of the representation that has this name.
+    fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| list::trim(value))
+    }
+}
+
+struct Sender<'a> {
+    outlet: &'a dyn Outlet,
+    exchange: ExchangeId,
+    response: &'a Response<'a>,
+}
+
+impl Sender<'_> {
+    /// The most frequent case: everything, from memory.
+    #[inline]
+    fn send_bytes(&self, bytes: &[u8]) -> Result<(), ReplyError> {
+        if self.response.is_head() {
+            return self.send(self.response.status, &[], &[Piece::Bytes(bytes)]);
+        }
+        self.with_fields(&[], |fields| {
+            self.outlet.respond(self.exchange, ResponseHead { status: self.response.status, fields }, &[bytes])
+        })
+    }
+
+    /// Sends content with `first` and all fields of the representation of other names.
+    fn send(&self, status: u16, first: &[FieldPair<'_>], pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        if !self.response.is_head() {
+            return self.with_fields(first, |fields| {
+                self.outlet.respond_pieces(self.exchange, ResponseHead { status, fields }, pieces)
+            });
+        }
+        let length = pieces.iter().map(Piece::size).sum::<u64>().to_string();
+        self.with_fields(&[(b"Content-Length", length.as_bytes())], |fields| {
+            self.outlet.respond(self.exchange, ResponseHead { status, fields }, &[])
+        })
+    }
+
+    /// Sends something else than content of the representation, with those of its fields that speak of more than content.
+    fn send_no_file(&self, status: u16, first: &[FieldPair<'_>], page: &[u8]) -> Result<(), ReplyError> {
+        let of_content = |name: &[u8]| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+        let mut fields: Vec<FieldPair<'_>> = first.to_vec();
+        fields.extend(self.response.fields.iter().filter(|(name, _)| {
+            // What holds for a file does not hold for a page that says why there is none.
+            let of_file: &[&[u8]] =
+                if status == 304 { &[] } else { &[b"etag", b"last-modified", b"cache-control", b"expires"] };
+            let of_file = of_file.iter().any(|lower| is(name, lower));
+            !(of_content(name) || is(name, b"accept-ranges") || of_file)
+        }));
+        if status == 304 && self.response.field(b"etag").is_none() {
+            fields.push((b"ETag", self.response.representation.validators().etag));
+        }
+        let parts: &[&[u8]] = if self.response.is_head() { &[] } else { &[page] };
+        self.outlet.respond(self.exchange, ResponseHead { status, fields: &fields }, parts)
+    }
+
+    /// Gives `act` the fields of the response: `first`, those beside the representation's, and then its own.
+    #[inline]
+    fn with_fields<T>(&self, first: &[FieldPair<'_>], act: impl FnOnce(&[FieldPair<'_>]) -> T) -> T {
+        let count = first.len() + self.response.fields.len() + OWN_FIELDS;
+        if count > FEW {
+            return self.fill(first, &mut vec![(&[][..], &[][..]); count], act);
+        }
+        self.fill(first, &mut [(&[][..], &[][..]); FEW], act)
+    }
+
+    #[inline]
+    fn fill<'b, T>(
+        &'b self,
+        first: &[FieldPair<'b>],
+        list: &mut [FieldPair<'b>],
+        act: impl FnOnce(&[FieldPair<'_>]) -> T,
+    ) -> T {
+        let mut count = 0;
+        let mut add = |list: &mut [FieldPair<'b>], field: FieldPair<'b>| {
+            list[count] = field;
+            count += 1;
+        };
+        for field in first {
+            add(list, *field);
+        }
+        let (response, representation) = (self.response, self.response.representation);
+        let named_first = |name: &[u8]| first.iter().any(|(other, _)| is(other, name));
+        for field in response.fields {
+            // What is said of the content's size is ours to say.
+            let ours = is(field.0, b"content-length") || is(field.0, b"content-range") || is(field.0, b"accept-ranges");
+            if !ours && !named_first(field.0) {
+                add(list, *field);
+            }
+        }
+        let named = |name: &[u8]| named_first(name) || response.fields.iter().any(|(other, _)| is(other, name));
+        if !named(b"content-type") {
+            add(list, (b"Content-Type", representation.media_type.as_bytes()));
+        }
+        if let Some(coding) = representation.coding {
+            add(list, (b"Content-Encoding", coding.name().as_bytes()));
+        }
+        if !named(b"etag") {
+            add(list, (b"ETag", representation.validators().etag));
+        }
+        if !named(b"last-modified") {
+            add(list, (b"Last-Modified", representation.last_modified()));
+        }
+        if response.status == 200 {
+            let none = response.field(b"accept-ranges").is_some_and(|value| value.eq_ignore_ascii_case(b"none"));
+            add(list, (b"Accept-Ranges", if none { b"none" } else { b"bytes" }));
+        }
+        act(&list[..count])
+    }
+}
+
+#[inline]
+fn is(name: &[u8], lower: &[u8]) -> bool {
+    name.len() == lower.len() && name.eq_ignore_ascii_case(lower)
+}

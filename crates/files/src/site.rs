@@ -1,0 +1,269 @@
+//! A directory of files, as one lane serves it.
+
+use crate::coding::{Choice, Coding, choose};
+use crate::representation::{Representation, Stamp};
+use crate::response::{Response, respond};
+use crate::root::{Found, NotFound, Root};
+use crate::wishes::Wishes;
+use crate::{Options, cache::Cache, media_type, pages, target};
+use oribi_host::{Reply, Request};
+use oribi_message::{FieldPair, ResponseHead};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// What is known of a file is believed for so long: a change is seen after that.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// A directory and the files of it that were asked for lately.
+#[derive(Debug)]
+pub struct Site {
+    root: Root,
+    options: Options,
+    cache: Cache<Resource>,
+}
+
+/// A file with its variants.
+#[derive(Debug)]
+struct Resource {
+    plain: Representation,
+    variants: Vec<Representation>,
+    /// When the file system was asked, by the monotonic clock.
+    checked: Duration,
+}
+
+/// What a path leads to.
+enum Place {
+    /// A file in the cache.
+    Cached(usize),
+    /// One that there was no room for.
+    Apart(Box<Resource>),
+    /// A directory with an index whose path lacks the slash.
+    Directory,
+}
+
+/// A reply that was not used, and why.
+pub type Unanswered<'r> = (Reply<'r>, NotFound);
+
+impl Site {
+    /// Takes hold of a directory.
+    ///
+    /// # Errors
+    /// As [`Root::open`].
+    pub fn open(directory: &Path, options: &Options) -> io::Result<Self> {
+        Ok(Self { root: Root::open(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
+    }
+
+    /// Answers a GET or a HEAD with the file that the path of its target leads to, `mount` taken off its front (empty, or with a
+    /// slash in front and none behind).
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be served: here is the reply back.
+    pub fn answer<'r>(&mut self, request: &Request<'_>, mount: &[u8], reply: Reply<'r>) -> Result<(), Unanswered<'r>> {
+        let path = request.head.path();
+        let below =
+            path.strip_prefix(mount).and_then(|path| if path.is_empty() { Some(path.into()) } else { target::decode(path) });
+        let Some(below) = below else { return Err((reply, NotFound::Missing)) };
+        let place = match self.find(&below, path.ends_with(b"/")) {
+            Ok(place) => place,
+            Err(why) => return Err((reply, why)),
+        };
+        let resource = match &place {
+            Place::Cached(place) => self.cache.get(*place),
+            Place::Apart(resource) => resource,
+            Place::Directory => {
+                redirect(request, reply);
+                return Ok(());
+            }
+        };
+        let fields = request.head.fields().filter_map(|(known, _, value)| Some((known?, value)));
+        let wishes = Wishes::of(fields);
+        let representation = match resource.choose(&wishes) {
+            Choice::Identity => Some(&resource.plain),
+            Choice::Coded(coding) => resource.variants.iter().find(|variant| variant.coding == Some(coding)),
+            Choice::None => None,
+        };
+        let mut beside: [FieldPair<'_>; 2] = [(&[], &[]); 2];
+        let mut count = 0;
+        if !resource.variants.is_empty() || representation.is_none() {
+            beside[count] = (b"Vary", b"Accept-Encoding");
+            count += 1;
+        }
+        let Some(representation) = representation else {
+            send_page(406, &beside[..count], reply);
+            return Ok(());
+        };
+        if let Some(value) = &self.options.cache_control {
+            beside[count] = (b"Cache-Control", value.as_bytes());
+            count += 1;
+        }
+        let method = request.head.method();
+        let response = Response { representation, method, wishes: &wishes, status: 200, fields: &beside[..count] };
+        let (outlet, exchange) = reply.detach();
+        // If the client has gone there is nobody to answer, and the fields are valid.
+        let _ = respond(outlet, exchange, &response);
+        Ok(())
+    }
+
+    /// Finds what is at a decoded path.
+    fn find(&mut self, below: &[u8], slash: bool) -> Result<Place, NotFound> {
+        let now = monotonic();
+        // The root without its slash is no file, and has the name of its index.
+        let known = if below.is_empty() && !slash { None } else { self.cache.find(below) };
+        if let Some(place) = known
+            && now.saturating_sub(self.cache.get(place).checked) < FRESH
+        {
+            return Ok(Place::Cached(place));
+        }
+        match (self.look(below, slash, now), known) {
+            (Ok(Some(resource)), Some(place)) => {
+                self.cache.get_mut(place).renew(resource);
+                Ok(Place::Cached(place))
+            }
+            (Ok(Some(resource)), None) => {
+                let added = self.cache.add(below, resource.read());
+                Ok(added.map_or_else(|apart| Place::Apart(Box::new(apart)), Place::Cached))
+            }
+            (Ok(None), known) => {
+                known.inspect(|_| self.cache.remove(below));
+                Ok(Place::Directory)
+            }
+            // Without descriptors or memory, what was known is better than nothing.
+            (Err(NotFound::Failed(error)), Some(place)) => {
+                log::error!("cannot look for {}: {error}", below.escape_ascii());
+                Ok(Place::Cached(place))
+            }
+            (Err(why), known) => {
+                known.inspect(|_| self.cache.remove(below));
+                Err(why)
+            }
+        }
+    }
+
+    /// Asks the file system. `None`: a directory whose path lacks the slash.
+    fn look(&self, below: &[u8], slash: bool, now: Duration) -> Result<Option<Looked>, NotFound> {
+        if !target::is_plain(below, self.options.dotfiles) {
+            return Err(NotFound::Missing);
+        }
+        if slash {
+            return self.look_for_index(below, now).map(Some);
+        }
+        match self.root.find(below)? {
+            Found::File(file, status) => Ok(Some(self.with_variants(below, (file, Stamp::of(&status), status), now)?)),
+            Found::Directory => {
+                let mut inside = below.to_vec();
+                inside.push(b'/');
+                self.look_for_index(&inside, now).map(|_| None)
+            }
+        }
+    }
+
+    fn look_for_index(&self, directory: &[u8], now: Duration) -> Result<Looked, NotFound> {
+        let directory = if directory == b"/" { b"" } else { directory };
+        for name in &self.options.index {
+            let path = [directory, name.as_bytes()].concat();
+            match self.root.find(&path) {
+                Ok(Found::File(file, status)) => return self.with_variants(&path, (file, Stamp::of(&status), status), now),
+                Ok(Found::Directory) | Err(NotFound::Missing) => {}
+                Err(other) => return Err(other),
+            }
+        }
+        Err(NotFound::Missing)
+    }
+
+    fn with_variants(&self, path: &[u8], plain: Opened, now: Duration) -> Result<Looked, NotFound> {
+        let media_type = media_type::of(path);
+        let mut variants = Vec::new();
+        if self.options.precompressed && media_type::compresses(media_type) {
+            for coding in Coding::ALL {
+                match self.root.find(&[path, coding.ending().as_bytes()].concat()) {
+                    Ok(Found::File(file, status)) => {
+                        let stamp = Stamp::of(&status);
+                        // One that is older than the file was made from an earlier one. Tools that keep the time of the file keep
+                        // whole seconds only.
+                        if stamp.second() >= plain.1.second() {
+                            variants.push((coding, (file, stamp, status)));
+                        }
+                    }
+                    Ok(Found::Directory) | Err(NotFound::Missing | NotFound::Forbidden) => {}
+                    Err(failed) => return Err(failed),
+                }
+            }
+        }
+        Ok(Looked { media_type, plain, variants, checked: now })
+    }
+}
+
+type Opened = (OwnedFd, Stamp, rustix::fs::Stat);
+
+/// What the file system has said.
+struct Looked {
+    media_type: &'static str,
+    plain: Opened,
+    variants: Vec<(Coding, Opened)>,
+    checked: Duration,
+}
+
+impl Looked {
+    fn read(self) -> Resource {
+        let media_type = self.media_type;
+        let read = |coding, (file, _, status): Opened| Representation::new(file, &status, media_type, coding);
+        let variants = self.variants.into_iter().map(|(coding, opened)| read(Some(coding), opened)).collect();
+        Resource { plain: read(None, self.plain), variants, checked: self.checked }
+    }
+}
+
+impl Resource {
+    /// Takes over what has changed.
+    fn renew(&mut self, looked: Looked) {
+        let same = self.plain.stamp == looked.plain.1
+            && self.variants.len() == looked.variants.len()
+            && self
+                .variants
+                .iter()
+                .zip(&looked.variants)
+                .all(|(variant, (coding, (_, stamp, _)))| variant.coding == Some(*coding) && variant.stamp == *stamp);
+        if same {
+            self.checked = looked.checked;
+        } else {
+            *self = looked.read();
+        }
+    }
+
+    #[inline]
+    fn choose(&self, wishes: &Wishes<'_>) -> Choice {
+        // Only a weight of 0 can speak against the file as it is.
+        if self.variants.is_empty() && !wishes.accept_encoding.iter().any(|line| line.contains(&b';')) {
+            return Choice::Identity;
+        }
+        choose(&wishes.accept_encoding, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
+    }
+}
+
+/// The monotonic clock as it was at the last tick, which is read without a system call and exact enough.
+fn monotonic() -> Duration {
+    let time = clock_gettime(ClockId::MonotonicCoarse);
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Sends a client to the path of a directory with its slash, the query kept.
+fn redirect(request: &Request<'_>, reply: Reply<'_>) {
+    let mut location = request.head.path().to_vec();
+    location.push(b'/');
+    let query = request.head.query();
+    if !query.is_empty() {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    let fields: [FieldPair<'_>; 2] = [(b"Location", &location), (b"Content-Type", pages::MEDIA_TYPE)];
+    let _ = reply.send(ResponseHead { status: 301, fields: &fields }, &[pages::moved(&location).as_bytes()]);
+}
+
+/// Sends a short page that says why there is no file.
+pub(crate) fn send_page(status: u16, fields: &[FieldPair<'_>], reply: Reply<'_>) {
+    let mut fields = fields.to_vec();
+    fields.push((b"Content-Type", pages::MEDIA_TYPE));
+    let _ = reply.send(ResponseHead { status, fields: &fields }, &[pages::of_status(status).as_bytes()]);
+}
