@@ -134,6 +134,15 @@ impl Reader {
     }
 }
 
+/// How long the head at the beginning of a response is, and how long its content; `None` if the head's end has not come.
+///
+/// # Errors
+/// When it is none.
+pub fn head_and_content(response: &[u8]) -> Result<Option<(usize, usize)>, &'static str> {
+    let Some(head) = length_of_head(response) else { return Ok(None) };
+    Ok(Some((head, parse(&response[..head])?.length as usize)))
+}
+
 fn length_of_head(bytes: &[u8]) -> Option<usize> {
     bytes.windows(4).position(|four| four == b"\r\n\r\n").map(|position| position + 4)
 }

@@ -19,6 +19,8 @@ pub enum Target {
 pub struct Manner {
     /// Source addresses, from 127.0.0.2 on: each has some 28,000 ports. 0: the system chooses one.
     pub sources: u8,
+    /// Requests may leave in pieces, which must not wait for acknowledgements.
+    pub no_delay: bool,
     /// Bytes of the receive buffer; the system's own if `None`.
     pub receive_buffer: Option<usize>,
 }
@@ -69,8 +71,9 @@ impl Target {
         }
         let result = match self {
             Target::Internet(address) => {
-                // A request that leaves in pieces must not wait for acknowledgements.
-                sockopt::set_tcp_nodelay(&socket, true)?;
+                if manner.no_delay {
+                    sockopt::set_tcp_nodelay(&socket, true)?;
+                }
                 net::connect(&socket, address)
             }
             Target::Unix(address) => net::connect(&socket, address),

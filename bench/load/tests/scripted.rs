@@ -544,3 +544,44 @@ fn a_line_that_makes_no_sense_is_refused() {
         assert!(!child.wait().expect("it ends").success(), "{line}");
     }
 }
+
+#[test]
+fn lines_that_come_together_are_loads_one_after_the_other() {
+    let address = serve(|client, _| {
+        client.send(RIGHT);
+        true
+    });
+    let (mut child, mut out) = program(&address.to_string(), &["--seconds", "0.05"]);
+    child.stdin.take().expect("a pipe").write_all(b"go\n0.05 100\n").expect("it reads");
+    assert_eq!(next_line(&mut out), "ready");
+    assert!(next_line(&mut out).contains("\"mismatch\":0"));
+    assert!(next_line(&mut out).contains("\"requests\":5,"));
+    assert!(child.wait().expect("it ends").success());
+}
+
+#[test]
+fn without_body_all_answers_must_be_like_the_first() {
+    let same = serve(|client, _| {
+        client.send(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nxyz");
+        true
+    });
+    let outcome = |address: SocketAddr| {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_oribi-load"))
+            .args(["--address", &address.to_string(), "--seconds", "0.1", "--connections", "2"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        child.stdin.take().expect("a pipe").write_all(b"go\n").expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        let line = String::from_utf8_lossy(&output.stdout).lines().last().unwrap_or_default().to_owned();
+        Outcome { line, right: output.status.success() }
+    };
+    outcome(same).expect_clean();
+    let other = serve(|client, _| {
+        let letter = if client.number > 20 { "b" } else { "a" };
+        client.send(format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n{letter}").as_bytes());
+        true
+    });
+    outcome(other).expect_only("mismatch");
+}

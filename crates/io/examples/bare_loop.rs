@@ -1,26 +1,30 @@
-//! The physical limit: a loop that answers every readable socket with the same bytes and parses nothing.
-//! `bare_loop PORT [direct|backend]`: straight on epoll, or by way of [`Backend`], to show what the trait costs.
+//! The physical limit of epoll: a loop that answers every request with the bytes of the native host, but parses nothing and knows
+//! no deadline. `bare_loop ADDRESS [--body BYTES] [--close] [--pipelined] [--by-backend]`: straight on epoll, or by way of
+//! [`Backend`], to show what the trait costs (small answers on kept connections only).
 
+mod bare;
+
+use bare::{Answers, Heads, Options};
+use memchr::memmem::Finder;
 use oribi_io::{Accepted, Attempt, Backend, Epoll, Event, Token};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::net::{RecvFlags, SendFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
 
-const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 11\r\n\r\nHello World";
+const LISTENER: u64 = u64::MAX;
+const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 fn main() -> io::Result<()> {
-    let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
-    let listener = TcpListener::bind(("127.0.0.1", port))?;
-    listener.set_nonblocking(true)?;
-    match std::env::args().nth(2).as_deref() {
-        Some("direct") => direct(&listener),
-        _ => by_backend(&listener),
-    }
+    let options = Options::from_command_line("--by-backend");
+    let listener = options.listen()?;
+    if options.special { by_backend(&options, &listener) } else { direct(&options, &listener) }
 }
 
-fn by_backend(listener: &TcpListener) -> io::Result<()> {
+fn by_backend(options: &Options, listener: &OwnedFd) -> io::Result<()> {
+    let answers = Answers::new(options);
+    let answer = &answers.bytes[..answers.each];
     let mut backend = Epoll::new()?;
     backend.listen(0, listener.as_fd())?;
     let mut sockets = Vec::new();
@@ -41,7 +45,7 @@ fn by_backend(listener: &TcpListener) -> io::Result<()> {
                     let place = &mut sockets[token.0 as usize];
                     let Some(socket) = place else { continue };
                     let received = matches!(backend.receive(socket, &mut buffer), Attempt::Done(_));
-                    if !received || !matches!(backend.send(socket, ANSWER), Attempt::Done(_)) {
+                    if !received || !matches!(backend.send(socket, answer), Attempt::Done(_)) {
                         *place = None;
                     }
                 }
@@ -51,33 +55,131 @@ fn by_backend(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-fn direct(listener: &TcpListener) -> io::Result<()> {
+struct Connection {
+    socket: OwnedFd,
+    heads: Heads,
+    /// Bytes of answers that are still to be sent.
+    left: usize,
+    /// There was a request.
+    asked: bool,
+    output_watched: bool,
+    generation: u32,
+}
+
+/// Where connections stand, by a number that is used again.
+#[derive(Default)]
+struct Table {
+    connections: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    generation: u32,
+}
+
+impl Table {
+    fn add(&mut self, socket: OwnedFd) -> u64 {
+        self.generation = (self.generation + 1) & 0x7fff_ffff;
+        let index = self.free.pop().unwrap_or(self.connections.len() as u32);
+        let connection = Connection {
+            socket,
+            heads: Heads::default(),
+            left: 0,
+            asked: false,
+            output_watched: false,
+            generation: self.generation,
+        };
+        match self.connections.get_mut(index as usize) {
+            Some(place) => *place = Some(connection),
+            None => self.connections.push(Some(connection)),
+        }
+        u64::from(self.generation) << 32 | u64::from(index)
+    }
+
+    fn remove(&mut self, name: u64) {
+        self.connections[name as u32 as usize] = None;
+        self.free.push(name as u32);
+    }
+}
+
+fn direct(options: &Options, listener: &OwnedFd) -> io::Result<()> {
+    let (answers, finder) = (Answers::new(options), Finder::new(b"\r\n\r\n"));
     let instance = epoll::create(CreateFlags::CLOEXEC)?;
-    epoll::add(&instance, listener, EventData::new_u64(u64::MAX), EventFlags::IN)?;
-    let mut sockets: Vec<Option<OwnedFd>> = Vec::new();
+    epoll::add(&instance, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let mut table = Table::default();
     let mut events = Vec::with_capacity(256);
     let mut buffer = [0; 16 << 10];
     loop {
         events.clear();
-        epoll::wait(&instance, rustix::buffer::spare_capacity(&mut events), None)?;
+        match epoll::wait(&instance, rustix::buffer::spare_capacity(&mut events), None) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
         for event in &events {
-            let number = event.data.u64();
-            if number == u64::MAX {
-                let socket = rustix::net::accept(listener)?;
-                epoll::add(&instance, &socket, EventData::new_u64(sockets.len() as u64), EventFlags::IN | EventFlags::ET)?;
-                sockets.push(Some(socket));
+            let name = event.data.u64();
+            if name == LISTENER {
+                // One that has gone again is no failure; without descriptors the listener stays readable.
+                if let Ok(socket) = rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
+                    let name = table.add(socket);
+                    let Some(connection) = &table.connections[name as u32 as usize] else { continue };
+                    epoll::add(&instance, &connection.socket, EventData::new_u64(name), WATCHED)?;
+                }
                 continue;
             }
-            let place = &mut sockets[number as usize];
-            let Some(socket) = place else { continue };
-            let received = rustix::net::recv(&*socket, &mut buffer[..], RecvFlags::DONTWAIT);
-            let answered = match received {
-                Ok((_, 1..)) => rustix::net::send(&*socket, ANSWER, SendFlags::NOSIGNAL | SendFlags::DONTWAIT),
-                _ => Ok(0),
-            };
-            if !matches!(answered, Ok(1..)) {
-                *place = None;
+            let Some(connection) = &mut table.connections[name as u32 as usize] else { continue };
+            if connection.generation != (name >> 32) as u32 {
+                continue;
+            }
+            let flags = event.flags;
+            let ended = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+            let readable = ended || flags.contains(EventFlags::IN);
+            let open = (!readable || receive(connection, options, &finder, answers.each, &mut buffer, ended))
+                && send(connection, &answers, &instance, name)
+                && !(options.close && connection.asked && connection.left == 0);
+            if !open {
+                table.remove(name);
             }
         }
     }
+}
+
+/// Receives what is there; `false` if the connection has ended.
+fn receive(
+    connection: &mut Connection,
+    options: &Options,
+    finder: &Finder<'_>,
+    answer: usize,
+    buffer: &mut [u8],
+    ended: bool,
+) -> bool {
+    loop {
+        match rustix::net::recv(&connection.socket, &mut *buffer, RecvFlags::empty()) {
+            Ok((0, _)) => return false,
+            Ok((received, _)) => {
+                let requests = connection.heads.count(options, finder, &buffer[..received]);
+                connection.left += answer * requests;
+                connection.asked |= requests > 0;
+                // Less than was asked for has emptied the socket.
+                if received < buffer.len() && !ended {
+                    return true;
+                }
+            }
+            Err(Errno::AGAIN) => return true,
+            Err(_) => return false,
+        }
+    }
+}
+
+/// Sends what the socket takes; `false` if the connection has ended.
+fn send(connection: &mut Connection, answers: &Answers, instance: &OwnedFd, name: u64) -> bool {
+    while connection.left > 0 {
+        match rustix::net::send(&connection.socket, answers.next(connection.left), SendFlags::NOSIGNAL) {
+            Ok(sent) => connection.left -= sent,
+            Err(Errno::AGAIN) if connection.output_watched => return true,
+            Err(Errno::AGAIN) => {
+                connection.output_watched = true;
+                let data = EventData::new_u64(name);
+                return epoll::modify(instance, &connection.socket, data, WATCHED | EventFlags::OUT).is_ok();
+            }
+            Err(_) => return false,
+        }
+    }
+    true
 }

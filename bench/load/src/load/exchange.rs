@@ -49,8 +49,10 @@ impl Load<'_> {
 
     /// Opens a socket; `false` if there is none, which has been seen to.
     fn connect(&mut self, index: u32) -> bool {
+        let whole = self.is_short(index) && self.options.content.is_none() && self.sends.is_none();
         let connection = &mut self.connections[index as usize];
         let manner = Manner {
+            no_delay: !whole,
             sources: self.options.sources,
             receive_buffer: (connection.active && self.options.reader.is_some()).then_some(SMALL_BUFFER),
         };

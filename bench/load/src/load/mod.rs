@@ -153,7 +153,8 @@ impl<'a> Load<'a> {
         }
     }
 
-    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for what has been begun; tells how many seconds both took. Slow clients are not waited for.
+    /// Loads for so long, at so many requests a second or as fast as it goes, then waits for what has been begun; tells how many
+    /// seconds both took. Slow clients are not waited for.
     ///
     /// # Errors
     /// Only those of the loop itself: what servers do is counted.
@@ -203,9 +204,17 @@ impl<'a> Load<'a> {
             while !self.turn(None)? {}
             let _ = epoll::delete(&self.epoll, &stdin);
         }
-        let mut line = String::new();
-        let bytes = stdin.read_line(&mut line).map_err(|e| format!("standard input: {e}"))?;
-        Ok((bytes > 0).then_some(line))
+        // No byte more than the line: the loop would not be told of what stands in a buffer already.
+        let (mut line, mut byte) = (Vec::new(), [0]);
+        while !line.ends_with(b"\n") {
+            match rustix::io::read(&stdin, &mut byte) {
+                Ok(0) => break,
+                Ok(_) => line.extend(byte),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(format!("standard input: {error}")),
+            }
+        }
+        Ok((!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned()))
     }
 
     /// Connections that are open now.
