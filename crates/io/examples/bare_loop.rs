@@ -1,58 +1,23 @@
 //! The physical limit of epoll: a loop that answers every request with the bytes of the native host, but parses nothing and knows
-//! no deadline. `bare_loop ADDRESS [--body BYTES] [--close] [--pipelined] [--by-backend]`: straight on epoll, or by way of
-//! [`Backend`], to show what the trait costs (small answers on kept connections only).
+//! no deadline. `bare_loop ADDRESS [--body BYTES] [--close] [--pipelined]`, where ADDRESS is `IP:PORT` or `unix:PATH`.
 
 mod bare;
 
 use bare::{Answers, Heads, Options};
 use memchr::memmem::Finder;
-use oribi_io::{Accepted, Attempt, Backend, Epoll, Event, Token};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, SocketFlags};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 const LISTENER: u64 = u64::MAX;
 const WATCHED: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ET);
 
 fn main() -> io::Result<()> {
-    let options = Options::from_command_line("--by-backend");
+    let options = Options::from_command_line(false);
     let listener = options.listen()?;
-    if options.special { by_backend(&options, &listener) } else { direct(&options, &listener) }
-}
-
-fn by_backend(options: &Options, listener: &OwnedFd) -> io::Result<()> {
-    let answers = Answers::new(options);
-    let answer = &answers.bytes[..answers.each];
-    let mut backend = Epoll::new()?;
-    backend.listen(0, listener.as_fd())?;
-    let mut sockets = Vec::new();
-    let mut events = Vec::new();
-    let mut buffer = [0; 16 << 10];
-    loop {
-        events.clear();
-        backend.wait(None, &mut events)?;
-        for event in &events {
-            match *event {
-                Event::Connection(number) => {
-                    if let Accepted::Connection(mut socket, _) = backend.accept(number, listener.as_fd()) {
-                        backend.open(&mut socket, Token(sockets.len() as u64))?;
-                        sockets.push(Some(socket));
-                    }
-                }
-                Event::Socket { token, .. } => {
-                    let place = &mut sockets[token.0 as usize];
-                    let Some(socket) = place else { continue };
-                    let received = matches!(backend.receive(socket, &mut buffer), Attempt::Done(_));
-                    if !received || !matches!(backend.send(socket, answer), Attempt::Done(_)) {
-                        *place = None;
-                    }
-                }
-                Event::Wake => {}
-            }
-        }
-    }
+    serve(&options, &listener)
 }
 
 struct Connection {
@@ -99,7 +64,7 @@ impl Table {
     }
 }
 
-fn direct(options: &Options, listener: &OwnedFd) -> io::Result<()> {
+fn serve(options: &Options, listener: &OwnedFd) -> io::Result<()> {
     let (answers, finder) = (Answers::new(options), Finder::new(b"\r\n\r\n"));
     let instance = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&instance, listener, EventData::new_u64(LISTENER), EventFlags::IN)?;

@@ -26,7 +26,7 @@ const CLOSE: u64 = 4 << 32;
 const WHOLE: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
 fn main() -> io::Result<()> {
-    let options = Options::from_command_line("--registered");
+    let options = Options::from_command_line(true);
     let listener = options.listen()?;
     Server::new(&options, listener)?.serve()
 }
@@ -102,7 +102,7 @@ impl<'a> Server<'a> {
         // The ring waits itself; a socket that does not wait would have each attempt fail.
         rustix::io::ioctl_fionbio(&listener, false)?;
         let buffers = Buffers::register(&ring)?;
-        if options.special {
+        if options.registered {
             ring.submitter().register_files_sparse(PLACES)?;
         }
         let answers = Answers::new(options);
@@ -145,7 +145,7 @@ impl<'a> Server<'a> {
 
     fn accept(&mut self) -> io::Result<()> {
         let listener = Fd(self.listener.as_raw_fd());
-        let accept = opcode::AcceptMulti::new(listener).allocate_file_index(self.options.special).build();
+        let accept = opcode::AcceptMulti::new(listener).allocate_file_index(self.options.registered).build();
         self.push(&accept.user_data(ACCEPT))
     }
 
@@ -162,7 +162,7 @@ impl<'a> Server<'a> {
 
     /// Arms receiving: for good, or for once where the connection is closed after the answer, which a receive would hold up.
     fn receive(&mut self, socket: u32) -> io::Result<()> {
-        let entry = match (self.options.close, self.options.special) {
+        let entry = match (self.options.close, self.options.registered) {
             (false, false) => opcode::RecvMulti::new(Fd(socket as i32), 0).build(),
             (false, true) => opcode::RecvMulti::new(Fixed(socket), 0).build(),
             (true, false) => opcode::Recv::new(Fd(socket as i32), std::ptr::null_mut(), 0)
@@ -212,7 +212,7 @@ impl<'a> Server<'a> {
                 connection.left -= bytes.len();
                 flags |= squeue::Flags::SKIP_SUCCESS;
             }
-            let entry = if self.options.special {
+            let entry = if self.options.registered {
                 opcode::Send::new(Fixed(socket), address, length).flags(WHOLE).build()
             } else {
                 opcode::Send::new(Fd(socket as i32), address, length).flags(WHOLE).build()
@@ -235,7 +235,7 @@ impl<'a> Server<'a> {
     }
 
     fn close(&mut self, socket: u32, flags: squeue::Flags) -> io::Result<()> {
-        let close = if self.options.special {
+        let close = if self.options.registered {
             opcode::Close::new(Fixed(socket)).build()
         } else {
             opcode::Close::new(Fd(socket as i32)).build()

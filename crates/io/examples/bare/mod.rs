@@ -20,14 +20,14 @@ pub struct Options {
     pub close: bool,
     pipelined: bool,
     body: usize,
-    /// The word that only one of the loops knows was there.
-    pub special: bool,
+    /// Sockets are registered with the ring.
+    pub registered: bool,
 }
 
 impl Options {
     /// Reads the command line; a mistake ends the program.
-    pub fn from_command_line(special: &str) -> Options {
-        let mut options = Options { address: String::new(), close: false, pipelined: false, body: 11, special: false };
+    pub fn from_command_line(has_ring: bool) -> Options {
+        let mut options = Options { address: String::new(), close: false, pipelined: false, body: 11, registered: false };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
             match word.as_str() {
@@ -35,15 +35,15 @@ impl Options {
                 "--pipelined" => options.pipelined = true,
                 "--body" => match words.next().and_then(|bytes| bytes.parse().ok()) {
                     Some(bytes) => options.body = bytes,
-                    None => misused(special),
+                    None => misused(has_ring),
                 },
-                word if word == special => options.special = true,
+                "--registered" if has_ring => options.registered = true,
                 word if !word.starts_with('-') && options.address.is_empty() => word.clone_into(&mut options.address),
-                _ => misused(special),
+                _ => misused(has_ring),
             }
         }
         if options.address.is_empty() {
-            misused(special);
+            misused(has_ring);
         }
         options
     }
@@ -77,8 +77,9 @@ impl Options {
     }
 }
 
-fn misused(special: &str) -> ! {
-    eprintln!("usage: ADDRESS [--body BYTES] [--close] [--pipelined] [{special}], where ADDRESS is IP:PORT or unix:PATH");
+fn misused(has_ring: bool) -> ! {
+    let more = if has_ring { " [--registered]" } else { "" };
+    eprintln!("usage: ADDRESS [--body BYTES] [--close] [--pipelined]{more}, where ADDRESS is IP:PORT or unix:PATH");
     std::process::exit(2);
 }
 
