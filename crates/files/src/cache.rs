@@ -2,12 +2,13 @@
 //! that was used since the hand came by stays.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 /// Entries by path, of which there is a bounded number.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
-    places: HashMap<Arc<[u8]>, usize>,
+    places: HashMap<Arc<[u8]>, usize, Seed>,
     slots: Vec<Slot<T>>,
     hand: usize,
     capacity: usize,
@@ -22,7 +23,7 @@ struct Slot<T> {
 
 impl<T> Cache<T> {
     pub(crate) fn new(capacity: usize) -> Self {
-        Self { places: HashMap::new(), slots: Vec::new(), hand: 0, capacity }
+        Self { places: HashMap::with_hasher(Seed::new()), slots: Vec::new(), hand: 0, capacity }
     }
 
     /// The place of an entry, which is good until the next change.
@@ -82,6 +83,59 @@ impl<T> Cache<T> {
     }
 }
 
+/// Where hashing starts, at random. Only paths of files that are there are hashed to be kept, a bounded number of them, so that
+/// a quick hash will do.
+#[derive(Clone, Copy, Debug)]
+struct Seed(u64);
+
+impl Seed {
+    fn new() -> Self {
+        Self(RandomState::new().hash_one(0))
+    }
+}
+
+impl BuildHasher for Seed {
+    type Hasher = Folding;
+
+    #[inline]
+    fn build_hasher(&self) -> Folding {
+        Folding(self.0)
+    }
+}
+
+/// Multiplies and folds eight bytes at a time.
+struct Folding(u64);
+
+impl Folding {
+    #[inline]
+    fn fold(&mut self, word: u64) {
+        // The golden ratio, as in Fibonacci hashing.
+        let product = u128::from(self.0 ^ word) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+impl Hasher for Folding {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.fold(u64::from_le_bytes(*word));
+        }
+        self.fold(rest.iter().fold(1, |word, byte| word << 8 | u64::from(*byte)));
+    }
+
+    #[inline]
+    fn write_usize(&mut self, number: usize) {
+        self.fold(number as u64);
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +178,20 @@ mod tests {
         }
         assert_eq!(cache.slots.len(), 5);
         *cache.get_mut(0) += 0;
+    }
+
+    #[test]
+    fn hashes_of_similar_paths_differ() {
+        let seed = Seed(7);
+        let mut hashes: Vec<u64> = (0..10_000).map(|number| seed.hash_one(&name(number)[..])).collect();
+        // The uppermost bits tell entries of the same bucket apart, the lowest choose the bucket.
+        let mut low: Vec<u64> = hashes.iter().map(|hash| hash & 0xffff).collect();
+        for list in [&mut hashes, &mut low] {
+            list.sort_unstable();
+            list.dedup();
+        }
+        assert_eq!(hashes.len(), 10_000);
+        assert!(low.len() > 9_000, "{}", low.len());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which of several codings of a file a client gets (RFC 9110, section 12.5.3).
 
 use crate::list::{elements, trim};
-use crate::wishes::Lines;
+use crate::wishes::Wishes;
+use oribi_message::KnownField::AcceptEncoding;
 
 /// A content coding that files may be stored in, the one that mostly makes the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,12 +58,12 @@ pub enum Choice {
 
 /// Chooses among the file itself and its variants.
 #[must_use]
-pub fn choose(accept_encoding: &Lines<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
-    if !accept_encoding.are_there() {
+pub fn choose(wishes: &Wishes<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
+    if !wishes.have(AcceptEncoding) {
         // Anything would do, says the RFC; such clients are mostly too simple to decode anything.
         return Choice::Identity;
     }
-    let accepted = Accepted::read(accept_encoding);
+    let accepted = Accepted::read(wishes.lines(AcceptEncoding));
     let mut best = (Choice::None, 0);
     for (index, coding) in Coding::ALL.into_iter().enumerate() {
         let weight = accepted.coded[index].or(accepted.any).unwrap_or(0);
@@ -88,9 +89,9 @@ struct Accepted {
 }
 
 impl Accepted {
-    fn read(lines: &Lines<'_>) -> Self {
+    fn read<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut accepted = Self::default();
-        for element in lines.iter().flat_map(elements) {
+        for element in lines.flat_map(elements) {
             let mut parts = element.split(|byte| *byte == b';').map(trim);
             let name = parts.next().unwrap_or_default();
             // An element with a weight that cannot be read says nothing.
@@ -129,14 +130,12 @@ fn weight(parameter: &[u8]) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wishes::Wishes;
     use Choice::{Coded, Identity, None as Nothing};
     use Coding::{Brotli, Gzip, Zstandard};
-    use oribi_message::KnownField;
 
     fn chosen(values: &[&str], there: &[Coding]) -> Choice {
-        let wishes = Wishes::of(values.iter().map(|value| (KnownField::AcceptEncoding, value.as_bytes())));
-        choose(&wishes.accept_encoding, |coding| there.contains(&coding))
+        let wishes = Wishes::of(values.iter().map(|value| (AcceptEncoding, value.as_bytes())));
+        choose(&wishes, |coding| there.contains(&coding))
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use crate::date;
 use crate::list::trim;
 use crate::ranges::{self, ByteRange, Wanted};
-use crate::wishes::{Lines, Wishes};
+use crate::wishes::Wishes;
+use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
 
 /// What tells this state of a representation from all others.
 #[derive(Clone, Copy, Debug)]
@@ -33,27 +34,27 @@ pub enum Outcome {
 
 /// Decides what a GET, or with `get` false a HEAD, for a representation of `size` bytes gets. `now` is asked only where it matters.
 pub fn decide(get: bool, wishes: &Wishes<'_>, validators: &Validators<'_>, size: u64, now: impl FnOnce() -> u64) -> Outcome {
-    if wishes.if_match.are_there() {
-        if !any_matches(&wishes.if_match, validators.etag, strong) {
+    if wishes.have(IfMatch) {
+        if !any_matches(wishes, IfMatch, validators.etag, strong) {
             return Outcome::PreconditionFailed;
         }
-    } else if let (Some(since), Some(modified)) = (date_of(&wishes.if_unmodified_since), validators.modified)
+    } else if let (Some(since), Some(modified)) = (date_of(wishes, IfUnmodifiedSince), validators.modified)
         && modified > since
     {
         return Outcome::PreconditionFailed;
     }
-    if wishes.if_none_match.are_there() {
-        if any_matches(&wishes.if_none_match, validators.etag, weak) {
+    if wishes.have(IfNoneMatch) {
+        if any_matches(wishes, IfNoneMatch, validators.etag, weak) {
             return Outcome::NotModified;
         }
-    } else if let (Some(since), Some(modified)) = (date_of(&wishes.if_modified_since), validators.modified)
+    } else if let (Some(since), Some(modified)) = (date_of(wishes, IfModifiedSince), validators.modified)
         && modified <= since
     {
         return Outcome::NotModified;
     }
     // A Range of any other method is ignored (section 14.2).
-    let Some(range) = wishes.range.single().filter(|_| get) else { return Outcome::Whole };
-    if wishes.if_range.are_there() && !wishes.if_range.single().is_some_and(|value| is_current(value, validators, now)) {
+    let Some(range) = wishes.single(Range).filter(|_| get) else { return Outcome::Whole };
+    if wishes.have(IfRange) && !wishes.single(IfRange).is_some_and(|value| is_current(value, validators, now)) {
         return Outcome::Whole;
     }
     match ranges::read(range, size) {
@@ -64,8 +65,8 @@ pub fn decide(get: bool, wishes: &Wishes<'_>, validators: &Validators<'_>, size:
     }
 }
 
-fn date_of(lines: &Lines<'_>) -> Option<u64> {
-    lines.single().and_then(date::read)
+fn date_of(wishes: &Wishes<'_>, field: KnownField) -> Option<u64> {
+    wishes.single(field).and_then(date::read)
 }
 
 /// If-Range (section 13.1.5): only a strong validator says that the part fits to what the client has.
@@ -90,8 +91,8 @@ fn weak(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Whether one of the entity-tags in a list is `etag`, or the list is `*`, which anything that exists matches.
-fn any_matches(lines: &Lines<'_>, etag: &[u8], equal: fn(&[u8], &[u8]) -> bool) -> bool {
-    lines.iter().any(|line| trim(line) == b"*" || Tags(line).any(|tag| equal(tag, etag)))
+fn any_matches(wishes: &Wishes<'_>, field: KnownField, etag: &[u8], equal: fn(&[u8], &[u8]) -> bool) -> bool {
+    wishes.lines(field).any(|line| trim(line) == b"*" || Tags(line).any(|tag| equal(tag, etag)))
 }
 
 /// The entity-tags of a list. Their quotes may hold commas, so the list is read tag by tag; what is none ends it.
@@ -117,7 +118,6 @@ impl<'a> Iterator for Tags<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oribi_message::KnownField;
 
     /// The examples of RFC 9110 speak of this second; the representation is as old as that.
     const MODIFIED: &str = "Sat, 29 Oct 1994 19:43:31 GMT";
@@ -244,10 +244,10 @@ mod tests {
             let wishes = Wishes::of([(name, value.as_bytes())].into_iter());
             decide(true, &wishes, &none, 10, || 0)
         };
-        assert_eq!(outcome(KnownField::IfNoneMatch, "\"\", W/\"\""), Outcome::Whole);
-        assert_eq!(outcome(KnownField::IfMatch, "\"\""), Outcome::PreconditionFailed);
-        assert_eq!(outcome(KnownField::IfMatch, "*"), Outcome::Whole);
-        assert_eq!(outcome(KnownField::IfModifiedSince, MODIFIED), Outcome::Whole);
-        assert_eq!(outcome(KnownField::IfUnmodifiedSince, BEFORE), Outcome::Whole);
+        assert_eq!(outcome(IfNoneMatch, "\"\", W/\"\""), Outcome::Whole);
+        assert_eq!(outcome(IfMatch, "\"\""), Outcome::PreconditionFailed);
+        assert_eq!(outcome(IfMatch, "*"), Outcome::Whole);
+        assert_eq!(outcome(IfModifiedSince, MODIFIED), Outcome::Whole);
+        assert_eq!(outcome(IfUnmodifiedSince, BEFORE), Outcome::Whole);
     }
 }

@@ -16,6 +16,7 @@ mod date;
 mod host;
 mod list;
 mod media_type;
+mod mounts;
 mod pages;
 mod pieces;
 pub mod ranges;
@@ -27,10 +28,20 @@ pub mod target;
 pub mod wishes;
 
 pub use host::FileRuntime;
+pub use mounts::{Mount, Mounts};
 pub use representation::Representation;
 pub use response::{Response, respond};
 pub use root::Root;
 pub use site::Site;
+
+/// The directories and how they are served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Directories in front of the app.
+    pub mounts: Vec<Mount>,
+    /// How files are served.
+    pub options: Options,
+}
 
 /// How files are served, whichever directory they are in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, ResponseHead};
 
 /// Fields that a representation has of its own.
-const OWN_FIELDS: usize = 7;
+const OWN_FIELDS: usize = 5;
 /// Fields up to this number need no allocation.
-const FEW: usize = 16;
+const FEW: usize = 8;
 
 /// A response that is to be made.
 #[derive(Clone, Copy, Debug)]
@@ -70,7 +70,7 @@ pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_
 impl<'a> Response<'a> {
     fn outcome(&self) -> Outcome {
         let get = self.method == b"GET";
-        if !self.wishes.any || self.status != 200 || !(get || self.is_head()) {
+        if !self.wishes.are_particular() || self.status != 200 || !(get || self.is_head()) {
             return Outcome::Whole;
         }
         // Who says that there are no parts is believed.

@@ -234,11 +234,10 @@ impl Resource {
 
     #[inline]
     fn choose(&self, wishes: &Wishes<'_>) -> Choice {
-        // Only a weight of 0 can speak against the file as it is.
-        if self.variants.is_empty() && !wishes.accept_encoding.iter().any(|line| line.contains(&b';')) {
+        if self.variants.is_empty() && !wishes.weigh_codings() {
             return Choice::Identity;
         }
-        choose(&wishes.accept_encoding, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
+        choose(wishes, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
     }
 }
 

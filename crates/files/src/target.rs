@@ -7,7 +7,7 @@ use std::borrow::Cow;
 #[must_use]
 pub fn decode(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     let relative = path.strip_prefix(b"/")?;
-    if !relative.contains(&b'%') {
+    if memchr::memchr(b'%', relative).is_none() {
         return Some(Cow::Borrowed(relative));
     }
     let mut decoded = Vec::with_capacity(relative.len());

@@ -4,6 +4,7 @@ use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
 use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
+use oribi_files::Mounts;
 use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
@@ -89,7 +90,7 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
     let engine = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told);
+    let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told).with_files(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
     host.enter();
     lane.obey();
@@ -103,6 +104,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
             }
             continue;
         };
+        let Some(exchange) = lane.answer_with_file(exchange, setup.listeners) else { continue };
         let retire = lane.answer(exchange, setup.listeners, &mut *host);
         answered += 1;
         // A context that merely has had its share keeps the exchanges that it has yet to answer.
@@ -141,6 +143,8 @@ pub struct Lane<'a, B: Backend> {
     aside: Option<Aside<'a, B>>,
     /// Whether the host that answers does so at once: see [`Host::is_prompt`].
     prompt: Cell<bool>,
+    /// Files that are sent without asking the host.
+    files: Option<RefCell<Mounts>>,
 }
 
 /// Waiting for a lane while other threads may use it.
@@ -167,7 +171,17 @@ impl<'a, B: Backend> Lane<'a, B> {
             running: None,
             aside: None,
             prompt: Cell::new(false),
+            files: None,
         }
+    }
+
+    /// The same lane, with the files that `settings` tells of in front of its host.
+    pub(crate) fn with_files(self, settings: &Settings) -> io::Result<Self> {
+        if settings.files.mounts.is_empty() {
+            return Ok(self);
+        }
+        let mounts = Mounts::open(&settings.files.mounts, &settings.files.options)?;
+        Ok(Self { files: Some(RefCell::new(mounts)), ..self })
     }
 
     /// A lane that up to `threads` threads of `runtime` share.
@@ -213,6 +227,21 @@ impl<'a, B: Backend> Lane<'a, B> {
         {
             engine.collect(&mut waiter);
         }
+    }
+
+    /// Answers with a file, if there is one for this request. Gives back what is for the host.
+    #[inline]
+    pub(crate) fn answer_with_file(&self, exchange: Exchange, listeners: &[Listener]) -> Option<Exchange> {
+        let Some(files) = &self.files else { return Some(exchange) };
+        self.prompt.set(true);
+        let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
+        if let Err(reply) = answered {
+            let _for_the_host = reply.detach();
+            return Some(exchange);
+        }
+        self.engine().give_back(exchange);
+        self.slot.requests.fetch_add(1, Ordering::Relaxed);
+        None
     }
 
     /// Has `host` answer; tells whether it wants to be retired.

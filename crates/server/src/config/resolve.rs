@@ -45,7 +45,7 @@ impl Resolved {
             origins[given.row] = given.origin.clone();
             // A shorthand is the origin of what it changed.
             for (row, setting) in table().iter().enumerate() {
-                if setting.show.is_some_and(|show| show(&before) != show(&draft.settings)) {
+                if setting.show_in(&before) != setting.show_in(&draft.settings) {
                     origins[row] = given.origin.clone();
                 }
             }
@@ -58,15 +58,15 @@ impl Resolved {
         if origins[row("max-uri-size")] == Origin::Default {
             settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
         }
-        check(&settings)?;
         make_absolute(&mut settings);
+        check(&settings)?;
         Ok(Self { settings, origins })
     }
 
     /// Each setting that is not a shorthand, in the order of the table.
     pub fn explain(&self) -> impl Iterator<Item = (&'static Setting, Explained<'_>)> {
         table().iter().zip(&self.origins).filter_map(|(setting, origin)| {
-            let value = setting.show?(&self.settings);
+            let value = setting.show_in(&self.settings)?;
             Some((setting, Explained { name: setting.name, value, origin, help: setting.help }))
         })
     }
@@ -75,12 +75,15 @@ impl Resolved {
     /// whatever its own environment or number of CPUs says.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
-        let mut arguments: Vec<String> = self.settings.listen.iter().map(|address| format!("listen={address}")).collect();
+        let mut arguments = Vec::new();
         let defaults = Settings::default();
         for (setting, explained) in self.explain() {
-            let default = setting.show.map(|show| show(&defaults));
+            if let Some(show_each) = setting.show_each {
+                arguments.extend(show_each(&self.settings).iter().map(|value| format!("{}={value}", setting.name)));
+                continue;
+            }
             let said = *explained.origin != Origin::Default || setting.environment.is_some();
-            if setting.name != "listen" && (said || default.as_ref() != Some(&explained.value)) {
+            if said || setting.show_in(&defaults).as_ref() != Some(&explained.value) {
                 arguments.push(format!("{}={}", setting.name, explained.value));
             }
         }
@@ -100,7 +103,7 @@ fn winners(given: &[Given]) -> Vec<Given> {
         if Some(candidate.origin.rank()) != highest(candidate.row) {
             continue;
         }
-        if !table()[candidate.row].repeats {
+        if !table()[candidate.row].repeats() {
             winners.retain(|winner| winner.row != candidate.row);
         }
         winners.push(candidate.clone());
@@ -157,7 +160,10 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
         let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
         return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
     }
-    Ok(())
+    match settings.files.mounts.iter().find(|mount| !mount.directory.is_dir()) {
+        Some(mount) => Err(SettingError::bad("static", mount.to_string(), "there is no such directory")),
+        None => Ok(()),
+    }
 }
 
 /// An app may change its directory while it is loaded, and logs are opened again later: paths are fixed now.
@@ -175,6 +181,7 @@ fn make_absolute(settings: &mut Settings) {
         absolute(path);
     }
     settings.pid_file.as_mut().map(absolute);
+    settings.files.mounts.iter_mut().for_each(|mount| absolute(&mut mount.directory));
     absolute(&mut settings.temporary_directory);
 }
 
@@ -368,6 +375,8 @@ mod tests {
             "protocol=fastcgi",
             "fastcgi-clients=127.0.0.1,::1",
             "server-header=",
+            "static=/assets=/usr/lib",
+            "static=/=/usr/share",
             "index=off",
             "max-age=1h",
             "cache-control=public, max-age=60",
@@ -400,18 +409,25 @@ mod tests {
     fn defaults_can_be_read_and_are_told_truthfully() {
         let defaults = config(&[], &[]).finish().expect("fits");
         for setting in table() {
-            let Some(show) = setting.show else { continue };
-            let text = show(&defaults);
+            let Some(text) = setting.show_in(&defaults) else { continue };
             let mut draft = config(&[], &[]).draft();
             if !text.is_empty() {
                 (setting.apply)(&mut draft, &text).expect(setting.name);
-                assert_eq!(show(&draft.settings), text, "{}", setting.name);
+                assert_eq!(setting.show_in(&draft.settings), Some(text.clone()), "{}", setting.name);
             }
             let told = setting.default_text().unwrap_or_default();
             // Words stand for a default that depends on something; else it is the value itself.
             let depends = ["listen", "server-name", "workers"].contains(&setting.name);
             assert!(depends || told.starts_with(&text), "{}: {told}", setting.name);
         }
+    }
+
+    #[test]
+    fn directories_of_files_are_there_and_found_after_a_change_of_directory() {
+        let settings = config(&[], &["static=/src=src"]).finish().expect("fits");
+        assert!(settings.files.mounts[0].directory.is_absolute());
+        let error = config(&[], &["static=/a=src", "static=/b=nowhere"]).finish().expect_err("a mistake").to_string();
+        assert!(error.ends_with("/nowhere` for static: there is no such directory"), "{error}");
     }
 
     #[test]

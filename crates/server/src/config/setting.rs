@@ -69,13 +69,13 @@ pub struct Setting {
     pub placeholder: &'static str,
     /// What it does, with its unit; without its default.
     pub help: &'static str,
-    /// Whether it may be given several times, each time adding.
-    pub repeats: bool,
     /// What to say for the default where it depends on the machine or on other settings.
     pub default_words: Option<&'static str>,
     pub(super) apply: Apply,
     /// The text of its value, which `apply` would read; `None` for a shorthand that only sets other settings.
-    pub(super) show: Option<fn(&Settings) -> String>,
+    show: Option<fn(&Settings) -> String>,
+    /// The same of one that may be given several times, each time adding: a text for each.
+    pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,
 }
 
 impl Setting {
@@ -89,10 +89,10 @@ impl Setting {
             section,
             placeholder,
             help,
-            repeats: false,
             default_words: None,
             apply: |_, _| Ok(()),
             show: None,
+            show_each: None,
         }
     }
 
@@ -116,11 +116,6 @@ impl Setting {
         self
     }
 
-    pub(super) const fn repeats(mut self) -> Self {
-        self.repeats = true;
-        self
-    }
-
     pub(super) const fn default_words(mut self, words: &'static str) -> Self {
         self.default_words = Some(words);
         self
@@ -136,6 +131,26 @@ impl Setting {
         self
     }
 
+    pub(super) const fn shows_each(mut self, show: fn(&Settings) -> Vec<String>) -> Self {
+        self.show_each = Some(show);
+        self
+    }
+
+    /// Whether it may be given several times, each time adding.
+    #[must_use]
+    pub const fn repeats(&self) -> bool {
+        self.show_each.is_some()
+    }
+
+    /// The text of its value; `None` for a shorthand.
+    pub(super) fn show_in(&self, settings: &Settings) -> Option<String> {
+        match (self.show, self.show_each) {
+            (Some(show), _) => Some(show(settings)),
+            (None, Some(show_each)) => Some(show_each(settings).join(" ")),
+            (None, None) => None,
+        }
+    }
+
     /// Whether it is on or off, and needs no value.
     #[must_use]
     pub const fn is_switch(&self) -> bool {
@@ -145,16 +160,15 @@ impl Setting {
     /// Whether it only sets other settings and has no value of its own.
     #[must_use]
     pub const fn is_shorthand(&self) -> bool {
-        self.show.is_none()
+        self.show.is_none() && self.show_each.is_none()
     }
 
     /// The default in words: `32KiB`, `off`, `the CPUs that the process may use`. `None` for a shorthand.
     #[must_use]
     pub fn default_text(&self) -> Option<String> {
-        match (self.default_words, self.show) {
-            (Some(words), _) => Some(words.to_owned()),
-            (None, Some(show)) => Some(show(&Settings::default())),
-            (None, None) => None,
+        match self.default_words {
+            Some(words) => Some(words.to_owned()),
+            None => self.show_in(&Settings::default()),
         }
     }
 }

@@ -211,8 +211,8 @@ pub struct Settings {
     pub server_header: String,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
-    /// How files are served.
-    pub files: oribi_files::Options,
+    /// Which files are served beside the app, and how.
+    pub files: oribi_files::Settings,
     /// Where request content beyond `content_memory_bytes` goes.
     pub temporary_directory: PathBuf,
     /// Where the access log goes; `None`: nowhere.
@@ -291,7 +291,7 @@ impl Default for Settings {
             },
             server_header: "Oribi".to_owned(),
             chunked_transfer: true,
-            files: oribi_files::Options::default(),
+            files: oribi_files::Settings::default(),
             temporary_directory: PathBuf::from("/tmp"),
             access_log: None,
             access_log_format: AccessFormat::Combined,

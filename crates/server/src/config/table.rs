@@ -5,13 +5,14 @@
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
-use super::settings::{ListenAddress, Place, Settings};
+use super::settings::{ListenAddress, Place};
 use super::value::{
     accept_model, access_format, boolean, count, deadline, duration, duration_or_off, field_value, file_mode, file_names,
     host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
     show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_ip_addresses,
     show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
 };
+use oribi_files::Mount;
 use std::time::Duration;
 
 /// The largest head: places in a head are kept in 32 bits, see [`oribi_message::Span`].
@@ -33,14 +34,13 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .short('l')
     .aliases(&["bind"])
-    .repeats()
     .default_words("127.0.0.1:5000, or *:$PORT")
     .apply(|draft, text| {
         let address = ListenAddress::parse(text)?;
         add_listener(draft, address);
         Ok(())
     })
-    .show(show_listen),
+    .shows_each(|settings| settings.listen.iter().map(ToString::to_string).collect()),
     Setting::new("socket", Section::Listening, "PATH", "Listen on a Unix socket: --listen PATH").short('S').apply(
         |draft, text| {
             let address = parse_socket(text)?;
@@ -344,28 +344,38 @@ pub(super) static TABLE: &[Setting] = &[
     .show(|settings| show_switch(settings.chunked_transfer)),
     // ---- Files
     Setting::new(
+        "static",
+        Section::Files,
+        "/PREFIX=DIR",
+        "Answer with the files of DIR what begins with /PREFIX and is there; everything else is for the app. May be given several \
+         times",
+    )
+    .default_words("none")
+    .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.mounts.push(mount)))
+    .shows_each(|settings| settings.files.mounts.iter().map(ToString::to_string).collect()),
+    Setting::new(
         "index",
         Section::Files,
         "NAMES",
         "What is served of a directory: the first of these files that is there, with commas between them; off: nothing",
     )
     .aliases(&["index-files"])
-    .apply(|draft, text| file_names(text).map(|names| draft.settings.files.index = names))
-    .show(|settings| show_file_names(&settings.files.index)),
+    .apply(|draft, text| file_names(text).map(|names| draft.settings.files.options.index = names))
+    .show(|settings| show_file_names(&settings.files.options.index)),
     Setting::new("max-age", Section::Files, "TIME", "How long clients may keep a file: --cache-control max-age=SECONDS").apply(
         |draft, text| {
             let time = duration(text)?;
-            draft.settings.files.cache_control = Some(format!("max-age={}", time.as_secs()));
+            draft.settings.files.options.cache_control = Some(format!("max-age={}", time.as_secs()));
             Ok(())
         },
     ),
     Setting::new("cache-control", Section::Files, "TEXT", "The Cache-Control field of files, such as \"public, max-age=3600\"")
         .apply(|draft, text| {
             let value = field_value(text)?;
-            draft.settings.files.cache_control = Some(value).filter(|value| !value.is_empty());
+            draft.settings.files.options.cache_control = Some(value).filter(|value| !value.is_empty());
             Ok(())
         })
-        .show(|settings| settings.files.cache_control.clone().unwrap_or_default()),
+        .show(|settings| settings.files.options.cache_control.clone().unwrap_or_default()),
     Setting::new(
         "open-files",
         Section::Files,
@@ -373,19 +383,19 @@ pub(super) static TABLE: &[Setting] = &[
         "Files that each lane keeps open, or in memory if they are small, and looks at again after a second; 0: none, so that each \
          request looks",
     )
-    .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.open_files = number))
-    .show(|settings| settings.files.open_files.to_string()),
+    .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.options.open_files = number))
+    .show(|settings| settings.files.options.open_files.to_string()),
     Setting::new(
         "precompressed",
         Section::Files,
         "",
         "Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it, where it is there and not older",
     )
-    .apply(|draft, text| boolean(text).map(|on| draft.settings.files.precompressed = on))
-    .show(|settings| show_switch(settings.files.precompressed)),
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.precompressed = on))
+    .show(|settings| show_switch(settings.files.options.precompressed)),
     Setting::new("dotfiles", Section::Files, "", "Serve files whose names, or those of their directories, begin with a dot")
-        .apply(|draft, text| boolean(text).map(|on| draft.settings.files.dotfiles = on))
-        .show(|settings| show_switch(settings.files.dotfiles)),
+        .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.dotfiles = on))
+        .show(|settings| show_switch(settings.files.options.dotfiles)),
     // ---- Logs and files
     Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
         .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
@@ -426,10 +436,6 @@ fn add_listener(draft: &mut Draft, address: ListenAddress) {
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {
         draft.settings.listen.push(address);
     }
-}
-
-fn show_listen(settings: &Settings) -> String {
-    settings.listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 fn or_auto(number: Result<usize, String>) -> Result<usize, String> {

@@ -35,6 +35,7 @@ impl<'a> SharedLane<'a> {
         let told = setup.log_opening();
         let engine = setup.engine(Epoll::new()?, settings.workers)?;
         let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.watched(setup.running).with_logs_of(told);
+        let lane = lane.with_files(settings)?;
         lane.obey();
         Ok(Self {
             lane,
@@ -80,6 +81,8 @@ impl Crew for SharedLane<'_> {
             self.lane.release_held();
             match next {
                 Ok(Next::Exchange(exchange)) => {
+                    // The runtime sees to its signals between turns, so that a turn ends with a file, too.
+                    let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners) else { return Turn::Answered };
                     self.lane.leave_to_others();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
@@ -110,6 +113,7 @@ mod tests {
     use super::*;
     use crate::config::ListenAddress;
     use crate::process::{Seat, WorkerCommand, WorkerSlot, doors, open};
+    use oribi_files::Mount;
     use oribi_host::Native;
     use std::io::{Read, Write};
     use std::net::TcpStream;
@@ -186,6 +190,28 @@ mod tests {
                 let Turn::Idle(Some(left)) = crew.turn(&mut host) else { panic!("an idle connection has a deadline") };
                 assert!(left <= Settings::default().timeouts.keepalive);
             }
+        });
+    }
+
+    #[test]
+    fn a_file_is_answered_without_the_host() {
+        let directory = tempfile::tempdir().expect("a directory is to be had");
+        std::fs::write(directory.path().join("a.txt"), "a file").expect("it is writable");
+        let mut settings = Settings::default();
+        settings.files.mounts.push(Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
+        with_crew(settings, |crew, client, slot, _| {
+            let mut host = Native::new("whole");
+            for (target, end) in [("/files/a.txt", "\r\n\r\na file"), ("/files/b.txt", "whole"), ("/a.txt", "whole")] {
+                write!(client, "GET {target} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
+                assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+                let answer = answer(client);
+                assert!(answer.ends_with(end), "{target}: {answer}");
+            }
+            write!(client, "POST /files/a.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").expect("it is connected");
+            assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
+            assert!(answer(client).ends_with("whole"));
+            assert_eq!(slot.requests.load(Relaxed), 4);
+            assert_eq!(crew.answered.get(), 3, "the host's share is what it has answered");
         });
     }
 

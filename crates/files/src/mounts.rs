@@ -1,0 +1,141 @@
+//! Directories of files in front of an app: what is there is answered without it, and everything else is the app's.
+
+use crate::Options;
+use crate::root::NotFound;
+use crate::site::Site;
+use oribi_host::{Reply, Request};
+use oribi_message::Role;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// A directory, and the part of paths that stands for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mount {
+    /// As it stands in paths, with a slash in front and none behind; empty: everywhere.
+    pub prefix: String,
+    /// The directory.
+    pub directory: PathBuf,
+}
+
+impl Mount {
+    /// Reads `/prefix=DIR`.
+    ///
+    /// # Errors
+    /// What would have fitted.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const EXPECTED: &str = "expected /PREFIX=DIR, as in /assets=public/assets, or /=public";
+        let (prefix, directory) = text.split_once('=').ok_or(EXPECTED)?;
+        let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
+        // It is compared with paths as they are sent, in which anything else is escaped.
+        let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;:@".contains(&byte);
+        let named = prefix.strip_prefix('/').is_some_and(|names| names.split('/').all(|name| !matches!(name, "" | "." | "..")));
+        if !(prefix.is_empty() || named) || !text.starts_with('/') || !prefix.bytes().all(usual) {
+            return Err(EXPECTED.to_owned());
+        }
+        if directory.is_empty() || directory.contains('\0') {
+            return Err(EXPECTED.to_owned());
+        }
+        Ok(Self { prefix: prefix.to_owned(), directory: directory.into() })
+    }
+
+    /// What of a path stands behind the prefix.
+    #[must_use]
+    pub fn strip<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        let behind = path.strip_prefix(self.prefix.as_bytes())?;
+        (behind.is_empty() || behind.starts_with(b"/")).then_some(behind)
+    }
+}
+
+impl fmt::Display for Mount {
+    /// As [`Mount::parse`] reads it.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.prefix.is_empty() { "/" } else { "" };
+        write!(formatter, "{slash}{}={}", self.prefix, self.directory.display())
+    }
+}
+
+/// The directories in front of an app, as one lane serves them.
+#[derive(Debug)]
+pub struct Mounts {
+    /// The longest prefix first: it is the most particular.
+    sites: Vec<(Mount, Site)>,
+}
+
+impl Mounts {
+    /// Takes hold of the directories.
+    ///
+    /// # Errors
+    /// Which one cannot be opened, and why.
+    pub fn open(mounts: &[Mount], options: &Options) -> io::Result<Self> {
+        let mut sites = Vec::with_capacity(mounts.len());
+        for mount in mounts {
+            let site = Site::open(&mount.directory, options)
+                .map_err(|error| io::Error::new(error.kind(), format!("cannot open {}: {error}", mount.directory.display())))?;
+            sites.push((mount.clone(), site));
+        }
+        sites.sort_by_key(|(mount, _)| std::cmp::Reverse(mount.prefix.len()));
+        Ok(Self { sites })
+    }
+
+    /// Answers a request if a file is there for it.
+    ///
+    /// # Errors
+    /// The app has to: here is the reply back.
+    pub fn answer<'r>(&mut self, request: &Request<'_>, mut reply: Reply<'r>) -> Result<(), Reply<'r>> {
+        let wanted = matches!(request.head.method(), b"GET" | b"HEAD");
+        if !wanted || request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) {
+            return Err(reply);
+        }
+        let path = request.head.path();
+        for (mount, site) in &mut self.sites {
+            if mount.strip(path).is_none() {
+                continue;
+            }
+            match site.answer(request, mount.prefix.as_bytes(), reply) {
+                Ok(()) => return Ok(()),
+                Err((back, why)) => {
+                    if let NotFound::Failed(error) = why {
+                        log::error!("cannot look for a file in {}: {error}", mount.directory.display());
+                    }
+                    reply = back;
+                }
+            }
+        }
+        Err(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_read_and_shown() {
+        for (text, prefix, directory) in [
+            ("/assets=public/assets", "/assets", "public/assets"),
+            ("/a/b/=/srv/x=y", "/a/b", "/srv/x=y"),
+            ("/=public", "", "public"),
+            ("/~me=/home/me/public", "/~me", "/home/me/public"),
+        ] {
+            let mount = Mount::parse(text).expect(text);
+            assert_eq!((mount.prefix.as_str(), mount.directory.to_str()), (prefix, Some(directory)), "{text}");
+            assert_eq!(Mount::parse(&mount.to_string()), Ok(mount), "{text}");
+        }
+        for text in
+            ["", "=", "assets=x", "/assets", "/assets=", "//=x", "/a//b=x", "/a/../b=x", "/a b=x", "/a%20=x", "/a?=x", "=x"]
+        {
+            assert!(Mount::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_where_a_name_ends() {
+        let mount = Mount::parse("/assets=x").expect("it fits");
+        for (path, behind) in [("/assets/a", Some("/a")), ("/assets", Some("")), ("/assetsx", None), ("/a", None), ("/", None)]
+        {
+            assert_eq!(mount.strip(path.as_bytes()), behind.map(str::as_bytes), "{path}");
+        }
+        assert_eq!(Mount::parse("/=x").expect("it fits").strip(b"/a/b"), Some(&b"/a/b"[..]));
+    }
+}
