@@ -13,19 +13,37 @@ class NativeServer
   RACK = Rack.release.split(".").first(2).map(&:to_i)
 
   # Yields a server that runs `app`, and stops it.
-  def self.open(app, settings: {}, **extras)
-    server = new(app, settings, extras)
-    yield server
-  ensure
-    server&.stop
+  def self.open(app, settings: {}, **extras, &test)
+    new.use(test) { |server| server.run_app(app, settings, extras) }
+  end
+
+  # The same for a file that serves, in a Ruby that has loaded nothing else. It is given a directory, in which `socket` is where
+  # it is to listen and `log` its log, and the arguments.
+  def self.run(file, *arguments, &test)
+    new.use(test) { |server| server.run_file(file, arguments) }
   end
 
   attr_reader :pid
 
-  def initialize(app, settings, extras)
+  def initialize
     @directory = Dir.mktmpdir("oribi")
-    @pid = fork { serve(app, settings, extras) }
+  end
+
+  # Starts as the block does, has `test` use the server, and stops it.
+  def use(test)
+    yield self
     connect.close
+    test.call(self)
+  ensure
+    stop
+  end
+
+  def run_app(app, settings, extras)
+    @pid = fork { serve(app, settings, extras) }
+  end
+
+  def run_file(file, arguments)
+    @pid = Process.spawn(RbConfig.ruby, "--disable-gems", file, @directory, *arguments.map(&:to_s))
   end
 
   def stop
