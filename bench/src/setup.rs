@@ -98,8 +98,8 @@ impl Setup {
             requires: take("requires").unwrap_or_default().split_whitespace().map(str::to_owned).collect(),
             apps: match take("apps").as_deref() {
                 None => None,
-                Some(ending @ ("psgi" | "ru")) => Some(ending.to_owned()),
-                Some(other) => return Err(format!("{name}: apps = {other}: there are psgi and ru")),
+                Some(ending @ ("psgi" | "ru" | "lua" | "nginx.lua" | "wsapi.lua")) => Some(ending.to_owned()),
+                Some(other) => return Err(format!("{name}: apps = {other}: there are psgi, ru, lua, nginx.lua and wsapi.lua")),
             },
             version: required("version", take("version"))?,
             command: required("command", take("command"))?,
@@ -339,7 +339,10 @@ mod tests {
         for setup in setups {
             let command = setup.command("stream", &places).expect("closed quotes").join(" ");
             assert!(!command.contains('{'), "{command}");
-            assert_eq!(setup.apps.is_some(), setup.command.contains("{app}"), "{}: an app and its language", setup.name);
+            let template =
+                setup.template.as_ref().map(|name| std::fs::read_to_string(bench.join("servers").join(name)).expect("a file"));
+            let names_app = [&setup.command, template.as_deref().unwrap_or_default()].iter().any(|text| text.contains("{app}"));
+            assert_eq!(setup.apps.is_some(), names_app, "{}: an app and its language", setup.name);
             for cell in cell::ALL.iter().filter(|cell| setup.apps.is_some() && setup.part(cell.name) == Part::Takes) {
                 let app = format!("{}.{}", cell.answer.app(), setup.apps.as_deref().unwrap_or_default());
                 assert!(apps.join(&app).is_file(), "{}: no {app}", setup.name);
