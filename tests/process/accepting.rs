@@ -13,8 +13,9 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r
 /// More than it takes for each of a few lanes to get some, even where chance decides.
 const MANY: usize = 60;
 
-fn models() -> &'static [&'static str] {
-    &["shared", "own"]
+/// Each with both ways in which lanes speak to the kernel.
+fn models() -> [(&'static str, &'static str); 4] {
+    [("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")]
 }
 
 /// How many sockets listen at `address`.
@@ -66,9 +67,9 @@ fn each_lane_has_a_socket_of_its_own_where_that_is_asked_for() {
 
 #[test]
 fn nothing_is_lost_while_workers_come_and_go() {
-    for model in models() {
+    for (model, io) in models() {
         for (threads, manner) in [("1", Manner::ConnectionPerRequest), ("2", Manner::KeepAlive)] {
-            let arguments = ["--accept", model, "--workers", "2", "--threads", threads, "--max-requests", "500"];
+            let arguments = ["--accept", model, "--io", io, "--workers", "2", "--threads", threads, "--max-requests", "500"];
             let mut server = native(&arguments);
             let load = Load::start(&tcp(&mut server), 8, manner);
             load.wait_for_more(2000);
@@ -76,16 +77,16 @@ fn nothing_is_lost_while_workers_come_and_go() {
             server.wait_for_log("all workers have been replaced");
             load.wait_for_more(1000);
             server.signal(Signal::TERM);
-            assert_eq!(load.wait(), [""; 0], "{model}: {}", server.log());
-            assert_eq!(server.wait(), 0, "{model}: {}", server.log());
+            assert_eq!(load.wait(), [""; 0], "{model}, {io}: {}", server.log());
+            assert_eq!(server.wait(), 0, "{model}, {io}: {}", server.log());
         }
     }
 }
 
 #[test]
 fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
-    for model in models() {
-        let mut server = native(&["--accept", model, "--workers", "2", "--err-respawn-interval", "10ms"]);
+    for (model, io) in models() {
+        let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--err-respawn-interval", "10ms"]);
         let address = server.address();
         let [stuck, other] = server.wait_for_workers(2)[..] else { panic!("two workers") };
         assert_eq!(answered(ask(address, MANY)), MANY);
@@ -94,7 +95,7 @@ fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
         send(stuck, Signal::KILL);
         // What the worker has taken already goes with it; what waits for it does not.
         let answered = answered(clients);
-        assert!(answered >= MANY - 1, "{model}: {answered} of {MANY}");
+        assert!(answered >= MANY - 1, "{model}, {io}: {answered} of {MANY}");
         wait_until("a new worker", || server.workers().len() == 2 && !runs(stuck));
         assert!(runs(other));
     }
@@ -102,8 +103,8 @@ fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
 
 #[test]
 fn who_has_come_before_the_stop_is_answered_even_if_all_workers_are_behind() {
-    for model in models() {
-        let mut server = native(&["--accept", model, "--workers", "2", "--threads", "2"]);
+    for (model, io) in models() {
+        let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--threads", "2"]);
         let address = server.address();
         let workers = server.wait_for_workers(2);
         workers.iter().for_each(|worker| send(*worker, Signal::STOP));
@@ -111,36 +112,36 @@ fn who_has_come_before_the_stop_is_answered_even_if_all_workers_are_behind() {
         server.signal(Signal::TERM);
         server.wait_for_log("stopping");
         workers.iter().for_each(|worker| send(*worker, Signal::CONT));
-        assert_eq!(answered(clients), MANY, "{model}: {}", server.log());
-        assert_eq!(server.wait(), 0, "{model}: {}", server.log());
+        assert_eq!(answered(clients), MANY, "{model}, {io}: {}", server.log());
+        assert_eq!(server.wait(), 0, "{model}, {io}: {}", server.log());
     }
 }
 
 #[test]
 fn lanes_that_are_full_let_others_wait() {
-    for model in models() {
-        let mut server = native(&["--accept", model, "--workers", "2", "--max-connections", "2"]);
+    for (model, io) in models() {
+        let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--max-connections", "2"]);
         let load = Load::start(&tcp(&mut server), 16, Manner::ConnectionPerRequest);
         load.wait_for_more(2000);
-        assert_eq!(load.stop(), [""; 0], "{model}: {}", server.log());
+        assert_eq!(load.stop(), [""; 0], "{model}, {io}: {}", server.log());
     }
 }
 
 #[test]
 fn unix_sockets_are_shared_in_any_case() {
-    for model in models() {
+    for (model, io) in models() {
         let folder = Folder::new();
         let path = folder.file("socket");
-        let mut server = native_on(&path.display().to_string(), &["--accept", model, "--workers", "2"]);
+        let mut server = native_on(&path.display().to_string(), &["--accept", model, "--io", io, "--workers", "2"]);
         server.wait_for_log("listening on");
         server.wait_for_workers(2);
         let load = Load::start(&Target::Unix(path), 8, Manner::ConnectionPerRequest);
         load.wait_for_more(1000);
         server.signal(Signal::HUP);
         server.wait_for_log("all workers have been replaced");
-        assert_eq!(load.stop(), [""; 0], "{model}: {}", server.log());
+        assert_eq!(load.stop(), [""; 0], "{model}, {io}: {}", server.log());
         let said = "has one socket, as there can be no more, for all of 2 lanes";
-        assert_eq!(server.log().contains(said), *model == "own", "{}", server.log());
+        assert_eq!(server.log().contains(said), model == "own", "{}", server.log());
     }
 }
 
@@ -148,8 +149,8 @@ fn unix_sockets_are_shared_in_any_case() {
 fn listeners_for_fastcgi_are_no_different() {
     // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and what comes back: FastCGI 1.0, section 4.1.
     let question = b"\x01\x09\0\0\0\x11\0\0\x0f\0FCGI_MPXS_CONNS";
-    for model in models() {
-        let mut server = native_on("fcgi://127.0.0.1:0", &["--accept", model, "--workers", "2"]);
+    for (model, io) in models() {
+        let mut server = native_on("fcgi://127.0.0.1:0", &["--accept", model, "--io", io, "--workers", "2"]);
         let address = server.addresses()[0].strip_prefix("fcgi://").and_then(|address| address.parse().ok());
         let address: SocketAddr = address.expect("it listens on TCP");
         server.wait_for_workers(2);
@@ -158,7 +159,7 @@ fn listeners_for_fastcgi_are_no_different() {
             stream.write_all(question).expect("it is connected");
             let mut answer = [0; 26];
             stream.read_exact(&mut answer).expect("it answers");
-            assert!(answer.ends_with(b"FCGI_MPXS_CONNS1"), "{model}: {answer:?}");
+            assert!(answer.ends_with(b"FCGI_MPXS_CONNS1"), "{model}, {io}: {answer:?}");
         }
     }
 }

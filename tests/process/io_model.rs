@@ -42,8 +42,10 @@ fn epoll_is_what_workers_use_otherwise() {
 
 #[test]
 fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops() {
-    for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
-        let arguments = ["--io", "io_uring", "--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
+    // A worker that is alone accepts more connections ahead of being asked for them than one that shares a listener.
+    let cases = [(Manner::KeepAlive, "2"), (Manner::ConnectionPerRequest, "2"), (Manner::ConnectionPerRequest, "1")];
+    for (manner, workers) in cases {
+        let arguments = ["--io", "io_uring", "--workers", workers, "--max-requests", "300", "--respawn-interval", "0"];
         let mut server = native(&arguments);
         let target: Target = tcp(&mut server);
         let load = Load::start(&target, 4, manner);

@@ -118,6 +118,17 @@ pub trait Backend {
     /// The system's refusal.
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
 
+    /// Allows the backend to accept so many connections from `listener` ahead of [`Backend::accept`]: it may then save system
+    /// calls. At first none. Such a connection waits for its caller and reaches nobody else, so this is for callers that are
+    /// never busy for long.
+    fn accept_ahead(&mut self, _listener: usize, _most: usize) {}
+
+    /// Takes a connection that was accepted ahead, if there is one. To be called until there is none by whoever stops accepting
+    /// from `listener`, after [`Backend::unlisten`]; one who will go on listening gets them from [`Backend::accept`] then.
+    fn take_accepted(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
+        Accepted::None
+    }
+
     /// Takes a waiting connection. Its socket reports nothing until [`Backend::open`].
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
 

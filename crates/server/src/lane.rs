@@ -92,6 +92,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let engine = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
     let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told).with_files(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
+    lane.engine().accept_ahead(host.is_prompt());
     host.enter();
     lane.obey();
     let mut due = supply.due();

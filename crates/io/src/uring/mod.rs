@@ -1,19 +1,19 @@
 //! The io_uring backend: receives that stay armed, and sends that leave together.
 //!
-//! A socket has one receive armed for as long as it is open. What arrives is put into a buffer of a group that all sockets
+//! A socket has one receive armed while it is waited for. What arrives is put into a buffer of a group that all sockets
 //! share, reported, and copied out by `receive`; an idle socket holds none. Small sends are kept and handed to the kernel by
 //! the call that waits for the next news, so that a loop over many connections makes one system call for all of them. What
 //! is too large to be worth copying is sent at once, without the ring, by the calls that the epoll backend uses.
 //!
 //! What may be surprising:
-//! * Listeners are polled and connections accepted one by one. A receive that stays armed has its like for accepting, but that
-//!   takes every connection that comes, whoever else shares the listener, and has them when the lane leaves.
-//! * The kernel wakes everybody who waits at a listener. Exclusive waiting, as epoll has it, knows whether the one it wakes is
-//!   asleep; in a ring the one that is woken may be busy with an app, and the connection would wait for it.
+//! * The first receive of a socket does not stay armed: many connections have one request, and to take it back would cost more
+//!   than to arm another one for those that have a second.
 //! * A send that the kernel could not take as a whole is found out later, when the bytes have been taken from the caller. They
 //!   are kept, at most one send for each socket, and leave as soon as there is room, even if the socket is closed meanwhile.
 
+mod address;
 mod buffers;
+mod listening;
 mod name;
 mod refusal;
 mod ring;
@@ -26,7 +26,8 @@ pub use refusal::Refusal;
 use crate::clock::{monotonic, wall, whole_milliseconds};
 use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
 use buffers::Chain;
-use name::{GENERATIONS, Name, Operation};
+use listening::Listeners;
+use name::{Name, Operation};
 use ring::Ring;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -42,7 +43,7 @@ use std::time::Duration;
 pub struct Uring {
     ring: Ring,
     sockets: Sockets,
-    listeners: Vec<Listener>,
+    listeners: Listeners,
     watched: Option<RawFd>,
     now: Duration,
     /// Sockets whose receive is to be armed.
@@ -65,22 +66,8 @@ pub struct Uring {
     others: Vec<Event>,
     /// Sockets that the last report told of.
     told: Vec<Key>,
-}
-
-/// A listener, and whether it is being waited at.
-#[derive(Clone, Copy)]
-struct Listener {
-    descriptor: RawFd,
-    generation: u32,
-    state: Listening,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Listening {
-    No,
-    /// The kernel is yet to be asked.
-    Due,
-    Asked,
+    /// Completions of the last turn.
+    completed: usize,
 }
 
 /// A connection's socket. The backend has what belongs to it.
@@ -102,7 +89,7 @@ impl Uring {
         Ok(Self {
             ring: Ring::new()?,
             sockets: Sockets::default(),
-            listeners: Vec::new(),
+            listeners: Listeners::default(),
             watched: None,
             now: monotonic(),
             to_receive: Vec::new(),
@@ -115,6 +102,7 @@ impl Uring {
             news: Vec::new(),
             others: Vec::new(),
             told: Vec::new(),
+            completed: 0,
         })
     }
 
@@ -129,11 +117,6 @@ impl Uring {
             self.take_completions()?;
         }
         Ok(())
-    }
-
-    fn listener_name(&self, number: usize) -> u64 {
-        let generation = self.listeners[number].generation;
-        Name { operation: Operation::Connection, place: number as u32, generation }.number()
     }
 }
 
@@ -158,26 +141,22 @@ impl Backend for Uring {
         wall()
     }
 
+    fn accept_ahead(&mut self, listener: usize, most: usize) {
+        self.set_accepts_ahead(listener, most);
+    }
+
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
-        let nobody = Listener { descriptor: -1, generation: 0, state: Listening::No };
-        self.listeners.resize(self.listeners.len().max(listener + 1), nobody);
-        let place = &mut self.listeners[listener];
-        place.descriptor = socket.as_raw_fd();
-        if place.state == Listening::No {
-            place.state = Listening::Due;
-        }
+        self.begin_listening(listener, socket);
         Ok(())
     }
 
     fn unlisten(&mut self, listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
-        let Some(&Listener { state, .. }) = self.listeners.get(listener) else { return Ok(()) };
-        if state == Listening::Asked {
-            self.to_cancel.push(self.listener_name(listener));
-        }
-        let place = &mut self.listeners[listener];
-        place.generation = (place.generation + 1) % GENERATIONS;
-        place.state = Listening::No;
+        self.end_listening(listener);
         Ok(())
+    }
+
+    fn take_accepted(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        self.take_accepted_from(listener, socket)
     }
 
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
@@ -185,25 +164,13 @@ impl Backend for Uring {
         self.watch_again()
     }
 
-    fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
-        let accepted = crate::accept::accept(socket);
-        let accepted = match accepted {
-            // Descriptors that were closed are free only when the kernel has been told.
-            Accepted::Exhausted(_) if !self.to_close.is_empty() && self.turn(false, None).is_ok() => {
-                crate::accept::accept(socket)
-            }
-            other => other,
-        };
-        match accepted {
-            Accepted::Connection(descriptor, peer) => Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer),
-            Accepted::None => Accepted::None,
-            Accepted::Exhausted(error) => Accepted::Exhausted(error),
-        }
+    fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        self.accept_from(listener, socket)
     }
 
     fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
         let state = self.sockets.find(socket.0).ok_or(io::ErrorKind::NotConnected)?;
-        state.token = Some(token);
+        state.token = token;
         self.to_receive.push(socket.0);
         Ok(())
     }
@@ -296,14 +263,14 @@ impl Backend for Uring {
     fn submit(&mut self) {
         if !self.outgoing.is_empty() || !self.to_close.is_empty() {
             // Failing is found by the next wait, too.
-            let _ = self.turn(false, None);
+            let _ = self.turn();
         }
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let patient = timeout != Some(Duration::ZERO);
         self.spill();
-        let outcome = self.turn(patient, timeout);
+        let outcome = self.look(patient, timeout);
         self.now = monotonic();
         outcome?;
         self.give_up_lingering();
@@ -326,7 +293,9 @@ impl Backend for Uring {
 impl Drop for Uring {
     fn drop(&mut self) {
         // What was taken from the caller leaves, and what it has closed is closed.
-        let _ = self.turn(false, None);
+        self.end_all_listening();
+        let _ = self.hand_over_listeners();
+        let _ = self.turn();
     }
 }
 

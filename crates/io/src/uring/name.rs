@@ -14,6 +14,8 @@ pub(super) enum Operation {
     Send,
     /// Waits at a listener.
     Connection,
+    /// Accepts from a listener.
+    Accept,
     /// Waits at the watched pipe.
     Wake,
     /// Closes, or cancels: nothing depends on what comes of it.
@@ -48,7 +50,8 @@ impl Name {
             2 => Operation::Break,
             3 => Operation::Send,
             4 => Operation::Connection,
-            5 => Operation::Wake,
+            5 => Operation::Accept,
+            6 => Operation::Wake,
             _ => Operation::Indifferent,
         };
         Self { operation, place: number as u32, generation: (number >> 32) as u32 & (GENERATIONS - 1) }
@@ -61,8 +64,8 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        use Operation::{Break, Connection, Indifferent, Receive, Room, Send, Wake};
-        for operation in [Receive, Room, Break, Send, Connection, Wake, Indifferent] {
+        use Operation::{Accept, Break, Connection, Indifferent, Receive, Room, Send, Wake};
+        for operation in [Receive, Room, Break, Send, Connection, Accept, Wake, Indifferent] {
             for (place, generation) in [(0, 0), (1, 2), (u32::MAX, GENERATIONS - 1)] {
                 let name = Name { operation, place, generation };
                 assert_eq!(Name::of(name.number()), name);

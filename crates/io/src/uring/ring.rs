@@ -4,13 +4,15 @@
 //! touches none of the memory given to it. All that follows is built on that.
 #![allow(unsafe_code)]
 
+use super::address::Address;
 use super::buffers::{Buffers, GROUP};
 use super::refusal::Refusal;
+use crate::Peer;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Operations that can be asked for at once. More are handed over in several steps.
@@ -21,6 +23,9 @@ const COMPLETIONS: u32 = 4096;
 
 /// Room for what is to be sent with the next call. A loop over 64 connections that answers each with 2 KiB fits.
 pub(super) const OUTGOING_BYTES: usize = 128 << 10;
+
+/// Accepts that may be armed at once.
+pub(super) const ACCEPTS: usize = 32;
 
 /// How often operations are handed over before it counts as a failure that the kernel does not take them. One call takes all
 /// of them, but for want of memory.
@@ -37,6 +42,8 @@ pub(super) struct Ring {
     pub(super) buffers: Buffers,
     /// What is to be sent. Its capacity never changes, so that nothing in it moves.
     outgoing: Vec<u8>,
+    /// Where those come from whose connections were accepted.
+    addresses: Box<[Address; ACCEPTS]>,
 }
 
 /// What became of an operation.
@@ -56,12 +63,16 @@ pub(super) struct Completion {
 
 impl Ring {
     pub(super) fn new() -> Result<Self, Refusal> {
+        Self::with_room_for(COMPLETIONS)
+    }
+
+    fn with_room_for(completions: u32) -> Result<Self, Refusal> {
         let ring: IoUring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
             .setup_taskrun_flag()
             .setup_submit_all()
-            .setup_cqsize(COMPLETIONS)
+            .setup_cqsize(completions)
             .build(OPERATIONS)
             .map_err(Refusal::of)?;
         let features = ring.params();
@@ -70,10 +81,8 @@ impl Ring {
         }
         let mut probe = Probe::new();
         ring.submitter().register_probe(&mut probe).map_err(Refusal::Other)?;
-        let needed =
-            [opcode::Recv::CODE, opcode::Send::CODE, opcode::PollAdd::CODE, opcode::AsyncCancel::CODE, opcode::Close::CODE];
-        if needed.iter().any(|&code| !probe.is_supported(code)) {
-            return Err(Refusal::Old("an operation on sockets"));
+        if let Some(operation) = missing(|code| probe.is_supported(code)) {
+            return Err(Refusal::Old(operation));
         }
         let mut buffers = Buffers::new();
         // SAFETY: the fields of a structure are dropped in the order of their declaration: the ring before the buffers. Here,
@@ -83,12 +92,33 @@ impl Ring {
             Some(libc::ENOMEM) => Refusal::Memory(error),
             _ => Refusal::Other(error),
         })?;
-        Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES) })
+        Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Box::default() })
     }
 
-    /// Receives from `socket` into provided buffers until that fails, the other side ends or buffers run out.
-    pub(super) fn receive(&mut self, socket: RawFd, name: u64) -> io::Result<()> {
-        self.push(&opcode::RecvMulti::new(Fd(socket), GROUP).build().user_data(name))
+    /// Receives from `socket` into a provided buffer, with `again` into one after the other until that fails, the other side
+    /// ends or buffers run out.
+    pub(super) fn receive(&mut self, socket: RawFd, again: bool, name: u64) -> io::Result<()> {
+        let entry = if again {
+            opcode::RecvMulti::new(Fd(socket), GROUP).build()
+        } else {
+            let once = opcode::Recv::new(Fd(socket), std::ptr::null_mut(), 0).buf_group(GROUP).build();
+            once.flags(squeue::Flags::BUFFER_SELECT)
+        };
+        self.push(&entry.user_data(name))
+    }
+
+    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is where its address comes.
+    pub(super) fn accept(&mut self, listener: RawFd, place: usize, name: u64) -> io::Result<()> {
+        let address = self.addresses[place].clear();
+        let entry = opcode::Accept::new(Fd(listener), address.0, address.1).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
+        self.push(&entry.build().user_data(name))
+    }
+
+    /// The connection that was accepted at `place`, if `result` says that there is one.
+    pub(super) fn accepted(&self, place: usize, result: i32) -> Option<(OwnedFd, Peer)> {
+        // SAFETY: the kernel has made the descriptor for whoever asked for it; a completion is looked at once.
+        let descriptor = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })?;
+        Some((descriptor, self.addresses[place].peer()))
     }
 
     /// Tells once when one of `events` is there, or with `again` each time that one comes. Hang-ups are always told.
@@ -155,8 +185,8 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: only sends point to memory, and that stands in `outgoing`: it is read until the operation has been handed
-            // over, and the bytes are neither moved nor forgotten before. Receives use the buffers, which outlive the ring.
+            // SAFETY: sends point to memory that stands in `outgoing`: it is read until the operation has been handed
+            // over, and the bytes are neither moved nor forgotten before. Receives use the buffers and accepts the addresses, which outlive the ring.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
@@ -237,4 +267,54 @@ impl AsFd for Ring {
 
 fn close(descriptor: RawFd, name: u64) -> squeue::Entry {
     opcode::Close::new(Fd(descriptor)).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(name)
+}
+
+/// What the backend needs and `supports` does not know.
+fn missing(supports: impl Fn(u8) -> bool) -> Option<&'static str> {
+    let needed = [
+        (opcode::Accept::CODE, "accepting"),
+        (opcode::Recv::CODE, "receiving"),
+        (opcode::Send::CODE, "sending"),
+        (opcode::Close::CODE, "closing"),
+        (opcode::PollAdd::CODE, "polling"),
+        (opcode::AsyncCancel::CODE, "cancelling"),
+    ];
+    needed.into_iter().find(|&(code, _)| !supports(code)).map(|(_, operation)| operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn completions_that_do_not_fit_their_ring_are_not_lost() {
+        let mut ring = Ring::with_room_for(OPERATIONS).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(b"x").expect("the pipe has room");
+        let count = u64::from(OPERATIONS) * 2;
+        for name in 0..count {
+            ring.poll(reader.as_raw_fd(), libc::POLLIN, false, name).expect("the kernel takes it");
+        }
+        ring.hand_over().expect("the kernel takes them");
+        assert!(ring.overflown());
+        let mut names = Vec::new();
+        while names.len() < count as usize {
+            let before = names.len();
+            names.extend(std::iter::from_fn(|| ring.completion()).map(|completion| completion.name));
+            assert!(names.len() > before, "no more come after {before}");
+            ring.enter(false, None).expect("it is our ring");
+        }
+        names.sort_unstable();
+        assert!(names.into_iter().eq(0..count));
+        assert!(!ring.overflown());
+    }
+
+    #[test]
+    fn a_kernel_without_an_operation_is_refused_by_its_name() {
+        assert_eq!(missing(|_| true), None);
+        let text = |without| Refusal::Old(missing(|code| code != without).expect("it is needed")).to_string();
+        assert!(text(opcode::Accept::CODE).contains("lacks accepting"), "{}", text(opcode::Accept::CODE));
+        assert!(text(opcode::Send::CODE).contains("lacks sending"), "{}", text(opcode::Send::CODE));
+    }
 }

@@ -6,12 +6,15 @@ use crate::Token;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
+/// The token of a socket before [`crate::Backend::open`]. No caller has it.
+pub(super) const UNOPENED: Token = Token(u64::MAX);
+
 /// One open socket. Idle, it owns no memory but this.
 #[derive(Debug)]
 #[expect(clippy::box_collection, reason = "nearly every socket has neither collection, and a box takes a quarter of the room")]
 pub(super) struct State {
-    /// `None` before [`crate::Backend::open`].
-    pub(super) token: Option<Token>,
+    /// Whose events these are, or [`UNOPENED`].
+    pub(super) token: Token,
     pub(super) descriptor: OwnedFd,
     /// Received bytes in the kernel's buffers, behind those in `spilled`.
     pub(super) received: Chain,
@@ -21,6 +24,8 @@ pub(super) struct State {
     pub(super) unsent: Option<Box<VecDeque<u8>>>,
     /// A receive is armed.
     pub(super) receiving: bool,
+    /// Something has been received: the next receive that is armed stays armed.
+    pub(super) lasting: bool,
     /// The kernel has been asked to tell when there is room.
     pub(super) watched: bool,
     /// The kernel has been asked to tell when the connection breaks.
@@ -63,12 +68,13 @@ impl State {
 
     fn new(descriptor: OwnedFd) -> Self {
         Self {
-            token: None,
+            token: UNOPENED,
             descriptor,
             received: Chain::EMPTY,
             spilled: None,
             unsent: None,
             receiving: false,
+            lasting: false,
             watched: false,
             guarded: false,
             paused: false,

@@ -1,9 +1,9 @@
 //! One turn of the loop: what is due goes to the kernel, what came of earlier turns is taken, and news are told.
 
+use super::Uring;
 use super::name::{Name, Operation};
 use super::ring::Completion;
-use super::sockets::Key;
-use super::{Listening, Uring};
+use super::sockets::{Key, UNOPENED};
 use crate::Event;
 use rustix::event::PollFlags;
 use std::io;
@@ -17,35 +17,45 @@ const SPILL_BYTES: usize = 64 << 10;
 const LINGERING_TURN: Duration = Duration::from_secs(1);
 
 impl Uring {
-    /// Hands over what is due, and waits for the first completion if `patient`, unless there are news already.
-    pub(super) fn turn(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
+    /// Hands over what is due and takes what has completed. Receives and accepts that are to be armed can wait.
+    pub(super) fn turn(&mut self) -> io::Result<()> {
         self.hand_over()?;
-        let patient = patient && self.news.is_empty() && self.others.is_empty();
+        self.complete(false, None)
+    }
+
+    /// Hands over everything, and waits for the first completion if `patient`, unless there are news already.
+    pub(super) fn look(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
+        self.hand_over()?;
+        self.hand_over_receives()?;
+        self.hand_over_listeners()?;
+        self.complete(patient, timeout)
+    }
+
+    fn complete(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
+        let patient = patient && self.news.is_empty() && self.others.is_empty() && !self.has_connections();
         let timeout =
             if self.lingering.is_empty() { timeout } else { Some(timeout.unwrap_or(LINGERING_TURN).min(LINGERING_TURN)) };
         self.ring.enter(patient, timeout)?;
+        self.completed = 0;
         self.take_completions()?;
         self.settle_outgoing();
         Ok(())
     }
 
-    fn hand_over(&mut self) -> io::Result<()> {
-        for number in 0..self.listeners.len() {
-            if self.listeners[number].state == Listening::Due {
-                let name = self.listener_name(number);
-                self.ring.poll(self.listeners[number].descriptor, PollFlags::IN.bits() as i16, false, name)?;
-                self.listeners[number].state = Listening::Asked;
-            }
-        }
+    fn hand_over_receives(&mut self) -> io::Result<()> {
         while let Some(key) = self.to_receive.pop() {
             if let Some(state) = self.sockets.find_open(key)
                 && !state.receiving
                 && !state.paused
             {
                 state.receiving = true;
-                self.ring.receive(state.number(), key.name(Operation::Receive))?;
+                self.ring.receive(state.number(), state.lasting, key.name(Operation::Receive))?;
             }
         }
+        Ok(())
+    }
+
+    fn hand_over(&mut self) -> io::Result<()> {
         while let Some(key) = self.to_watch.pop() {
             if let Some(state) = self.sockets.find(key) {
                 state.watched = true;
@@ -85,6 +95,7 @@ impl Uring {
     pub(super) fn take_completions(&mut self) -> io::Result<()> {
         loop {
             while let Some(completion) = self.ring.completion() {
+                self.completed += 1;
                 self.handle(completion)?;
             }
             if !self.ring.overflown() {
@@ -102,16 +113,8 @@ impl Uring {
             Operation::Room => self.has_room(key),
             Operation::Break => self.may_be_broken(key, completion),
             Operation::Send => self.sent_in_part(key, completion.result),
-            Operation::Connection => {
-                if let Some(listener) = self.listeners.get_mut(place as usize)
-                    && listener.generation == generation
-                {
-                    listener.state = if completion.result > 0 { Listening::Due } else { Listening::No };
-                    if completion.result > 0 {
-                        self.others.push(Event::Connection(place as usize));
-                    }
-                }
-            }
+            Operation::Connection => self.is_waited_at(place as usize, generation, completion.result),
+            Operation::Accept => self.has_accepted(place as usize, completion.result),
             Operation::Wake => {
                 if completion.result > 0 {
                     self.others.push(Event::Wake);
@@ -148,6 +151,7 @@ impl Uring {
         }
         match result {
             1.. => {
+                state.lasting = true;
                 state.rest = completion.rest;
                 state.readable = true;
             }
@@ -199,13 +203,16 @@ impl Uring {
 
     /// Tells the news.
     pub(super) fn report(&mut self, events: &mut Vec<Event>) {
+        self.report_connections();
         events.append(&mut self.others);
         for key in self.news.drain(..) {
             let Some(state) = self.sockets.find_open(key) else { continue };
             state.noted = false;
-            let Some(token) = state.token else { continue };
+            if state.token == UNOPENED {
+                continue;
+            }
             events.push(Event::Socket {
-                token,
+                token: state.token,
                 readable: std::mem::take(&mut state.readable),
                 writable: std::mem::take(&mut state.writable),
                 ended: state.ended || state.broken,

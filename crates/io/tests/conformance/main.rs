@@ -27,6 +27,8 @@ macro_rules! every_network {
         conformance!(epoll_unix, Unix<Epoll>: $($property)*);
         conformance!(uring_tcp, Tcp<Uring>: $($property)*);
         conformance!(uring_unix, Unix<Uring>: $($property)*);
+        conformance!(uring_tcp_ahead, Tcp<Uring, 4>: $($property)*);
+        conformance!(uring_unix_ahead, Unix<Uring, 1>: $($property)*);
         conformance!(sim, Simulated: $($property)*);
     };
 }

@@ -27,6 +27,12 @@ impl Kernel for Uring {
     }
 }
 
+fn make<B: Kernel>(ahead: usize) -> B {
+    let mut backend = B::make();
+    backend.accept_ahead(0, ahead);
+    backend
+}
+
 /// Longer than anything here takes; a test that waits so long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -133,14 +139,14 @@ impl<N: Network> Rig<N> {
     }
 }
 
-/// A backend over TCP.
-pub struct Tcp<B> {
+/// A backend over TCP that may accept so many connections ahead.
+pub struct Tcp<B, const AHEAD: usize = 0> {
     listener: TcpListener,
     pipe: (PipeReader, PipeWriter),
     backend: PhantomData<B>,
 }
 
-impl<B: Kernel> Network for Tcp<B> {
+impl<B: Kernel, const AHEAD: usize> Network for Tcp<B, AHEAD> {
     type Backend = B;
     type Far = TcpStream;
     const RESETS: bool = true;
@@ -150,7 +156,7 @@ impl<B: Kernel> Network for Tcp<B> {
         listener.set_nonblocking(true).expect("it is ours");
         let copy = listener.try_clone().expect("a descriptor");
         let network = Self { listener: copy, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
-        (network, B::make(), listener.into())
+        (network, make(AHEAD), listener.into())
     }
 
     fn connect(&self) -> TcpStream {
@@ -189,15 +195,15 @@ impl Far for TcpStream {
     }
 }
 
-/// A backend over a Unix socket.
-pub struct Unix<B> {
+/// A backend over a Unix socket that may accept so many connections ahead.
+pub struct Unix<B, const AHEAD: usize = 0> {
     // Removed with everything in it when the network goes.
     directory: tempfile::TempDir,
     pipe: (PipeReader, PipeWriter),
     backend: PhantomData<B>,
 }
 
-impl<B: Kernel> Network for Unix<B> {
+impl<B: Kernel, const AHEAD: usize> Network for Unix<B, AHEAD> {
     type Backend = B;
     type Far = UnixStream;
     const RESETS: bool = false;
@@ -207,7 +213,7 @@ impl<B: Kernel> Network for Unix<B> {
         let listener = UnixListener::bind(directory.path().join("socket")).expect("the name is free");
         listener.set_nonblocking(true).expect("it is ours");
         let network = Self { directory, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
-        (network, B::make(), listener.into())
+        (network, make(AHEAD), listener.into())
     }
 
     fn connect(&self) -> UnixStream {

@@ -87,6 +87,14 @@ impl<B: Backend> Engine<'_, B> {
         self.accepting = Accepting::Yes;
     }
 
+    /// With `prompt`, for a lane that is never busy for long, connections may be accepted before it asks for them.
+    pub fn accept_ahead(&mut self, prompt: bool) {
+        for door in 0..self.doors.len() {
+            let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
+            self.backend.accept_ahead(door, if prompt { most } else { 0 });
+        }
+    }
+
     /// Takes everything that waits.
     pub(super) fn accept_all(&mut self) {
         for door in 0..self.doors.len() {
@@ -203,6 +211,13 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.accepting = Accepting::Never;
+        // What has been accepted is answered, even if the limit of connections is reached: it can go to nobody else.
+        for door in 0..self.doors.len() {
+            let Door { listener, socket, .. } = self.doors[door];
+            while let Accepted::Connection(socket, peer) = self.backend.take_accepted(door, socket) {
+                self.add(socket, listener, peer);
+            }
+        }
     }
 
     fn listen(&mut self) {

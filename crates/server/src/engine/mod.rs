@@ -368,10 +368,12 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
     /// `empty_queue`, first accepts all that wait in the queues of the listeners; without, those are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {
-        if empty_queue && self.accepting != Accepting::Never {
-            self.accept_all();
+        if self.accepting != Accepting::Never {
+            self.stop_accepting();
+            if empty_queue {
+                self.accept_all();
+            }
         }
-        self.stop_accepting();
         self.stage = Stage::Stopping;
         self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING);
         self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING);

@@ -1,0 +1,47 @@
+//! Where the kernel writes whom it has accepted a connection from.
+#![allow(unsafe_code)]
+
+use crate::Peer;
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
+
+/// Room for one address, which must stay where it is while an accept is armed that writes to it.
+#[repr(C)]
+pub(super) struct Address {
+    bytes: libc::sockaddr_storage,
+    size: libc::socklen_t,
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        // SAFETY: zeroes are a valid address: one without a family.
+        Self { bytes: unsafe { std::mem::zeroed() }, size: 0 }
+    }
+}
+
+impl Address {
+    /// Makes room for the next one, and tells where.
+    pub(super) fn clear(&mut self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
+        *self = Self { size: size_of::<libc::sockaddr_storage>() as libc::socklen_t, ..Self::default() };
+        ((&raw mut self.bytes).cast(), &raw mut self.size)
+    }
+
+    /// Who is there.
+    pub(super) fn peer(&self) -> Peer {
+        let bytes = &raw const self.bytes;
+        match i32::from(self.bytes.ss_family) {
+            libc::AF_INET => {
+                // SAFETY: an address of this family has this shape; there is room for every shape, with their alignment.
+                let address = unsafe { &*bytes.cast::<libc::sockaddr_in>() };
+                let (host, port) = (address.sin_addr.s_addr.to_ne_bytes(), u16::from_be(address.sin_port));
+                Peer::Internet(SocketAddr::V4(SocketAddrV4::new(host.into(), port)))
+            }
+            libc::AF_INET6 => {
+                // SAFETY: as above.
+                let address = unsafe { &*bytes.cast::<libc::sockaddr_in6>() };
+                let (host, port) = (Ipv6Addr::from(address.sin6_addr.s6_addr), u16::from_be(address.sin6_port));
+                Peer::Internet(SocketAddr::V6(SocketAddrV6::new(host, port, address.sin6_flowinfo, address.sin6_scope_id)))
+            }
+            _ => Peer::Local,
+        }
+    }
+}

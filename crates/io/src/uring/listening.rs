@@ -1,0 +1,248 @@
+//! Listeners: connections that the ring accepts ahead of being asked, and those that one is told of and accepts without it.
+//!
+//! A receive that stays armed has its like for accepting, but that one takes every connection that comes, whoever else shares
+//! the listener, and does not say where it comes from. So a few accepts are armed instead, each for one connection, with room
+//! for its address. Where lanes share a listener each has one: the kernel wakes them in turn, since who has been woken stands
+//! at the end of the line when it is armed anew.
+//!
+//! A lane whose app may keep it busy has none, and is told that somebody waits: what the ring had accepted for it would wait
+//! for the app although other lanes are idle.
+
+use super::name::{GENERATIONS, Name, Operation};
+use super::ring::ACCEPTS;
+use super::{Socket, Uring};
+use crate::{Accepted, Event, Peer};
+use rustix::event::PollFlags;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+/// Under load more are armed, one for each so many completions of a turn: or else a lane that is busy with the connections it
+/// has would let the queue of the listener overflow.
+const COMPLETIONS_PER_ACCEPT: usize = 8;
+
+/// All listeners, and the accepts that are armed.
+#[derive(Default)]
+pub(super) struct Listeners {
+    all: Vec<Listener>,
+    /// Whose each armed accept is.
+    accepts: [Accept; ACCEPTS],
+}
+
+/// One listener.
+struct Listener {
+    descriptor: RawFd,
+    generation: u32,
+    /// Whether the caller wants to know of connections.
+    wanted: bool,
+    /// The kernel has been asked to tell when somebody waits.
+    polled: bool,
+    /// How many accepts may be armed while there is little to do.
+    ahead: usize,
+    /// Accepts that are armed.
+    armed: usize,
+    /// Accepting without being asked has failed: whether anybody waits at all must be known before it is tried again.
+    asks_first: bool,
+    /// Connections that the caller has yet to take.
+    taken: VecDeque<(OwnedFd, Peer)>,
+}
+
+/// One place for an accept.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Accept {
+    #[default]
+    Free,
+    Armed(usize),
+    Cancelled(usize),
+}
+
+impl Listener {
+    fn new() -> Self {
+        Self {
+            descriptor: -1,
+            generation: 0,
+            wanted: false,
+            polled: false,
+            ahead: 0,
+            armed: 0,
+            asks_first: false,
+            taken: VecDeque::new(),
+        }
+    }
+
+    fn poll_name(&self, number: usize) -> u64 {
+        Name { operation: Operation::Connection, place: number as u32, generation: self.generation }.number()
+    }
+}
+
+fn accept_name(place: usize) -> u64 {
+    Name { operation: Operation::Accept, place: place as u32, generation: 0 }.number()
+}
+
+impl Uring {
+    pub(super) fn begin_listening(&mut self, number: usize, socket: BorrowedFd<'_>) {
+        let listener = self.listener(number);
+        listener.descriptor = socket.as_raw_fd();
+        listener.wanted = true;
+    }
+
+    pub(super) fn set_accepts_ahead(&mut self, number: usize, most: usize) {
+        self.listener(number).ahead = most.min(ACCEPTS);
+    }
+
+    fn listener(&mut self, number: usize) -> &mut Listener {
+        let all = &mut self.listeners.all;
+        while all.len() <= number {
+            all.push(Listener::new());
+        }
+        &mut all[number]
+    }
+
+    /// No more is told. What is armed is taken back with the next turn, unless listening has begun again.
+    pub(super) fn end_listening(&mut self, number: usize) {
+        if let Some(listener) = self.listeners.all.get_mut(number) {
+            listener.wanted = false;
+        }
+    }
+
+    pub(super) fn end_all_listening(&mut self) {
+        self.listeners.all.iter_mut().for_each(|listener| listener.wanted = false);
+    }
+
+    /// Tells the kernel what is wanted of it at the listeners.
+    pub(super) fn hand_over_listeners(&mut self) -> io::Result<()> {
+        let listeners = &mut self.listeners;
+        for number in 0..listeners.all.len() {
+            let listener = &mut listeners.all[number];
+            let most = match listener.ahead {
+                1.. if listener.wanted && !listener.asks_first => listener.ahead.max(self.completed / COMPLETIONS_PER_ACCEPT),
+                _ => 0,
+            };
+            let to_poll = listener.wanted && most == 0;
+            if to_poll && !listener.polled {
+                let name = listener.poll_name(number);
+                self.ring.poll(listener.descriptor, PollFlags::IN.bits() as i16, false, name)?;
+                listener.polled = true;
+            } else if !to_poll && listener.polled {
+                self.ring.cancel(listener.poll_name(number), Name::INDIFFERENT.number())?;
+                listener.generation = (listener.generation + 1) % GENERATIONS;
+                listener.polled = false;
+            }
+            if listener.armed < most {
+                for (place, accept) in listeners.accepts.iter_mut().enumerate() {
+                    if *accept == Accept::Free {
+                        self.ring.accept(listener.descriptor, place, accept_name(place))?;
+                        *accept = Accept::Armed(number);
+                        listener.armed += 1;
+                    }
+                    if listener.armed >= most {
+                        break;
+                    }
+                }
+            } else if !listener.wanted && listener.armed > 0 {
+                for (place, accept) in listeners.accepts.iter_mut().enumerate() {
+                    if *accept == Accept::Armed(number) {
+                        self.ring.cancel(accept_name(place), Name::INDIFFERENT.number())?;
+                        *accept = Accept::Cancelled(number);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// An accept has completed.
+    pub(super) fn has_accepted(&mut self, place: usize, result: i32) {
+        let (Accept::Armed(number) | Accept::Cancelled(number)) = std::mem::take(&mut self.listeners.accepts[place]) else {
+            return;
+        };
+        let listener = &mut self.listeners.all[number];
+        listener.armed -= 1;
+        match self.ring.accepted(place, result) {
+            Some(connection) => listener.taken.push_back(connection),
+            // Descriptors may have run out, which is an error only if somebody waits for one.
+            None => listener.asks_first |= result != -libc::ECANCELED,
+        }
+    }
+
+    /// Somebody waits at a listener, unless asking has failed.
+    pub(super) fn is_waited_at(&mut self, number: usize, generation: u32, result: i32) {
+        let Some(listener) = self.listeners.all.get_mut(number).filter(|listener| listener.generation == generation) else {
+            return;
+        };
+        listener.polled = false;
+        if result > 0 && listener.wanted {
+            self.others.push(Event::Connection(number));
+        }
+    }
+
+    /// Whether connections have been accepted that the caller wants to know of.
+    pub(super) fn has_connections(&self) -> bool {
+        self.listeners.all.iter().any(|listener| listener.wanted && !listener.taken.is_empty())
+    }
+
+    pub(super) fn report_connections(&mut self) {
+        for (number, listener) in self.listeners.all.iter().enumerate() {
+            if listener.wanted && !listener.taken.is_empty() {
+                self.others.push(Event::Connection(number));
+            }
+        }
+    }
+
+    pub(super) fn accept_from(&mut self, number: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        if let Some(listener) = self.listeners.all.get_mut(number) {
+            if let Some((descriptor, peer)) = listener.taken.pop_front() {
+                return Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer);
+            }
+            if listener.wanted && listener.ahead > 0 && !listener.asks_first {
+                return Accepted::None;
+            }
+        }
+        let accepted = match crate::accept::accept(socket) {
+            // Descriptors that were closed are free only when the kernel has been told.
+            Accepted::Exhausted(_) if !self.to_close.is_empty() && self.turn().is_ok() => crate::accept::accept(socket),
+            other => other,
+        };
+        match accepted {
+            Accepted::Connection(descriptor, peer) => {
+                if let Some(listener) = self.listeners.all.get_mut(number) {
+                    listener.asks_first = false;
+                }
+                Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer)
+            }
+            Accepted::None => Accepted::None,
+            Accepted::Exhausted(error) => Accepted::Exhausted(error),
+        }
+    }
+
+    /// What has been accepted without being asked for, after the end of listening.
+    pub(super) fn take_accepted_from(&mut self, number: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        // Failing is found by the next wait, too.
+        let _ = self.disarm_accepts(number, socket);
+        match self.listeners.all.get_mut(number).and_then(|listener| listener.taken.pop_front()) {
+            Some((descriptor, peer)) => Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer),
+            None => Accepted::None,
+        }
+    }
+
+    /// Takes all accepts of a listener back.
+    fn disarm_accepts(&mut self, number: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let count = |uring: &Self| uring.listeners.all.get(number).map_or((0, 0), |all| (all.armed, all.taken.len()));
+        let (armed, taken) = count(self);
+        if armed == 0 {
+            return Ok(());
+        }
+        self.hand_over_listeners()?;
+        while count(self).0 > 0 {
+            self.ring.enter(true, None)?;
+            self.take_completions()?;
+        }
+        // The kernel tells one of those who wait of a connection. If that was an accept that was taken back in the same moment,
+        // nobody else knows of it.
+        for _ in count(self).1 - taken..armed {
+            let Accepted::Connection(descriptor, peer) = crate::accept::accept(socket) else { break };
+            self.listeners.all[number].taken.push_back((descriptor, peer));
+        }
+        Ok(())
+    }
+}
