@@ -4,6 +4,7 @@ mod accepting;
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod descriptors;
 mod io_model;
 mod lent;
 mod listening;

@@ -49,8 +49,12 @@ fn reopen_error_log(settings: &Settings) {
     }
 }
 
-/// Lets this process and its children have as many descriptors as the system allows: each connection is one.
-fn raise_descriptor_limit() {
+/// What a worker needs descriptors for beside its connections: listeners, pipes, logs, its I/O model, and some for the app.
+const OTHER_DESCRIPTORS: u64 = 64;
+
+/// Lets this process and its children have as many descriptors as the system allows: each connection is one. Returns how many
+/// that is; `None`: any number.
+fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
         limit.current = limit.maximum;
@@ -58,6 +62,16 @@ fn raise_descriptor_limit() {
             log::warn!("cannot raise the limit of open files: {}", std::io::Error::from(error));
         }
     }
+    getrlimit(Resource::Nofile).current
+}
+
+/// What to say if a worker may not open as many files as it may have connections.
+fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
+    let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
+    Some(format!(
+        "a worker may have {connections} connections (--max-connections), but the hard limit of open files is {limit} (see ulimit \
+         -Hn, LimitNOFILE of systemd): when there are no more, the oldest idle connection makes room for a new one"
+    ))
 }
 
 /// How a process ended, in words that follow its name.
@@ -78,5 +92,19 @@ fn meaning(signal: i32) -> &'static str {
         Some(Signal::ABORT) => " (ABRT: it found itself broken)",
         Some(Signal::TERM) => " (TERM)",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::descriptor_shortage;
+
+    #[test]
+    fn a_shortage_of_descriptors_is_told() {
+        assert_eq!(descriptor_shortage(None, 1 << 20), None);
+        assert_eq!(descriptor_shortage(Some(20_000), 16_384), None);
+        assert_eq!(descriptor_shortage(Some(1064), 1000), None);
+        let told = descriptor_shortage(Some(1063), 1000).unwrap_or_default();
+        assert!(told.contains("1000 connections") && told.contains("is 1063"), "{told}");
     }
 }

@@ -15,7 +15,7 @@ use super::pid_file::PidFile;
 use super::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use super::signals::{self, Signals, Wish, Wishes};
 use super::worker::{self, Post};
-use super::{describe_end, raise_descriptor_limit};
+use super::{describe_end, descriptor_shortage, raise_descriptor_limit};
 use crate::config::Settings;
 use oribi_host::Runtime;
 use oribi_io::process::{Fork, Watch, fork};
@@ -102,7 +102,7 @@ impl<'a> Supervisor<'a> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let broken_pipes = signals::survive_broken_pipes().map_err(|error| failed("watch signals", error))?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
-        raise_descriptor_limit();
+        let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, generation) = match inheritance::inherit()? {
             Some(Inheritance { master, listeners, generation }) => (Some(master), listeners, generation),
@@ -110,6 +110,9 @@ impl<'a> Supervisor<'a> {
         };
         if generation == 1 {
             log::info!("{io}");
+            if let Some(shortage) = descriptor_shortage(descriptors, settings.limits.connections) {
+                log::warn!("{shortage}");
+            }
             say_who_has_sockets(&listeners, settings);
         }
         let notices =
