@@ -28,8 +28,8 @@ installed = $(DESTDIR)$(PREFIX)
 .PHONY: build help serve test load leak bench fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
-	cargo build --release --locked --package oribi-cli --package oribi-capi
-	cargo build --release --locked --package oribi-cli --no-default-features --features lua54 --target-dir target/lua54
+	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
+	cargo build --release --locked --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 	@ln -f target/lua54/release/oribi target/release/oribi-lua5.4
 	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent

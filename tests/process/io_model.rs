@@ -57,3 +57,56 @@ fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops(
         assert_eq!(server.wait(), 0, "{}", server.log());
     }
 }
+
+#[cfg(not(feature = "libevent"))]
+#[test]
+fn a_program_without_libevent_says_how_to_get_one_that_has_it() {
+    let mut server = native(&["--io", "libevent"]);
+    assert_eq!(server.wait(), 1);
+    assert!(server.log().contains("--features libevent"), "{}", server.log());
+}
+
+#[cfg(feature = "libevent")]
+mod libevent {
+    use super::*;
+    use std::process::Command;
+
+    /// `oribi --native hello --io libevent`, with variables of libevent's own.
+    fn over_libevent(variables: &[&str], arguments: &[&str]) -> Server {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
+        command.args(["--native", "hello", "--listen", "127.0.0.1:0", "--io", "libevent"]).args(arguments);
+        Server::run(command.envs(variables.iter().map(|variable| (variable, "1"))))
+    }
+
+    #[test]
+    fn is_what_workers_use_when_told_so() {
+        for (threads, lanes) in [("1", 2), ("2", 4)] {
+            // libevent itself says, for every event base that is made, how it asks the system.
+            let mut server = over_libevent(&["EVENT_SHOW_METHOD"], &["--workers", "2", "--threads", threads]);
+            server.wait_for_log("I/O by libevent (epoll, edge-triggered), as asked for");
+            get(&tcp(&mut server)).expect("it serves");
+            wait_until("an event base for each lane, and one to try", || {
+                server.log().matches("libevent using: epoll").count() == lanes + 1
+            });
+        }
+    }
+
+    #[test]
+    fn loses_nothing_when_workers_are_replaced_and_the_server_stops() {
+        for (variables, method) in [(&[][..], "epoll, edge"), (&["EVENT_NOEPOLL"], "poll, level")] {
+            for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
+                let arguments = ["--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
+                let mut server = over_libevent(variables, &arguments);
+                server.wait_for_log(&format!("I/O by libevent ({method}-triggered), as asked for"));
+                let target: Target = tcp(&mut server);
+                let load = Load::start(&target, 4, manner);
+                load.wait_for_more(2000);
+                server.signal(Signal::HUP);
+                load.wait_for_more(1000);
+                assert_eq!(load.stop(), [""; 0], "{}", server.log());
+                server.signal(Signal::TERM);
+                assert_eq!(server.wait(), 0, "{}", server.log());
+            }
+        }
+    }
+}

@@ -14,6 +14,8 @@ mod backend;
 mod clock;
 mod closing;
 mod epoll;
+#[cfg(feature = "libevent")]
+mod libevent;
 pub mod process;
 mod sim;
 mod uring;
@@ -21,5 +23,7 @@ mod uring;
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;
+#[cfg(feature = "libevent")]
+pub use libevent::Libevent;
 pub use sim::{Client, Sim, World};
 pub use uring::{Refusal, Uring};

@@ -15,6 +15,8 @@ fn accepting_says_so_and_goes_on_afterwards() {
         backend.accept_ahead(0, ahead);
         says_so_and_goes_on(backend);
     }
+    #[cfg(feature = "libevent")]
+    says_so_and_goes_on(oribi_io::Libevent::new().expect("an event base"));
 }
 
 fn says_so_and_goes_on(mut backend: impl Backend) {

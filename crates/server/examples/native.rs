@@ -1,4 +1,4 @@
-//! A native lane without a supervisor: what profilers look at. `native PORT [epoll|io_uring]`
+//! A native lane without a supervisor: what profilers look at. `native PORT [epoll|io_uring|libevent]`
 use oribi_host::{After, Host, Native, Runtime};
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
@@ -24,8 +24,11 @@ impl ContextSupply for Only {
 fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).and_then(|port| port.parse().ok()).unwrap_or(5000);
     let listen = vec![ListenAddress::tcp("127.0.0.1", port)];
-    let uring = std::env::args().nth(2).as_deref() == Some("io_uring");
-    let io = if uring { IoModel::Uring } else { IoModel::Epoll };
+    let io = match std::env::args().nth(2).as_deref() {
+        Some("io_uring") => IoModel::Uring,
+        Some("libevent") => IoModel::Libevent,
+        _ => IoModel::Epoll,
+    };
     let settings = Settings { listen, io, ..Settings::default() };
     let listeners = open(&settings).map_err(std::io::Error::other)?;
     let (wake, _writer) = std::io::pipe()?;

@@ -6,6 +6,8 @@ use crate::log::AccessLog;
 use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
 use oribi_files::Mounts;
 use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
 use oribi_message::{FieldPair, ResponseHead};
@@ -82,6 +84,10 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
     match setup.settings.io {
         IoModel::Uring => run_on(Uring::new()?, setup, supply),
         IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, supply),
+        #[cfg(feature = "libevent")]
+        IoModel::Libevent => run_on(Libevent::new()?, setup, supply),
+        #[cfg(not(feature = "libevent"))]
+        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
         #[cfg(feature = "study")]
         IoModel::EpollLevel => Err(io::ErrorKind::Unsupported.into()),
     }

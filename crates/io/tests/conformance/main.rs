@@ -3,7 +3,11 @@
 mod networks;
 mod properties;
 
+#[cfg(feature = "libevent")]
+use networks::LibeventByPoll;
 use networks::{Simulated, Tcp, Unix};
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
 use oribi_io::{Epoll, Uring};
 
 /// Each property as a test of its own for a network.
@@ -33,11 +37,33 @@ macro_rules! every_network {
     };
 }
 
-every_network! {
+/// The same for those that break one of the promises, and say so.
+macro_rules! every_libevent {
+    ($($property:ident)*) => {
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_tcp, Tcp<Libevent>: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_unix, Unix<Libevent>: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_by_poll_tcp, Tcp<LibeventByPoll>: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_by_poll_unix, Unix<LibeventByPoll>: $($property)*);
+    };
+}
+
+/// What every backend keeps to.
+macro_rules! every_backend {
+    ($($property:ident)*) => {
+        every_network! { $($property)* news_come_once news_reach_the_waiter_or_the_backend }
+        every_libevent! { $($property)* }
+    };
+}
+
+every_backend! {
     accepting
+    a_wait_of_no_time_ends
     nothing_is_reported_before_open
     tokens_come_back
-    news_come_once
     a_short_receive_is_short
     an_exact_receive_is_exact
     content_then_end
@@ -50,7 +76,6 @@ every_network! {
     a_file_that_ends_early_says_so
     a_file_waits_for_room
     wakes_come_once_for_each_write
-    news_reach_the_waiter_or_the_backend
     listening_can_be_interrupted
     an_ended_side_is_seen_and_the_other_goes_on
     an_aborted_connection_never_ends_cleanly
@@ -58,3 +83,13 @@ every_network! {
     sending_to_one_who_is_gone_breaks
     clocks_do_not_go_back
 }
+
+// Where libevent asks the system by epoll, it tells of all news, too. It never has a waiter.
+#[cfg(feature = "libevent")]
+conformance!(libevent_edges_tcp, Tcp<Libevent>: news_come_once a_waiter_is_refused);
+#[cfg(feature = "libevent")]
+conformance!(libevent_edges_unix, Unix<Libevent>: news_come_once a_waiter_is_refused);
+#[cfg(feature = "libevent")]
+conformance!(libevent_states_tcp, Tcp<LibeventByPoll>: whoever_does_not_receive_is_told_once);
+#[cfg(feature = "libevent")]
+conformance!(libevent_states_unix, Unix<LibeventByPoll>: whoever_does_not_receive_is_told_once);

@@ -1,5 +1,7 @@
 //! The networks that backends are tried on, each with a far end to speak to.
 
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
 use oribi_io::{Backend, Client, Epoll, Event, Sim, Token, Uring, World};
 use rustix::net::sockopt;
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -10,24 +12,56 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 /// A backend that needs nothing but a kernel.
-pub trait Kernel: Backend {
+pub trait Kernel {
+    type Backend: Backend;
+
     /// Fails where the kernel refuses it: these tests are never skipped.
-    fn make() -> Self;
+    fn make() -> Self::Backend;
 }
 
 impl Kernel for Epoll {
+    type Backend = Self;
+
     fn make() -> Self {
         Self::new().expect("an epoll instance")
     }
 }
 
 impl Kernel for Uring {
+    type Backend = Self;
+
     fn make() -> Self {
         Self::new().unwrap_or_else(|refusal| panic!("{refusal}"))
     }
 }
 
-fn make<B: Kernel>(ahead: usize) -> B {
+#[cfg(feature = "libevent")]
+impl Kernel for Libevent {
+    type Backend = Self;
+
+    fn make() -> Self {
+        let backend = Self::new().expect("an event base");
+        assert!(backend.is_edge_triggered(), "{}", backend.method());
+        backend
+    }
+}
+
+/// libevent by a method that knows states only, as systems without epoll have it.
+#[cfg(feature = "libevent")]
+pub struct LibeventByPoll;
+
+#[cfg(feature = "libevent")]
+impl Kernel for LibeventByPoll {
+    type Backend = Libevent;
+
+    fn make() -> Libevent {
+        let backend = Libevent::avoiding(&[c"epoll"]).expect("an event base");
+        assert_eq!((backend.method(), backend.is_edge_triggered()), ("poll", false));
+        backend
+    }
+}
+
+fn make<B: Kernel>(ahead: usize) -> B::Backend {
     let mut backend = B::make();
     backend.accept_ahead(0, ahead);
     backend
@@ -147,16 +181,16 @@ pub struct Tcp<B, const AHEAD: usize = 0> {
 }
 
 impl<B: Kernel, const AHEAD: usize> Network for Tcp<B, AHEAD> {
-    type Backend = B;
+    type Backend = B::Backend;
     type Far = TcpStream;
     const RESETS: bool = true;
 
-    fn new() -> (Self, B, OwnedFd) {
+    fn new() -> (Self, B::Backend, OwnedFd) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
         listener.set_nonblocking(true).expect("it is ours");
         let copy = listener.try_clone().expect("a descriptor");
         let network = Self { listener: copy, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
-        (network, make(AHEAD), listener.into())
+        (network, make::<B>(AHEAD), listener.into())
     }
 
     fn connect(&self) -> TcpStream {
@@ -204,16 +238,16 @@ pub struct Unix<B, const AHEAD: usize = 0> {
 }
 
 impl<B: Kernel, const AHEAD: usize> Network for Unix<B, AHEAD> {
-    type Backend = B;
+    type Backend = B::Backend;
     type Far = UnixStream;
     const RESETS: bool = false;
 
-    fn new() -> (Self, B, OwnedFd) {
+    fn new() -> (Self, B::Backend, OwnedFd) {
         let directory = tempfile::tempdir().expect("there is a temporary directory");
         let listener = UnixListener::bind(directory.path().join("socket")).expect("the name is free");
         listener.set_nonblocking(true).expect("it is ours");
         let network = Self { directory, pipe: std::io::pipe().expect("a pipe"), backend: PhantomData };
-        (network, make(AHEAD), listener.into())
+        (network, make::<B>(AHEAD), listener.into())
     }
 
     fn connect(&self) -> UnixStream {

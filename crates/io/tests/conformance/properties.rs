@@ -60,6 +60,19 @@ pub fn accepting<N: Network>() {
     rig.backend.close(second);
 }
 
+pub fn a_wait_of_no_time_ends<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let far = rig.network.connect();
+    rig.until(|event| event == Event::Connection(0));
+    // Nobody accepts, so there is something to tell of all the time.
+    for _ in 0..3 {
+        rig.backend.wait(Some(Duration::ZERO), &mut Vec::new()).expect("waiting works");
+    }
+    let socket = rig.accept();
+    rig.backend.close(socket);
+    drop(far);
+}
+
 pub fn nothing_is_reported_before_open<N: Network>() {
     let mut rig = Rig::<N>::new();
     let mut far = rig.network.connect();
@@ -96,6 +109,28 @@ pub fn news_come_once<N: Network>() {
         assert_eq!(rig.news(), [], "whoever does not receive is not told again");
     }
     assert_eq!(receive_all(&mut rig, &mut socket, 12), b"newsnewsnews");
+}
+
+/// What is left of [`news_come_once`] where the system tells of states.
+#[cfg(feature = "libevent")]
+pub fn whoever_does_not_receive_is_told_once<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let (mut socket, mut far) = rig.connection(1);
+    for _ in 0..3 {
+        far.send(b"news");
+        rig.until_readable(1);
+        assert_eq!(rig.news(), []);
+        far.send(b"more");
+        assert_eq!(receive_all(&mut rig, &mut socket, 8), b"newsmore");
+        assert_eq!(rig.backend.receive(&mut socket, &mut [0; 10]), Attempt::Later);
+        assert_eq!(rig.news(), []);
+    }
+}
+
+#[cfg(feature = "libevent")]
+pub fn a_waiter_is_refused<N: Network>() {
+    let refused = Rig::<N>::new().backend.waiter().map(drop).expect_err("its event base belongs to one thread");
+    assert_eq!(refused.kind(), std::io::ErrorKind::Unsupported);
 }
 
 pub fn a_short_receive_is_short<N: Network>() {

@@ -24,6 +24,8 @@ pub enum IoModel {
     Epoll,
     /// Completion: io_uring.
     Uring,
+    /// Readiness, by whatever the system's libevent finds best. Only where it was built in.
+    Libevent,
     /// Readiness, told again and again until it is used: epoll, level-triggered.
     #[cfg(feature = "study")]
     EpollLevel,

@@ -129,8 +129,8 @@ pub(super) static TABLE: &[Setting] = &[
         "io",
         Section::Workers,
         "NAME",
-        "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it; not for Ruby, whose threads \
-         share their connections), or auto",
+        "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it), libevent (where it was \
+         built in, as by `make build`), or auto; Ruby, whose threads share their connections, has epoll only",
     )
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),

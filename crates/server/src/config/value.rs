@@ -244,9 +244,10 @@ pub fn io_model(text: &str) -> Result<IoModel, String> {
         "auto" => Ok(IoModel::Auto),
         "epoll" => Ok(IoModel::Epoll),
         "io_uring" | "io-uring" | "uring" => Ok(IoModel::Uring),
+        "libevent" => Ok(IoModel::Libevent),
         #[cfg(feature = "study")]
         "epoll-level" | "epoll_level" => Ok(IoModel::EpollLevel),
-        _ => Err("expected auto, epoll or io_uring".to_owned()),
+        _ => Err("expected auto, epoll, io_uring or libevent".to_owned()),
     }
 }
 
@@ -256,6 +257,7 @@ pub fn show_io_model(model: IoModel) -> String {
         IoModel::Auto => "auto",
         IoModel::Epoll => "epoll",
         IoModel::Uring => "io_uring",
+        IoModel::Libevent => "libevent",
         #[cfg(feature = "study")]
         IoModel::EpollLevel => "epoll-level",
     }

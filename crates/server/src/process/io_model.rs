@@ -12,15 +12,13 @@ use oribi_io::Uring;
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
-        IoModel::Uring if runtime.shares_lane() => {
-            Err("the threads of this language share their connections, which io_uring does \
-                                                         not allow: leave --io io_uring out"
-                .to_owned())
-        }
+        IoModel::Uring if runtime.shares_lane() => Err(refuse_crew("io_uring")),
         IoModel::Uring => match Uring::new() {
             Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
             Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
         },
+        IoModel::Libevent if runtime.shares_lane() => Err(refuse_crew("libevent")),
+        IoModel::Libevent => libevent(),
         #[cfg(feature = "study")]
         IoModel::EpollLevel => Err("--io epoll-level does not work yet: leave it out".to_owned()),
         // No measurement has shown yet where io_uring is the better choice.
@@ -30,6 +28,28 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
             Err(refusal) => format!("I/O by epoll: {refusal}"),
         }),
     }
+}
+
+fn refuse_crew(model: &str) -> String {
+    format!("the threads of this language share their connections, which {model} does not allow: leave --io {model} out")
+}
+
+#[cfg(feature = "libevent")]
+fn libevent() -> Result<String, String> {
+    match oribi_io::Libevent::new() {
+        Ok(backend) => {
+            let triggered = if backend.is_edge_triggered() { "edge" } else { "level" };
+            Ok(format!("I/O by libevent ({}, {triggered}-triggered), as asked for", backend.method()))
+        }
+        Err(error) => Err(format!("{error}; or leave --io libevent out")),
+    }
+}
+
+#[cfg(not(feature = "libevent"))]
+fn libevent() -> Result<String, String> {
+    Err("this program was built without libevent: build it with `make build`, or with cargo's `--features libevent` \
+         (Debian: apt-get install libevent-dev pkgconf), or leave --io libevent out"
+        .to_owned())
 }
 
 #[cfg(test)]
@@ -59,7 +79,19 @@ mod tests {
             assert!(auto.starts_with("I/O by epoll: "), "{auto}");
         }
         // What the kernel says is said of a process of its own in the tests of the whole server.
-        let refused = explain(IoModel::Uring, &Sharing).expect_err("threads share a lane");
-        assert!(refused.contains("--io"), "{refused}");
+        for (model, name) in [(IoModel::Uring, "--io io_uring"), (IoModel::Libevent, "--io libevent")] {
+            let refused = explain(model, &Sharing).expect_err("threads share a lane");
+            assert!(refused.contains("threads") && refused.contains(name), "{refused}");
+        }
+    }
+
+    #[test]
+    fn libevent_is_had_where_it_was_built_in() {
+        let said = explain(&Settings { io: IoModel::Libevent, ..Settings::default() }, &Native::new(""));
+        match said {
+            Ok(said) if cfg!(feature = "libevent") => assert!(said.starts_with("I/O by libevent ("), "{said}"),
+            Err(refusal) if !cfg!(feature = "libevent") => assert!(refusal.contains("--features libevent"), "{refusal}"),
+            said => panic!("{said:?}"),
+        }
     }
 }

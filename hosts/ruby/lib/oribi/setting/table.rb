@@ -43,7 +43,7 @@ module Oribi
           "Threads of each worker that run the app. Perl: each has an interpreter of its own. Ruby: MIN:MAX starts those beyond MIN when they are needed"),
       new("io", %w[], %w[], nil, "NAME",
           "auto",
-          "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it; not for Ruby, whose threads share their connections), or auto"),
+          "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it), libevent (where it was built in, as by `make build`), or auto; Ruby, whose threads share their connections, has epoll only"),
       new("accept", %w[], %w[], nil, "NAME",
           "shared",
           "How connections reach workers: shared (all wait at the same sockets, and who has room takes the next connection) or own (sockets of its own for each worker or thread, among which the kernel spreads connections whoever has room: SO_REUSEPORT)"),

@@ -1,0 +1,360 @@
+//! The libevent backend: an event base of the system's libevent is the loop.
+//!
+//! A socket has one event for input, edge-triggered and persistent, and from the first time that a send finds it full a second
+//! one for output. Callbacks note what happened and do nothing else, so no event is added or removed below another.
+//!
+//! What may be surprising:
+//! * libevent tells of a broken connection as of one that can be read and written. So a socket that was told of and not received
+//!   from by the next wait, which would find out, is looked at then, once.
+//! * Where libevent's method knows states only (`poll`, `select`; `EVENT_NOEPOLL` has it use these), a socket that was told of
+//!   and not received from is not watched any more until it is. More that arrives meanwhile is not told of.
+//! * libevent knows no exclusive waiting: a connection wakes every worker that is asleep at the listener.
+//! * An event base belongs to one thread, and its descriptor is its own affair, so there is nothing that could wait in its place.
+
+mod library;
+mod socket;
+
+pub use socket::Socket;
+
+use crate::clock::{monotonic, wall};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
+use library::{Base, EDGE, PERSIST, READ, Watch};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use socket::State;
+use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A loop over libevent. It stays in the thread that made it.
+pub struct Libevent {
+    listeners: Vec<Option<Watch>>,
+    wake: Option<Watch>,
+    /// Ends a wait that has nothing else to end it. It is left to go off early rather than set anew for every wait.
+    alarm: Watch,
+    now: Duration,
+    // Behind the events whose callbacks use it.
+    loop_: Rc<Loop>,
+}
+
+/// What callbacks use.
+struct Loop {
+    base: Rc<Base>,
+    /// Whether the base tells of changes; otherwise it tells of states.
+    edges: bool,
+    /// What the present wait has to tell.
+    events: RefCell<Vec<Event>>,
+    /// Sockets that the last wait told of, but for those that have been received from since.
+    told: RefCell<Vec<Option<NonNull<State>>>>,
+    /// Which listener has which descriptor.
+    numbers: RefCell<Vec<(RawFd, usize)>>,
+    /// When the alarm goes off.
+    alarm_at: Cell<Option<Duration>>,
+    /// Where there are no edges, an epoll instance has them for the pipe that nobody reads.
+    edge_of_wake: RefCell<Option<OwnedFd>>,
+}
+
+/// There is none: see [`Backend::waiter`].
+#[derive(Debug)]
+pub enum NoWaiter {}
+
+impl Waiter for NoWaiter {
+    fn wait(&mut self, _timeout: Option<Duration>) -> io::Result<()> {
+        match *self {}
+    }
+}
+
+impl Libevent {
+    /// Makes an event base with the best method that the system has and the environment allows.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn new() -> io::Result<Self> {
+        Self::avoiding(&[])
+    }
+
+    /// As [`Libevent::new`], without these methods of libevent's.
+    ///
+    /// # Errors
+    /// The system's refusal, or that no method is left.
+    pub fn avoiding(methods: &[&CStr]) -> io::Result<Self> {
+        let base = Rc::new(Base::new(methods)?);
+        let loop_ = Rc::new(Loop {
+            edges: base.has_edges(),
+            base,
+            events: RefCell::default(),
+            told: RefCell::default(),
+            numbers: RefCell::default(),
+            alarm_at: Cell::new(None),
+            edge_of_wake: RefCell::default(),
+        });
+        let alarm = loop_.watch(None, 0, callback::alarm)?;
+        Ok(Self { listeners: Vec::new(), wake: None, alarm, now: monotonic(), loop_ })
+    }
+
+    /// How libevent asks the system: `epoll`, `poll`.
+    #[must_use]
+    pub fn method(&self) -> &str {
+        self.loop_.base.method()
+    }
+
+    /// Whether libevent tells of changes, and not of states.
+    #[must_use]
+    pub fn is_edge_triggered(&self) -> bool {
+        self.loop_.edges
+    }
+
+    /// Looks at the sockets that were told of and not received from.
+    #[allow(unsafe_code)]
+    fn look_at_unreceived(&self, events: &mut Vec<Event>) {
+        let mut told = self.loop_.told.borrow_mut();
+        for state in told.drain(..).flatten() {
+            // SAFETY: a socket that is dropped takes its state out of the list.
+            events.extend(unsafe { state.as_ref() }.look());
+        }
+    }
+
+    /// Sees to it that a wait ends at `due`.
+    fn set_alarm(&self, due: Duration) -> io::Result<()> {
+        if self.loop_.alarm_at.get().is_some_and(|at| at <= due) {
+            return Ok(());
+        }
+        self.alarm.add_timeout(due.saturating_sub(monotonic()))?;
+        self.loop_.alarm_at.set(Some(due));
+        Ok(())
+    }
+
+    /// Waits for more than `known` events.
+    fn run(&mut self, timeout: Option<Duration>, known: usize) -> io::Result<()> {
+        // From when the clock was read, which is what callers have computed their deadlines from.
+        let due = timeout.map(|timeout| self.now.saturating_add(timeout));
+        let has_news = |loop_: &Loop| loop_.events.borrow().len() > known;
+        let patient = !has_news(&self.loop_) && timeout != Some(Duration::ZERO);
+        loop {
+            if let Some(due) = due.filter(|_| patient) {
+                self.set_alarm(due)?;
+            }
+            let outcome = self.loop_.base.run(patient);
+            self.now = monotonic();
+            outcome?;
+            let overdue = due.is_some_and(|due| due <= self.now);
+            if !patient || overdue || has_news(&self.loop_) {
+                return Ok(());
+            }
+            // The alarm was set for somebody else, or by libevent's clock, which is a few milliseconds late.
+        }
+    }
+}
+
+impl Loop {
+    /// An event whose callback is given this loop, and that must go before the loop does.
+    #[allow(unsafe_code)]
+    fn watch(self: &Rc<Self>, descriptor: Option<BorrowedFd<'_>>, what: i16, callback: library::Callback) -> io::Result<Watch> {
+        let argument = Rc::as_ptr(self).cast_mut().cast();
+        // SAFETY: `Libevent` drops its events before its loop, whose place in memory does not change; the callbacks that are
+        // given here are those that take a loop, and they only note things in cells. Listeners and the pipe outlive the lane.
+        unsafe { Watch::new(&self.base, descriptor, what, callback, argument) }
+    }
+
+    fn tell(&self, event: Event) {
+        self.events.borrow_mut().push(event);
+    }
+}
+
+/// What libevent calls, with the loop as its argument.
+#[allow(unsafe_code)]
+mod callback {
+    use super::{Event, Loop, epoll};
+    use rustix::event::Timespec;
+    use std::ffi::{c_int, c_short, c_void};
+    use std::mem::MaybeUninit;
+
+    pub(super) unsafe extern "C" fn connection(descriptor: c_int, _what: c_short, argument: *mut c_void) {
+        // SAFETY: it is the loop that `Loop::watch` has given, and nobody has more than a shared reference to it.
+        let loop_ = unsafe { &*argument.cast::<Loop>() };
+        let number = loop_.numbers.borrow().iter().find(|(known, _)| *known == descriptor).map(|(_, number)| *number);
+        if let Some(number) = number {
+            loop_.tell(Event::Connection(number));
+        }
+    }
+
+    pub(super) unsafe extern "C" fn wake(_descriptor: c_int, _what: c_short, argument: *mut c_void) {
+        // SAFETY: as above.
+        let loop_ = unsafe { &*argument.cast::<Loop>() };
+        if let Some(edge) = &*loop_.edge_of_wake.borrow() {
+            let mut one = [const { MaybeUninit::uninit() }; 1];
+            let nothing = Timespec { tv_sec: 0, tv_nsec: 0 };
+            if !matches!(epoll::wait(edge, &mut one, Some(&nothing)), Ok((found, _)) if !found.is_empty()) {
+                return;
+            }
+        }
+        loop_.tell(Event::Wake);
+    }
+
+    pub(super) unsafe extern "C" fn alarm(_descriptor: c_int, _what: c_short, argument: *mut c_void) {
+        // SAFETY: as above.
+        let loop_ = unsafe { &*argument.cast::<Loop>() };
+        loop_.alarm_at.set(None);
+    }
+}
+
+impl Backend for Libevent {
+    type Socket = Socket;
+    type Waiter = NoWaiter;
+
+    fn name(&self) -> &'static str {
+        "libevent"
+    }
+
+    #[inline]
+    fn now(&self) -> Duration {
+        self.now
+    }
+
+    fn read_clock(&mut self) {
+        self.now = monotonic();
+    }
+
+    fn wall_clock(&self) -> Duration {
+        wall()
+    }
+
+    fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let watch = self.loop_.watch(Some(socket), READ | PERSIST, callback::connection)?;
+        watch.add()?;
+        self.loop_.numbers.borrow_mut().push((socket.as_raw_fd(), listener));
+        if self.listeners.len() <= listener {
+            self.listeners.resize_with(listener + 1, || None);
+        }
+        self.listeners[listener] = Some(watch);
+        Ok(())
+    }
+
+    fn unlisten(&mut self, listener: usize, _socket: BorrowedFd<'_>) -> io::Result<()> {
+        if let Some(watch) = self.listeners.get_mut(listener) {
+            *watch = None;
+        }
+        self.loop_.numbers.borrow_mut().retain(|(_, number)| *number != listener);
+        Ok(())
+    }
+
+    fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
+        let watch = if self.loop_.edges {
+            self.loop_.watch(Some(pipe), READ | PERSIST | EDGE, callback::wake)?
+        } else {
+            let edge = epoll::create(CreateFlags::CLOEXEC)?;
+            epoll::add(&edge, pipe, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+            let watch = self.loop_.watch(Some(edge.as_fd()), READ | PERSIST, callback::wake)?;
+            // It is replaced together with its event.
+            self.wake = None;
+            *self.loop_.edge_of_wake.borrow_mut() = Some(edge);
+            watch
+        };
+        watch.add()?;
+        self.wake = Some(watch);
+        Ok(())
+    }
+
+    fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        match crate::accept::accept(socket) {
+            Accepted::Connection(descriptor, peer) => Accepted::Connection(Socket::new(descriptor, &self.loop_), peer),
+            Accepted::None => Accepted::None,
+            Accepted::Exhausted(error) => Accepted::Exhausted(error),
+        }
+    }
+
+    fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
+        socket.open(token)
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
+        socket.was_received_from();
+        match retry_on_intr(|| rustix::net::recv(&*socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(_, count)| count)) {
+            Ok(0) => Attempt::End,
+            Ok(count) => {
+                if count < buffer.len() {
+                    socket.was_emptied();
+                }
+                Attempt::Done(count)
+            }
+            Err(Errno::AGAIN) => {
+                socket.was_emptied();
+                Attempt::Later
+            }
+            Err(_) => Attempt::Broken,
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sent(socket, retry_on_intr(|| rustix::net::send(&*socket, buffer, flags)))
+    }
+
+    fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
+        let mut control = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        sent(socket, retry_on_intr(|| rustix::net::sendmsg(&*socket, buffers, &mut control, flags)))
+    }
+
+    fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        match retry_on_intr(|| rustix::fs::sendfile(&*socket, file, Some(&mut { offset }), size)) {
+            Ok(0) => Attempt::End,
+            result => sent(socket, result),
+        }
+    }
+
+    fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
+        // Both calls fail only on a connection that has already ended.
+        let _ = match direction {
+            Direction::Send => rustix::net::shutdown(&*socket, Shutdown::Write),
+            Direction::Abort => sockopt::set_socket_linger(&*socket, Some(Duration::ZERO)),
+        };
+    }
+
+    fn close(&mut self, socket: Socket) {
+        drop(socket);
+    }
+
+    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&*socket, 3)?;
+        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
+        // whose socket was given away does not use any more.
+        let flags = fcntl_getfl(&copy)?;
+        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+        Ok(copy)
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let before = events.len();
+        self.look_at_unreceived(events);
+        // Callbacks write where the caller reads: nothing is copied.
+        std::mem::swap(events, &mut self.loop_.events.borrow_mut());
+        let outcome = self.run(timeout, before);
+        std::mem::swap(events, &mut self.loop_.events.borrow_mut());
+        outcome
+    }
+
+    fn waiter(&self) -> io::Result<NoWaiter> {
+        Err(io::Error::new(io::ErrorKind::Unsupported, "an event base of libevent is waited at by one thread"))
+    }
+
+    fn collect(&mut self, waiter: &mut NoWaiter, _events: &mut Vec<Event>) {
+        match *waiter {}
+    }
+}
+
+fn sent(socket: &Socket, result: rustix::io::Result<usize>) -> Attempt {
+    match result {
+        Ok(count) => Attempt::Done(count),
+        Err(Errno::AGAIN) => socket.await_room(),
+        Err(_) => Attempt::Broken,
+    }
+}
