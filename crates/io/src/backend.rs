@@ -138,12 +138,25 @@ pub trait Backend {
     /// The system's refusal.
     fn open(&mut self, socket: &mut Self::Socket, token: Token) -> io::Result<()>;
 
+    /// Puts [`Backend::open`] off: until then the socket reports nothing, but receives and sends may be tried, and a send that
+    /// finds the socket full opens it as `token`. A connection that ends with its first answer need never be opened. `false`:
+    /// this backend cannot do so, and nothing has happened.
+    fn put_off(&mut self, _socket: &mut Self::Socket, _token: Token) -> bool {
+        false
+    }
+
     /// Receives into `buffer`. A result short of the buffer means that no more was there, unless the socket has `ended`.
     fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt;
 
     /// Sends from one buffer. What was `Done` may leave with the next [`Backend::submit`] or [`Backend::wait`], and if it turns
     /// out then that the connection is broken, an event says so.
     fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt;
+
+    /// As [`Backend::send`], of bytes that [`Backend::close`] or [`Backend::shutdown`] follows at once: they may wait for that
+    /// and leave together with the end.
+    fn send_last(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt {
+        self.send(socket, buffer)
+    }
 
     /// Sends from several buffers with one call.
     fn send_gathered(&mut self, socket: &mut Self::Socket, buffers: &[IoSlice<'_>]) -> Attempt;

@@ -28,6 +28,8 @@ struct Inner {
     exhausted: Cell<bool>,
     wake: Cell<bool>,
     waits: Cell<u64>,
+    opens: Cell<usize>,
+    vain_receives: Cell<usize>,
     at_waits: Script,
     when_idle: Script,
 }
@@ -69,10 +71,20 @@ struct Wire {
     server_closed: bool,
     server_aborted: bool,
     token: Option<Token>,
+    /// The token that it gets when a send finds it full before it was opened.
+    put_off: Option<Token>,
     readable: bool,
     writable: bool,
     blocked: bool,
     port: u16,
+}
+
+impl Wire {
+    /// From now on news are reported: what there is already, first of all.
+    fn open(&mut self, token: Token) {
+        self.token = Some(token);
+        self.readable = !self.to_server.is_empty() || self.client_ended || self.client_reset;
+    }
 }
 
 /// The client's end of a connection.
@@ -109,6 +121,7 @@ impl World {
             server_closed: false,
             server_aborted: false,
             token: None,
+            put_off: None,
             readable: false,
             writable: false,
             blocked: false,
@@ -143,6 +156,18 @@ impl World {
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.0.waits.get()
+    }
+
+    /// How many connections have been opened.
+    #[must_use]
+    pub fn opens(&self) -> usize {
+        self.0.opens.get()
+    }
+
+    /// How many receives have found nothing.
+    #[must_use]
+    pub fn vain_receives(&self) -> usize {
+        self.0.vain_receives.get()
     }
 
     /// How many connections wait to be accepted.
@@ -276,6 +301,9 @@ impl Sim {
             wire.window -= count.min(window);
             if count == 0 {
                 wire.blocked = true;
+                if let (None, Some(token)) = (wire.token, wire.put_off) {
+                    wire.open(token);
+                }
                 return Attempt::Later;
             }
             Attempt::Done(count)
@@ -335,8 +363,14 @@ impl Backend for Sim {
     }
 
     fn open(&mut self, socket: &mut usize, token: Token) -> io::Result<()> {
-        self.world.wire(*socket, |wire| wire.token = Some(token));
+        self.world.0.opens.set(self.world.0.opens.get() + 1);
+        self.world.wire(*socket, |wire| wire.open(token));
         Ok(())
+    }
+
+    fn put_off(&mut self, socket: &mut usize, token: Token) -> bool {
+        self.world.wire(*socket, |wire| wire.put_off = Some(token));
+        true
     }
 
     fn receive(&mut self, socket: &mut usize, buffer: &mut [u8]) -> Attempt {
@@ -346,6 +380,7 @@ impl Backend for Sim {
             }
             let count = buffer.len().min(wire.to_server.len());
             if count == 0 {
+                self.world.0.vain_receives.set(self.world.0.vain_receives.get() + 1);
                 return if wire.client_ended { Attempt::End } else { Attempt::Later };
             }
             for (place, byte) in buffer.iter_mut().zip(wire.to_server.drain(..count)) {

@@ -100,6 +100,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.engine().accept_ahead(host.is_prompt());
     host.enter();
+    lane.engine().expect_prompt_answers(host.is_prompt());
     lane.obey();
     let mut due = supply.due();
     let mut answered = 0;
@@ -148,8 +149,6 @@ pub struct Lane<'a, B: Backend> {
     running: Option<RunningApps>,
     /// Where several threads share the lane: how they wait.
     aside: Option<Aside<'a, B>>,
-    /// Whether the host that answers does so at once: see [`Host::is_prompt`].
-    prompt: Cell<bool>,
     /// Files that are sent without asking the host.
     files: Option<RefCell<Mounts>>,
 }
@@ -177,7 +176,6 @@ impl<'a, B: Backend> Lane<'a, B> {
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
             running: None,
             aside: None,
-            prompt: Cell::new(false),
             files: None,
         }
     }
@@ -240,13 +238,16 @@ impl<'a, B: Backend> Lane<'a, B> {
     #[inline]
     pub(crate) fn answer_with_file(&self, exchange: Exchange, listeners: &[Listener]) -> Option<Exchange> {
         let Some(files) = &self.files else { return Some(exchange) };
-        self.prompt.set(true);
+        self.engine().expect_prompt_answers(true);
         let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
         if let Err(reply) = answered {
             let _for_the_host = reply.detach();
             return Some(exchange);
         }
-        self.engine().give_back(exchange);
+        let mut engine = self.engine();
+        engine.give_back(exchange);
+        // The next request may be for an app.
+        engine.expect_prompt_answers(false);
         self.slot.requests.fetch_add(1, Ordering::Relaxed);
         None
     }
@@ -259,9 +260,12 @@ impl<'a, B: Backend> Lane<'a, B> {
             running.begin(id, &request.head);
         }
         self.count_busy(1);
-        self.prompt.set(host.is_prompt());
-        // Whatever waits to leave would wait for this app.
-        self.let_leave();
+        {
+            let mut engine = self.engine.borrow_mut();
+            engine.expect_prompt_answers(host.is_prompt());
+            // Whatever waits to leave would wait for this app.
+            engine.submit();
+        }
         let after = host.answer(&request, Reply::new(self, id));
         self.count_busy(-1);
         if let Some(running) = &self.running {
@@ -386,9 +390,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// Has what was sent leave before an app takes its time.
     #[inline]
     fn let_leave(&self) {
-        if !self.prompt.get() {
-            self.engine.borrow_mut().submit();
-        }
+        self.engine.borrow_mut().submit();
     }
 
     /// The app has done something for its client.
@@ -445,9 +447,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             }
             waiting = engine.waiting(exchange)?;
         }
-        if !self.prompt.get() {
-            engine.submit();
-        }
+        engine.submit();
         Ok(())
     }
 

@@ -64,6 +64,8 @@ every_backend! {
     a_wait_of_no_time_ends
     nothing_is_reported_before_open
     tokens_come_back
+    opening_can_be_put_off
+    last_words_leave_with_the_end
     a_short_receive_is_short
     an_exact_receive_is_exact
     content_then_end

@@ -100,6 +100,48 @@ pub fn tokens_come_back<N: Network>() {
     rig.until_readable(0);
 }
 
+pub fn opening_can_be_put_off<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let mut far = rig.network.connect();
+    rig.until(|event| event == Event::Connection(0));
+    let mut socket = rig.accept();
+    far.send(b"question");
+    // A backend that cannot put it off has to open the socket first.
+    if !rig.backend.put_off(&mut socket, Token(1)) {
+        rig.backend.open(&mut socket, Token(1)).expect("it can be opened");
+        rig.until_readable(1);
+    } else {
+        assert_eq!(rig.news(), []);
+    }
+    assert_eq!(receive_all(&mut rig, &mut socket, 8), b"question");
+    far.hold();
+    let content = pattern(64 << 20);
+    let sent = fill(|filled| rig.backend.send(&mut socket, &content[filled..]));
+    assert!(far_receives(&mut rig, &mut far, sent) == content[..sent]);
+    rig.until_writable(1);
+    rig.backend.open(&mut socket, Token(1)).expect("once more is no harm");
+    far.send(b"another");
+    rig.until_readable(1);
+    assert_eq!(receive_all(&mut rig, &mut socket, 7), b"another");
+    rig.backend.close(socket);
+}
+
+pub fn last_words_leave_with_the_end<N: Network>() {
+    for by_shutdown in [false, true] {
+        let mut rig = Rig::<N>::new();
+        let (mut socket, mut far) = rig.connection(1);
+        assert_eq!(rig.backend.send(&mut socket, b"first "), Attempt::Done(6));
+        assert_eq!(rig.backend.send_last(&mut socket, b"and last"), Attempt::Done(8));
+        if by_shutdown {
+            rig.backend.shutdown(&mut socket, Direction::Send);
+        } else {
+            rig.backend.close(socket);
+        }
+        assert_eq!(far_receives(&mut rig, &mut far, 14), b"first and last");
+        assert_eq!(far.receive(), Seen::End);
+    }
+}
+
 pub fn news_come_once<N: Network>() {
     let mut rig = Rig::<N>::new();
     let (mut socket, mut far) = rig.connection(1);

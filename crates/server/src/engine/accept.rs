@@ -1,6 +1,6 @@
 //! New connections: taking them, making room for them, and pausing when there is none.
 
-use super::connection::Connection;
+use super::connection::{Connection, Phase};
 use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
@@ -20,6 +20,32 @@ const EVENTS_PER_ACCEPT: usize = 8;
 
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// Whether to receive from a connection at once: that costs a call if nothing has arrived yet, and saves one if it has.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Haste {
+    /// How often nothing had arrived since something last had.
+    misses: u8,
+    /// How many connections are not to be tried.
+    wait: u8,
+}
+
+impl Haste {
+    /// Where clients send late, few connections are tried.
+    const LONGEST_WAIT: u8 = 64;
+
+    fn is_worth_it(&mut self) -> bool {
+        let worth = self.wait == 0;
+        self.wait = self.wait.saturating_sub(1);
+        worth
+    }
+
+    fn learn(&mut self, arrived: bool) {
+        self.misses = if arrived { 0 } else { self.misses.saturating_add(1) };
+        self.wait =
+            if arrived { 0 } else { 1_u8.checked_shl(u32::from(self.misses)).unwrap_or(u8::MAX).min(Self::LONGEST_WAIT) };
+    }
+}
 
 /// Who has how many connections, among lanes that share their listeners.
 #[derive(Clone, Copy, Debug)]
@@ -138,17 +164,43 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_add(1, Relaxed);
             census.everywhere.fetch_add(1, Relaxed);
         }
+        self.deadlines.set(index, Deadline::Head, self.backend.now());
+        if protocol == Protocol::FastCgi {
+            self.carry(index);
+        } else if self.prompt && self.haste.is_worth_it() && self.answers_unopened(index) {
+            return;
+        }
+        self.open(index);
+    }
+
+    /// Receives before the backend is asked to report news of the connection. A client has mostly sent its request by the time
+    /// that it is accepted, and if that is the only one, there will be no news. `false`: the connection has to be opened.
+    fn answers_unopened(&mut self, index: u32) -> bool {
+        let token = self.connections.token(index);
+        let Some(connection) = self.connections.get_mut(index) else { return true };
+        if !self.backend.put_off(&mut connection.socket, token) {
+            return false;
+        }
+        connection.readable = true;
+        self.receive(index);
+        let Some(connection) = self.connections.get(index) else { return true };
+        self.haste.learn(connection.requests > 0);
+        connection.phase == Phase::Queued && connection.machine.must_close()
+    }
+
+    /// Has the backend report news of a connection, if it does not yet.
+    #[inline]
+    pub(super) fn open(&mut self, index: u32) {
         let token = self.connections.token(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
+        if connection.opened {
+            return;
+        }
+        connection.opened = true;
         if let Err(error) = self.backend.open(&mut connection.socket, token) {
             log::error!("cannot watch a connection: {error}");
             self.drop_connection(index);
-            return;
         }
-        if protocol == Protocol::FastCgi {
-            self.carry(index);
-        }
-        self.deadlines.set(index, Deadline::Head, self.backend.now());
     }
 
     /// Whether FastCGI requests are taken from there.

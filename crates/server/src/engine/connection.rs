@@ -40,6 +40,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     pub(super) socket: S,
+    /// The backend reports its news.
+    pub(super) opened: bool,
     pub(super) machine: Machine,
     pub(super) phase: Phase,
     /// What happens after the response; set when it is finished.
@@ -89,6 +91,7 @@ impl<S> Connection<S> {
     pub(super) fn new(socket: S, listener: u16, peer: Peer) -> Self {
         Self {
             socket,
+            opened: false,
             machine: Machine::new(),
             phase: Phase::Reading,
             fate: None,

@@ -26,6 +26,7 @@ mod slots;
 mod stamp;
 
 pub use accept::Census;
+use accept::Haste;
 pub use exchange::Exchange;
 use exchange::Lent;
 
@@ -90,6 +91,11 @@ pub struct Engine<'a, B: Backend> {
     spare_exchanges: Vec<Box<Lent>>,
     stage: Stage,
     accepting: Accepting,
+    haste: Haste,
+    /// The host answers at once: see [`oribi_host::Host::is_prompt`].
+    prompt: bool,
+    /// What is being sent is the last of its connection, which ends when the host returns.
+    last: bool,
     /// What the last wait reported, handled up to `handled`.
     events: Vec<Event>,
     handled: usize,
@@ -200,6 +206,9 @@ impl<'a, B: Backend> Engine<'a, B> {
             spare_exchanges: Vec::new(),
             stage: Stage::Serving,
             accepting: Accepting::Yes,
+            haste: Haste::default(),
+            prompt: false,
+            last: false,
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),
@@ -307,10 +316,19 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.next_deadline().into_iter().chain(resume).min()
     }
 
-    /// Has what was sent leave now, not with the next wait.
+    /// Has what was sent leave now, not with the next wait, if the host may take its time.
     #[inline]
     pub fn submit(&mut self) {
-        self.backend.submit();
+        if !self.prompt {
+            self.backend.submit();
+        }
+    }
+
+    /// Whether the host that will be given the next requests answers at once, and returns at once: then what it answers may wait
+    /// for what follows it.
+    #[inline]
+    pub fn expect_prompt_answers(&mut self, prompt: bool) {
+        self.prompt = prompt;
     }
 
     /// Complete requests that wait to be handed out.

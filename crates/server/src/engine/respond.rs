@@ -34,7 +34,11 @@ impl<B: Backend> Engine<'_, B> {
         connection.sent = admitted;
         // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
         let finish = connection.machine.finish(&mut self.scratch);
-        self.emit(index, parts, admitted)?;
+        // The host returns at once, and then nothing keeps the connection from being closed.
+        self.last = self.prompt && connection.lent && finish == Finish::Close && !connection.linger && !connection.taken;
+        let emitted = self.emit(index, parts, admitted);
+        self.last = false;
+        emitted?;
         self.response_finished(index, finish);
         Ok(())
     }
@@ -80,6 +84,8 @@ impl<B: Backend> Engine<'_, B> {
         let index = self.write_head(exchange, head, None)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         connection.output().push(&self.scratch);
+        self.open(index);
+        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
         connection.pipelined = false;
         Ok(())
@@ -207,6 +213,7 @@ impl<B: Backend> Engine<'_, B> {
         let index = self.find(exchange).ok_or(io::ErrorKind::NotConnected)?;
         // What was promised to earlier requests on the connection leaves before the host speaks for itself.
         self.flush(index);
+        self.open(index);
         let connection = self.connections.get_mut(index).ok_or(io::ErrorKind::NotConnected)?;
         let copy = self.backend.duplicate(&mut connection.socket)?;
         connection.taken = true;
@@ -251,7 +258,10 @@ impl<B: Backend> Engine<'_, B> {
             if self.scratch.is_empty() {
                 return Ok(());
             }
-            let attempt = self.backend.send(&mut connection.socket, &self.scratch);
+            let socket = &mut connection.socket;
+            let last = self.last;
+            let attempt =
+                if last { self.backend.send_last(socket, &self.scratch) } else { self.backend.send(socket, &self.scratch) };
             return self.keep_rest(index, attempt, &[], 0);
         }
         let mut slices = [IoSlice::new(&[]); GATHERED_PARTS + 1];

@@ -34,6 +34,7 @@ impl<B: Backend> Engine<'_, B> {
                 } else {
                     // Answered later: what is written meanwhile must not wait for the next of several requests.
                     connection.pipelined = false;
+                    self.open(index);
                     self.flush(index);
                 }
             }
@@ -184,6 +185,7 @@ impl<B: Backend> Engine<'_, B> {
             connection.phase = Phase::Lingering;
             self.backend.shutdown(&mut connection.socket, Direction::Send);
             self.deadlines.set(index, Deadline::Linger, now);
+            self.open(index);
             self.receive(index);
         } else {
             self.drop_connection(index);

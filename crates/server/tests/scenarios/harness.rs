@@ -47,7 +47,9 @@ impl Server {
         let world = World::new();
         // The engine borrows its settings; a test process is short enough to let them live as long as it does.
         let settings: &'static Settings = Box::leak(Box::new(settings));
-        let engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
+        let mut engine = Engine::new(Sim::new(&world), settings, listeners, wake().as_fd(), None).expect("nothing can refuse");
+        // The scenarios are there twice: see tests/prompt.
+        engine.expect_prompt_answers(env!("CARGO_CRATE_NAME") == "prompt");
         let asleep = Rc::new(Cell::new(false));
         let timeout = Rc::new(Cell::new(None));
         let meanwhile: Act = Rc::default();
