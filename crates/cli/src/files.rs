@@ -20,7 +20,7 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
     // The process may change its directory later.
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let runtime = FileRuntime::new(absolute, resolved.settings.files.options.clone())
-        .map_err(|error| Trouble::failure(format!("cannot open {shown}: {error}")))?;
+        .map_err(|error| Trouble::failure(error.to_string()))?;
     if mode == Mode::Check {
         let app = format!("the files below {shown}");
         return print(&Plan { app, language: "none (files)".to_owned(), resolved });

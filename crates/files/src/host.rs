@@ -33,7 +33,7 @@ impl Runtime for FileRuntime {
     fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
         match Site::open(&self.directory, &self.options) {
             Ok(site) => Ok(Box::new(FileHost { site })),
-            Err(error) => Err(format!("cannot open {}: {error}", self.directory.display())),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

@@ -17,6 +17,7 @@ mod host;
 mod list;
 mod media_type;
 mod mounts;
+mod named;
 mod pages;
 mod pieces;
 pub mod ranges;
@@ -29,16 +30,24 @@ pub mod wishes;
 
 pub use host::FileRuntime;
 pub use mounts::{Mount, Mounts};
+pub use named::{Name, NamedFiles};
+pub use pages::{MEDIA_TYPE as PAGE_TYPE, of_status as page};
 pub use representation::Representation;
 pub use response::{Response, respond};
 pub use root::Root;
 pub use site::Site;
+
+use std::path::PathBuf;
 
 /// The directories and how they are served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Directories in front of the app.
     pub mounts: Vec<Mount>,
+    /// Directories that the app may name files of by X-Sendfile.
+    pub sendfile_roots: Vec<PathBuf>,
+    /// Directories that the app may name files of by X-Accel-Redirect.
+    pub accelerated: Vec<Mount>,
     /// How files are served.
     pub options: Options,
 }

@@ -70,9 +70,7 @@ impl Mounts {
     pub fn open(mounts: &[Mount], options: &Options) -> io::Result<Self> {
         let mut sites = Vec::with_capacity(mounts.len());
         for mount in mounts {
-            let site = Site::open(&mount.directory, options)
-                .map_err(|error| io::Error::new(error.kind(), format!("cannot open {}: {error}", mount.directory.display())))?;
-            sites.push((mount.clone(), site));
+            sites.push((mount.clone(), Site::open(&mount.directory, options)?));
         }
         sites.sort_by_key(|(mount, _)| std::cmp::Reverse(mount.prefix.len()));
         Ok(Self { sites })

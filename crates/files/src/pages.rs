@@ -2,10 +2,12 @@
 
 use oribi_message::reason;
 
-pub(crate) const MEDIA_TYPE: &[u8] = b"text/html; charset=utf-8";
+/// The media type of these pages.
+pub const MEDIA_TYPE: &[u8] = b"text/html; charset=utf-8";
 
 /// What a status means.
-pub(crate) fn of_status(status: u16) -> String {
+#[must_use]
+pub fn of_status(status: u16) -> String {
     with_text(status, "")
 }
 

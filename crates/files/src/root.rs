@@ -62,6 +62,11 @@ impl Root {
         Ok(Self { directory, kernel_confines })
     }
 
+    /// As [`Root::open`], with the path in the words of the error.
+    pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
+        Self::open(path).map_err(|error| io::Error::new(error.kind(), format!("cannot open {}: {error}", path.display())))
+    }
+
     /// The same, as on a kernel that does not keep paths below a directory by itself.
     #[must_use]
     pub fn without_help_of_the_kernel(self) -> Self {

@@ -51,9 +51,9 @@ impl Site {
     /// Takes hold of a directory.
     ///
     /// # Errors
-    /// As [`Root::open`].
+    /// The system's refusal, with the directory in its words.
     pub fn open(directory: &Path, options: &Options) -> io::Result<Self> {
-        Ok(Self { root: Root::open(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
+        Ok(Self { root: Root::open_named(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
     }
 
     /// Answers a GET or a HEAD with the file that the path of its target leads to, `mount` taken off its front (empty, or with a

@@ -3,8 +3,9 @@
 use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::log::AccessLog;
+use crate::named_files::Named;
 use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
-use oribi_files::Mounts;
+use oribi_files::{Mounts, NamedFiles};
 use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
@@ -151,6 +152,8 @@ pub struct Lane<'a, B: Backend> {
     aside: Option<Aside<'a, B>>,
     /// Files that are sent without asking the host.
     files: Option<RefCell<Mounts>>,
+    /// Files that the app may name in place of content.
+    named: Option<Named>,
 }
 
 /// Waiting for a lane while other threads may use it.
@@ -177,16 +180,16 @@ impl<'a, B: Backend> Lane<'a, B> {
             running: None,
             aside: None,
             files: None,
+            named: None,
         }
     }
 
-    /// The same lane, with the files that `settings` tells of in front of its host.
+    /// The same lane, with the files that `settings` tells of in front of its host, and those that the host may name.
     pub(crate) fn with_files(self, settings: &Settings) -> io::Result<Self> {
-        if settings.files.mounts.is_empty() {
-            return Ok(self);
-        }
-        let mounts = Mounts::open(&settings.files.mounts, &settings.files.options)?;
-        Ok(Self { files: Some(RefCell::new(mounts)), ..self })
+        let files = &settings.files;
+        let mounts = (!files.mounts.is_empty()).then(|| Mounts::open(&files.mounts, &files.options)).transpose()?;
+        let named = NamedFiles::open(files)?.map(Named::new);
+        Ok(Self { files: mounts.map(RefCell::new), named, ..self })
     }
 
     /// A lane that up to `threads` threads of `runtime` share.
@@ -253,8 +256,12 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     /// Has `host` answer; tells whether it wants to be retired.
-    pub(crate) fn answer(&self, exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
+    pub(crate) fn answer(&self, mut exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
+        if let Some(named) = &self.named {
+            let engine = self.engine.borrow();
+            named.begin(&mut exchange, |id| engine.waiting(id).is_ok());
+        }
         let request = exchange.request(listeners);
         if let Some(running) = &self.running {
             running.begin(id, &request.head);
@@ -401,6 +408,12 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
+    /// Sends the file that the head of a response names, if it does.
+    #[inline]
+    fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
+        self.named.as_ref()?.respond(self, exchange, head)
+    }
+
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
     fn engine_after_app(&self, exchange: ExchangeId) -> RefMut<'_, Engine<'a, B>> {
         self.get_on(exchange);
@@ -412,23 +425,36 @@ impl<'a, B: Backend> Lane<'a, B> {
 
 impl<B: Backend> Outlet for Lane<'_, B> {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
         let sent = self.engine_after_app(exchange).respond(exchange, head, parts);
         self.let_leave();
         sent
     }
 
     fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
         let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
         self.let_leave();
         sent
     }
 
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            self.named.iter().for_each(|named| named.drop_content(exchange));
+            return sent;
+        }
         self.engine_after_app(exchange).start(exchange, head)
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         self.get_on(exchange);
+        if self.named.as_ref().is_some_and(|named| named.drops_content(exchange)) {
+            return Ok(());
+        }
         let mut engine = self.engine.borrow_mut();
         let most = engine.output_limit();
         let mut waiting = engine.write(exchange, piece)?;
@@ -452,12 +478,19 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return Ok(());
+        }
         let finished = self.engine.borrow_mut().finish(exchange);
         self.let_leave();
         finished
     }
 
     fn abandon(&self, exchange: ExchangeId) {
+        // A file that was sent in place of the content is whole whatever becomes of that.
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return;
+        }
         self.engine_after_app(exchange).abandon(exchange);
         self.let_leave();
     }

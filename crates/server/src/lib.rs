@@ -8,4 +8,5 @@ pub mod config;
 pub mod engine;
 pub mod lane;
 pub mod log;
+mod named_files;
 pub mod process;

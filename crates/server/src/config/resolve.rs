@@ -142,6 +142,8 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     Ok(tcp.map(|tcp| tcp.origin.clone()))
 }
 
+const NO_DIRECTORY: &str = "there is no such directory";
+
 /// Refuses settings that contradict each other.
 fn check(settings: &Settings) -> Result<(), SettingError> {
     match (settings.min_requests, settings.max_requests) {
@@ -160,8 +162,14 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
         let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
         return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
     }
-    match settings.files.mounts.iter().find(|mount| !mount.directory.is_dir()) {
-        Some(mount) => Err(SettingError::bad("static", mount.to_string(), "there is no such directory")),
+    let files = &settings.files;
+    for (name, mounts) in [("static", &files.mounts), ("accel", &files.accelerated)] {
+        if let Some(mount) = mounts.iter().find(|mount| !mount.directory.is_dir()) {
+            return Err(SettingError::bad(name, mount.to_string(), NO_DIRECTORY));
+        }
+    }
+    match files.sendfile_roots.iter().find(|path| !path.is_dir()) {
+        Some(path) => Err(SettingError::bad("sendfile-root", path.display().to_string(), NO_DIRECTORY)),
         None => Ok(()),
     }
 }
@@ -181,7 +189,9 @@ fn make_absolute(settings: &mut Settings) {
         absolute(path);
     }
     settings.pid_file.as_mut().map(absolute);
-    settings.files.mounts.iter_mut().for_each(|mount| absolute(&mut mount.directory));
+    let files = &mut settings.files;
+    files.mounts.iter_mut().chain(&mut files.accelerated).for_each(|mount| absolute(&mut mount.directory));
+    files.sendfile_roots.iter_mut().for_each(absolute);
     absolute(&mut settings.temporary_directory);
 }
 
@@ -377,6 +387,9 @@ mod tests {
             "server-header=",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
+            "sendfile-root=/usr/lib",
+            "sendfile-root=/usr/share",
+            "accel=/internal=/usr/share",
             "index=off",
             "max-age=1h",
             "cache-control=public, max-age=60",
@@ -426,8 +439,12 @@ mod tests {
     fn directories_of_files_are_there_and_found_after_a_change_of_directory() {
         let settings = config(&[], &["static=/src=src"]).finish().expect("fits");
         assert!(settings.files.mounts[0].directory.is_absolute());
-        let error = config(&[], &["static=/a=src", "static=/b=nowhere"]).finish().expect_err("a mistake").to_string();
-        assert!(error.ends_with("/nowhere` for static: there is no such directory"), "{error}");
+        for (mistake, name) in
+            [("static=/b=nowhere", "static"), ("accel=/b=nowhere", "accel"), ("sendfile-root=nowhere", "sendfile-root")]
+        {
+            let error = config(&[], &["static=/a=src", mistake]).finish().expect_err("a mistake").to_string();
+            assert!(error.ends_with(&format!("/nowhere` for {name}: there is no such directory")), "{error}");
+        }
     }
 
     #[test]

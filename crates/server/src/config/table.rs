@@ -354,6 +354,28 @@ pub(super) static TABLE: &[Setting] = &[
     .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.mounts.push(mount)))
     .shows_each(|settings| settings.files.mounts.iter().map(ToString::to_string).collect()),
     Setting::new(
+        "sendfile-root",
+        Section::Files,
+        "DIR",
+        "Let the app name files below DIR by X-Sendfile, which are sent in place of its content; may be given several times. \
+         Without it, the field is passed on",
+    )
+    .aliases(&["x-sendfile-path"])
+    .default_words("none")
+    .apply(|draft, text| path(text).map(|path| draft.settings.files.sendfile_roots.push(path)))
+    .shows_each(|settings| settings.files.sendfile_roots.iter().map(|path| path.display().to_string()).collect()),
+    Setting::new(
+        "accel",
+        Section::Files,
+        "/PREFIX=DIR",
+        "Let the app name files of DIR by X-Accel-Redirect: /PREFIX/FILE; may be given several times. Without it, the field is \
+         passed on",
+    )
+    .aliases(&["x-accel"])
+    .default_words("none")
+    .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.accelerated.push(mount)))
+    .shows_each(|settings| settings.files.accelerated.iter().map(ToString::to_string).collect()),
+    Setting::new(
         "index",
         Section::Files,
         "NAMES",

@@ -57,6 +57,16 @@ impl Exchange {
         }
     }
 
+    /// Takes out fields that have no number and whose names are `unwanted`.
+    pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
+        let Lent { input, layout, parts, .. } = &mut *self.lent;
+        let bytes = match parts {
+            None => input.head_bytes(),
+            Some(parts) => &parts.bytes,
+        };
+        layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
+    }
+
     /// The bytes that the layout speaks of.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
@@ -66,8 +76,9 @@ impl Exchange {
         }
     }
 
+    /// The head of the request.
     #[inline]
-    pub(super) fn head(&self) -> RequestHead<'_> {
+    pub(crate) fn head(&self) -> RequestHead<'_> {
         RequestHead::new(self.head_bytes(), &self.lent.layout)
     }
 }

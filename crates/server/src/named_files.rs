@@ -1,0 +1,120 @@
+//! What a lane does for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect): it keeps what their requests
+//! say of the representation that they want until the response comes, which may be later, and drops the content that was not
+//! wanted.
+
+use crate::engine::Exchange;
+use oribi_files::root::NotFound;
+use oribi_files::wishes::Wishes;
+use oribi_files::{NamedFiles, Response, respond};
+use oribi_host::{ExchangeId, Outlet, ReplyError};
+use oribi_message::{FieldPair, KnownField, RequestHead, ResponseHead};
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+/// Requests are looked through for those that are over when there are so many, and twice as many as were left the last time.
+const MANY: usize = 1024;
+
+/// Files that the app of a lane may name, and the exchanges that have to do with them.
+#[derive(Debug)]
+pub(crate) struct Named {
+    files: NamedFiles,
+    /// Of a request that is not here, nothing is known but that it is a GET that wants everything.
+    asked: RefCell<HashMap<u64, Asked>>,
+    bound: Cell<usize>,
+    /// Exchanges that were answered with a file while their app still sends content.
+    dropped: RefCell<Vec<ExchangeId>>,
+}
+
+/// What a request says.
+#[derive(Debug)]
+struct Asked {
+    method: Vec<u8>,
+    lines: Vec<(KnownField, Vec<u8>)>,
+}
+
+impl Asked {
+    fn of(head: &RequestHead<'_>) -> Option<Self> {
+        let wanted = head.fields().filter_map(|(known, _, value)| Some((known?, value.to_vec())));
+        let lines: Vec<_> =
+            wanted.filter(|(known, _)| Wishes::concern(*known) && *known != KnownField::AcceptEncoding).collect();
+        let particular = !lines.is_empty() || head.method() != b"GET";
+        particular.then(|| Self { method: head.method().to_vec(), lines })
+    }
+}
+
+impl Named {
+    pub(crate) fn new(files: NamedFiles) -> Self {
+        Self { files, asked: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
+    }
+
+    /// An app is about to get a request. `is_open` tells whether an exchange is still to be answered.
+    pub(crate) fn begin(&self, exchange: &mut Exchange, is_open: impl Fn(ExchangeId) -> bool) {
+        exchange.remove_fields(NamedFiles::steers_app);
+        let Some(asked) = Asked::of(&exchange.head()) else { return };
+        let mut all = self.asked.borrow_mut();
+        if all.len() >= self.bound.get() {
+            all.retain(|id, _| is_open(ExchangeId(*id)));
+            self.bound.set(MANY.max(all.len() * 2));
+        }
+        all.insert(exchange.id().0, asked);
+    }
+
+    /// A response begins, through `outlet`. If its fields name a file, that is sent in its place. `None`: they do not.
+    pub(crate) fn respond(
+        &self,
+        outlet: &dyn Outlet,
+        exchange: ExchangeId,
+        head: &ResponseHead<'_>,
+    ) -> Option<Result<(), ReplyError>> {
+        let asked = self.asked.borrow_mut().remove(&exchange.0);
+        let name = self.files.name_in(head.fields)?;
+        let representation = match self.files.find(name) {
+            Ok(representation) => representation,
+            Err(why) => return Some(refuse(outlet, exchange, name.text(), &why)),
+        };
+        let fields: Vec<FieldPair<'_>> =
+            head.fields.iter().filter(|(name, _)| !self.files.is_for_server(name)).copied().collect();
+        let lines = asked.iter().flat_map(|asked| asked.lines.iter().map(|(known, value)| (*known, value.as_slice())));
+        let response = Response {
+            representation: &representation,
+            method: asked.as_ref().map_or(b"GET", |asked| &asked.method),
+            wishes: &Wishes::of(lines),
+            // Which part of the file is sent is not for the app to say any more.
+            status: if head.status == 206 { 200 } else { head.status },
+            fields: &fields,
+        };
+        Some(respond(outlet, exchange, &response))
+    }
+
+    /// The content that the app is about to send is dropped.
+    pub(crate) fn drop_content(&self, exchange: ExchangeId) {
+        self.dropped.borrow_mut().push(exchange);
+    }
+
+    /// Whether the content of an exchange is dropped.
+    pub(crate) fn drops_content(&self, exchange: ExchangeId) -> bool {
+        self.dropped.borrow().contains(&exchange)
+    }
+
+    /// An exchange is finished or given up. Tells whether its content was dropped.
+    pub(crate) fn end(&self, exchange: ExchangeId) -> bool {
+        self.asked.borrow_mut().remove(&exchange.0);
+        let mut dropped = self.dropped.borrow_mut();
+        let before = dropped.len();
+        dropped.retain(|other| *other != exchange);
+        dropped.len() < before
+    }
+}
+
+fn refuse(outlet: &dyn Outlet, exchange: ExchangeId, name: &[u8], why: &NotFound) -> Result<(), ReplyError> {
+    let name = name.escape_ascii();
+    match why {
+        NotFound::Missing => log::error!("the app has named a file that is not there, or not where it may name files: {name}"),
+        NotFound::Forbidden => log::error!("the app has named a file that may not be read: {name}"),
+        NotFound::Failed(error) => log::error!("the app has named a file that cannot be opened: {name}: {error}"),
+    }
+    let status = if matches!(why, NotFound::Failed(_)) { 503 } else { 404 };
+    let page = oribi_files::page(status);
+    let fields: [FieldPair<'_>; 1] = [(b"Content-Type", oribi_files::PAGE_TYPE)];
+    outlet.respond(exchange, ResponseHead { status, fields: &fields }, &[page.as_bytes()])
+}
