@@ -68,6 +68,7 @@ install: ## install what `make build` built below PREFIX=/usr/local (and DESTDIR
 	install -D -m 755 target/release/oribi "$(installed)/bin/oribi"
 	install -m 755 target/release/oribi-lua5.4 "$(installed)/bin/oribi-lua5.4"
 	ln -sf oribi "$(installed)/bin/luafcgid"
+	ln -sf oribi "$(installed)/bin/ahttpd"
 	rm -rf "$(installed)/lib/oribi"
 	install -d "$(installed)/lib/oribi/perl" "$(installed)/lib/oribi/ruby" "$(installed)/share/doc/oribi"
 	cp -R hosts/perl/blib/lib hosts/perl/blib/arch "$(installed)/lib/oribi/perl/"
@@ -86,8 +87,8 @@ install-gem: ## install the gem where ruby finds it by itself, for rackup -s ori
 	$(RUBY) -S gem install --quiet --local --no-document $(if $(DESTDIR),--build-root "$(DESTDIR)") target/ruby/oribi.gem
 
 uninstall: ## remove what `make install` installed
-	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/lib/oribi" \
-		"$(installed)/share/doc/oribi"
+	rm -rf "$(installed)/bin/oribi" "$(installed)/bin/oribi-lua5.4" "$(installed)/bin/luafcgid" "$(installed)/bin/ahttpd" \
+		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
 
 clean: ## remove everything that was built
 	@[ ! -d target/debian13 ] || [ -w target/debian13 ] || sudo rm -rf --one-file-system target/debian13

@@ -9,6 +9,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] DIR --document-root   run the Lua scripts below DIR that the paths of requests lead to
        oribi serve DIR [options]           serve the files of DIR; an app in a directory is run by `oribi DIR`
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
+       oribi ahttpd PORT [--io NAME]       answer as ahttpd does: see `oribi ahttpd --help`
        oribi check ...                     load the app, print the plan, serve nothing
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 

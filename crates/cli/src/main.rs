@@ -5,6 +5,7 @@
 //! the command line could not be understood.
 #![forbid(unsafe_code)]
 
+mod ahttpd;
 mod command_line;
 mod configuration;
 mod files;
@@ -39,6 +40,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<u8, Trouble> {
+    if let Some(arguments) = ahttpd::arguments(std::env::args_os()) {
+        return ahttpd::run(arguments);
+    }
     let command_line = match command_line::parse(std::env::args_os()) {
         Ok(command_line) => command_line,
         Err(error) => {

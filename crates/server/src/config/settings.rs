@@ -211,6 +211,8 @@ pub struct Settings {
     pub timeouts: Timeouts,
     /// The Server field of responses; empty: none.
     pub server_header: String,
+    /// Whether responses have a Date field, as RFC 9110 (section 6.6.1) wants it. No flag turns it off: `oribi ahttpd` does.
+    pub date: bool,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
     /// Which files are served beside the app, and how.
@@ -292,6 +294,7 @@ impl Default for Settings {
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),
+            date: true,
             chunked_transfer: true,
             files: oribi_files::Settings::default(),
             temporary_directory: PathBuf::from("/tmp"),

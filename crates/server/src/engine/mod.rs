@@ -189,7 +189,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             Deadline::Linger => timeouts.linger,
             Deadline::Kept => fastcgi::KEPT,
         };
-        let mut stamp = Stamp::new(&settings.server_header, !settings.chunked_transfer);
+        let mut stamp = Stamp::new(settings);
         stamp.update(backend.now(), || backend.wall_clock());
         Ok(Self {
             limits: limits(settings),

@@ -1,5 +1,6 @@
 //! The field lines that the server adds to every response, rendered once a second.
 
+use crate::config::Settings;
 use httpdate::HttpDate;
 use oribi_proto::h1::Preset;
 use std::io::Write;
@@ -9,16 +10,20 @@ use std::time::{Duration, SystemTime};
 #[derive(Debug)]
 pub(super) struct Stamp {
     date: Vec<u8>,
+    dated: bool,
     server: Vec<u8>,
     until_close: bool,
     second: Option<u64>,
 }
 
 impl Stamp {
-    /// `server` is the value of the Server field; empty for none. `until_close`: see [`Preset`].
-    pub(super) fn new(server: &str, until_close: bool) -> Self {
-        let server = if server.is_empty() { Vec::new() } else { format!("Server: {server}\r\n").into_bytes() };
-        Self { date: Vec::new(), server, until_close, second: None }
+    /// What the settings want.
+    pub(super) fn new(settings: &Settings) -> Self {
+        let server = match settings.server_header.as_str() {
+            "" => Vec::new(),
+            name => format!("Server: {name}\r\n").into_bytes(),
+        };
+        Self { date: Vec::new(), dated: settings.date, server, until_close: !settings.chunked_transfer, second: None }
     }
 
     /// Renders the date anew when the second has changed; `wall_clock` is asked only then.
@@ -29,8 +34,10 @@ impl Stamp {
         }
         self.second = Some(now.as_secs());
         self.date.clear();
-        // Writing into a vector cannot fail.
-        let _ = write!(self.date, "Date: {}\r\n", HttpDate::from(SystemTime::UNIX_EPOCH + wall_clock()));
+        if self.dated {
+            // Writing into a vector cannot fail.
+            let _ = write!(self.date, "Date: {}\r\n", HttpDate::from(SystemTime::UNIX_EPOCH + wall_clock()));
+        }
     }
 
     pub(super) fn preset(&self) -> Preset<'_> {

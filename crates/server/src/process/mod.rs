@@ -3,9 +3,10 @@
 //! [`supervise`] opens the listeners, forks workers, replaces and stops them; it runs in the process that has loaded the app.
 //! [`master::run`] is a process above it with no language in it: it keeps the listeners, starts that process (then called the
 //! mold) and starts it again should it die. A worker runs one lane, or several in threads, and is told what to do through its
-//! slot of the scoreboard.
+//! slot of the scoreboard. [`serve_alone`] does without all of that.
 
 mod adoption;
+mod alone;
 mod contexts;
 mod crew;
 mod detach;
@@ -23,6 +24,7 @@ mod signals;
 mod supervisor;
 mod worker;
 
+pub use alone::serve_alone;
 pub use detach::detach;
 pub use door::{Door, Seat, doors};
 pub use listener::{Listener, open};

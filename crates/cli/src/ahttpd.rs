@@ -1,0 +1,91 @@
+//! Answers as ahttpd does: one process, one thread, twelve bytes for whoever asks, over any I/O model.
+
+use crate::trouble::Trouble;
+use clap::{Arg, Command, value_parser};
+use oribi_host::Native;
+use oribi_server::config::{Config, ListenAddress, Origin, SettingError, Settings};
+use oribi_server::{log, process};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The word, and the name of the command, for serving so.
+const AHTTPD: &str = "ahttpd";
+
+const CONTENT: &str = "Hello World!";
+
+const USAGE: &str = "ahttpd PORT [--io NAME]";
+
+const AFTER: &str = "\
+It listens at PORT on all IPv4 interfaces, with one process and one thread, and answers every valid request with
+
+  HTTP/1.1 200 OK
+  Content-Length: 12
+
+  Hello World!
+
+whatever its method (HEAD has no content), its target and the I/O model. It says once where it listens, nothing of
+connections, and ends by a signal.";
+
+/// What follows the word, with the name of the program first, if this is what the command line asks for.
+pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = all.into_iter().collect();
+    // A link of that name is as good as the word.
+    if Path::new(arguments.first()?).file_name() == Some(OsStr::new(AHTTPD)) {
+        return Some(arguments);
+    }
+    (arguments.get(1)? == AHTTPD).then(|| {
+        arguments.remove(1);
+        arguments
+    })
+}
+
+/// Serves until a signal ends it.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help goes to standard output, mistakes to standard error. If that is closed, nobody wants to read it.
+            let _ = error.print();
+            if error.use_stderr() && !error.to_string().contains(USAGE) {
+                let _ = writeln!(io::stderr(), "Usage: {USAGE}");
+            }
+            return Ok(if error.use_stderr() { Trouble::USAGE } else { 0 });
+        }
+    };
+    let misunderstood = |error: SettingError| Trouble::usage(format!("{error}\n\nUsage: {USAGE}"));
+    let port = matches.get_one::<u16>("PORT").copied().unwrap_or_default();
+    let model = matches.get_one::<String>("io").map_or("auto", String::as_str);
+    let mut config = Config::new();
+    config.set("io", model, Origin::CommandLine).map_err(misunderstood)?;
+    let io = config.resolve().map_err(misunderstood)?.settings.io;
+    let settings = Settings {
+        listen: vec![ListenAddress::tcp("0.0.0.0", port)],
+        io,
+        server_header: String::new(),
+        date: false,
+        log_level: ::log::LevelFilter::Warn,
+        ..Settings::default()
+    };
+    log::prepare(&settings).map_err(Trouble::failure)?;
+    let announce = |addresses: &[&str], io: &str| {
+        // Whoever has closed standard output does not want to know.
+        let _ = writeln!(io::stdout(), "ahttpd: listening on {} ({io})", addresses.join(", "));
+    };
+    process::serve_alone(&settings, &Native::bare(CONTENT), announce).map_err(Trouble::failure)?;
+    Ok(0)
+}
+
+fn command() -> Command {
+    Command::new(AHTTPD)
+        .about("Answers every request with twelve bytes, to compare I/O models and servers.")
+        .override_usage(USAGE)
+        .after_help(AFTER)
+        .arg(Arg::new("PORT").required(true).value_parser(value_parser!(u16)).help("Where to listen; 0 for any free port"))
+        .arg(
+            Arg::new("io")
+                .long("io")
+                .value_name("NAME")
+                .help("How to speak to the kernel: auto, epoll, io_uring or libevent, as `oribi --io`\n[default: auto]"),
+        )
+}
