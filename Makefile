@@ -46,8 +46,10 @@ test: setup-test build ## build, then run every test and every linter
 	@setup/debian13-run.sh ruby hosts/ruby/ext/oribi/build.rb
 	@tests/run
 
-load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds
+load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, then 65536 idle ones
 	@tests/load/keepalive
+	cargo build --release --locked --package oribi-load
+	@tests/load/idle
 
 leak: setup-test build ## answer a million requests and compare the memory with that of ten thousand
 	@cd hosts/perl && $(PERL) -Mblib xt/leak.t

@@ -9,6 +9,9 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 /// The token of a socket before [`crate::Backend::open`]. No caller has it.
 pub(super) const UNOPENED: Token = Token(u64::MAX);
 
+/// Sockets for which there is room from the beginning, as many as a worker has by default.
+const ROOM: usize = 16 << 10;
+
 /// One open socket. Idle, it owns no memory but this.
 #[derive(Debug)]
 #[expect(clippy::box_collection, reason = "nearly every socket has neither collection, and a box takes a quarter of the room")]
@@ -126,8 +129,9 @@ impl Sockets {
             return Key { place: number, generation: place.generation };
         }
         if self.places.len() == self.places.capacity() {
-            // Gently: what a socket costs should not depend on how far its number is from a power of two.
-            self.places.reserve_exact((self.places.len() / 4).max(16));
+            // Much at first: pages that no socket has touched cost nothing, and a table that moves leaves touched ones behind.
+            // Then gently: what a socket costs should not depend on how far its number is from a power of two.
+            self.places.reserve_exact((self.places.len() / 4).max(ROOM));
         }
         self.places.push(Place { generation: 0, state: Some(State::new(descriptor)) });
         Key { place: (self.places.len() - 1) as u32, generation: 0 }

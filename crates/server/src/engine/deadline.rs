@@ -1,7 +1,7 @@
 //! Deadlines without a heap: each kind lasts equally long for every connection, so a list in order of arrival is in order of
 //! expiry, and setting, moving and clearing a deadline are a few writes.
 
-use super::slots::grow_gently;
+use super::slots::{grow_gently, with_room};
 use std::time::Duration;
 
 /// What a connection is given time for. It waits for one thing at a time.
@@ -52,6 +52,12 @@ pub(super) struct Deadlines {
 impl Deadlines {
     pub(super) fn new(lasts: impl Fn(Deadline) -> Duration) -> Self {
         Self { links: Vec::new(), lists: ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) }) }
+    }
+
+    /// With room for so many connections.
+    pub(super) fn for_many(mut self, connections: usize) -> Self {
+        self.links = with_room(connections);
+        self
     }
 
     /// Makes a kind last no longer than `lasts`, for those that run already too.

@@ -2,6 +2,15 @@
 
 use oribi_io::Token;
 
+/// Entries for which a table has room from the beginning, at most. Room costs nothing where no entry has been: the system gives
+/// pages only to those that are touched, and a table that never moves leaves none behind.
+const MOST_ROOM: usize = 1 << 16;
+
+/// An empty table with room for so many entries, within reason.
+pub(super) fn with_room<T>(entries: usize) -> Vec<T> {
+    Vec::with_capacity(entries.min(MOST_ROOM))
+}
+
 /// Makes room for one more by a quarter of the length, where a vector would double: what a connection costs should not depend
 /// on how far its number is from a power of two.
 pub(super) fn grow_gently<T>(table: &mut Vec<T>) {
@@ -26,6 +35,11 @@ struct Place<T> {
 impl<T> Slots<T> {
     pub(super) const fn new() -> Self {
         Self { places: Vec::new(), free: Vec::new() }
+    }
+
+    /// With room for so many values.
+    pub(super) fn with_room(values: usize) -> Self {
+        Self { places: with_room(values), free: with_room(values) }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -79,5 +93,27 @@ impl<T> Slots<T> {
     /// The numbers of all places in use.
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.iter().enumerate().filter(|(_, place)| place.value.is_some()).map(|(index, _)| index as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MOST_ROOM, Slots, with_room};
+
+    #[test]
+    fn a_table_with_room_stays_where_it_is_and_one_that_is_full_grows_gently() {
+        let mut slots = Slots::with_room(1000);
+        let first = slots.insert(0_u64);
+        let address = std::ptr::from_ref(&slots.places[first as usize]);
+        (1..1000).for_each(|value| assert_eq!(slots.insert(value), value as u32));
+        assert_eq!(std::ptr::from_ref(&slots.places[first as usize]), address);
+        slots.insert(1000);
+        assert!((1001..=1250).contains(&slots.places.capacity()), "{}", slots.places.capacity());
+        assert_eq!(slots.get(999), Some(&999));
+    }
+
+    #[test]
+    fn room_is_made_for_a_number_that_is_within_reason() {
+        assert_eq!(with_room::<u8>(usize::MAX).capacity(), MOST_ROOM);
     }
 }
