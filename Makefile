@@ -8,6 +8,8 @@ PERL    ?= /usr/bin/perl
 RUBY    ?= /usr/bin/ruby
 # Where `make serve` listens.
 PORT    ?= 5000
+# Flags of `make study`, as in STUDY='--resume --only short'.
+STUDY   ?=
 # Seconds for each fuzz target.
 TIME    ?= 600
 
@@ -25,7 +27,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load leak bench fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench
+.PHONY: build help serve test load leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
@@ -57,6 +59,11 @@ leak: setup-test build ## answer a million requests and compare the memory with 
 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench
+
+study: setup-study build ## compare I/O and network models (40 minutes); writes bench/study/results/ and docs/io-models.md
+	cargo build --release --locked --package oribi-load --package oribi-study
+	cargo build --release --locked --package oribi-io --examples
+	target/release/oribi-study --report $(STUDY)
 
 fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust beside the stable one)
 	@setup/cargo-tool.sh cargo-fuzz $(CARGO_FUZZ)
@@ -110,3 +117,7 @@ setup-test:
 
 setup-bench:
 	@setup/debian.sh build bench
+
+setup-study:
+	@setup/toolchain.sh
+	@setup/debian.sh build study

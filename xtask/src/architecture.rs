@@ -67,6 +67,7 @@ const RULES: &[Rule] = &[
     },
     Rule { name: "oribi-bench", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-load", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-study", sees: &["oribi-bench"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
 ];
 

@@ -118,6 +118,14 @@ pub struct Cell {
     pub transport: Transport,
 }
 
+impl Cell {
+    /// Whether the memory of connections can be told from the server's own: there are thousands, or each holds what its client
+    /// has not taken yet.
+    pub fn tells_memory(&self) -> bool {
+        self.connections >= 4096 || self.pattern.is_slow()
+    }
+}
+
 impl fmt::Display for Cell {
     /// Its name, as in `keep-alive-256-1k-tcp`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -156,7 +164,7 @@ const CONNECTIONS: [usize; 5] = [1, 16, 256, 4096, 16384];
 /// How many ask where most are idle.
 const ACTIVE: usize = 256;
 /// Bytes that a slow reader takes in a second.
-pub const READER: usize = 512 * KIB;
+pub const READER: usize = MIB;
 /// Bytes that a slow sender sends in a second: its request of some forty bytes takes a tenth of a second.
 pub const SENDER: usize = 400;
 
@@ -183,10 +191,19 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
             }
         }
     }
-    let slow = |pattern, body, transport| Cell { part: Part::Io, pattern, connections: 256, active: 256, body, transport };
-    cells.push(slow(Pattern::SlowReaders, MIB, Transport::Tcp));
-    cells.push(slow(Pattern::SlowReaders, MIB, Transport::Unix));
-    cells.push(slow(Pattern::SlowSenders, 12, Transport::Tcp));
+    let slow = |pattern, connections, body, transport| {
+        let active = connections;
+        Cell { part: Part::Io, pattern, connections, active, body, transport }
+    };
+    cells.push(slow(Pattern::SlowReaders, 64, MIB, Transport::Tcp));
+    cells.push(slow(Pattern::SlowReaders, 64, MIB, Transport::Unix));
+    cells.push(slow(Pattern::SlowSenders, 256, 12, Transport::Tcp));
+    for (lanes, cpus) in [(2, 1), (4, 1), (2, 2), (4, 2)] {
+        for (pattern, connections) in [(Pattern::KeepAlive, 256), (Pattern::Short, 64)] {
+            let (part, active) = (Part::Network { lanes, cpus }, connections);
+            cells.push(Cell { part, pattern, connections, active, body: 12, transport: Transport::Tcp });
+        }
+    }
     cells.sort_by_key(|cell| (cell.part, cell.transport, cell.pattern, cell.body, cell.connections));
     (cells, left_out)
 }
@@ -207,16 +224,22 @@ fn reason_to_leave_out(cell: &Cell) -> Option<&'static str> {
         );
     }
     match (pattern, body) {
-        (_, MIB) if connections >= 4096 => {
-            Some("a round would be over before each connection had its answer; what idle connections cost is in the smaller bodies")
-        }
-        (Pattern::Short, KIB | 65536) if !matches!(connections, 16 | 256) => {
-            Some("a connection costs the same whatever it carries, and bytes cost what they cost with keep-alive: 16 and 256 show it")
-        }
+        (_, MIB) if connections >= 4096 => Some(
+            "a round would be over before each connection had its answer; what idle connections cost is in the smaller bodies",
+        ),
+        (Pattern::Short, KIB | 65536) if !matches!(connections, 16 | 256) => Some(
+            "a connection costs the same whatever it carries, and bytes cost what they cost with keep-alive: 16 and 256 show it",
+        ),
         (Pattern::Short, MIB) if connections != 16 => Some("almost all of the time goes to the bytes, as with keep-alive"),
-        (Pattern::Pipelined, MIB) => Some("sixteen answers of 1 MiB fill the socket's buffer many times over: it is keep-alive again"),
-        (Pattern::Pipelined, 65536) if connections != 16 => Some("the bytes outweigh what pipelining saves: 16 connections show it"),
-        (Pattern::Pipelined, KIB) if !matches!(connections, 16 | 256) => Some("between the cells with 12 B and those of keep-alive"),
+        (Pattern::Pipelined, MIB) => {
+            Some("sixteen answers of 1 MiB fill the socket's buffer many times over: it is keep-alive again")
+        }
+        (Pattern::Pipelined, 65536) if connections != 16 => {
+            Some("the bytes outweigh what pipelining saves: 16 connections show it")
+        }
+        (Pattern::Pipelined, KIB) if !matches!(connections, 16 | 256) => {
+            Some("between the cells with 12 B and those of keep-alive")
+        }
         _ => None,
     }
 }

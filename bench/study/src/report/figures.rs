@@ -1,0 +1,247 @@
+//! What a server cost in a cell, round by round, and whether two of them differ.
+
+use crate::cells::{Cell, Part, Pattern};
+use crate::raw::{Count, Load, Program, Raw};
+use crate::rows::Family;
+use oribi_bench::statistics::Spread;
+
+/// Differences below this are not called one, even if each round has them: code that has moved by a few bytes has as much.
+const SMALLEST: f64 = 0.03;
+/// The same for latencies, which depend on a few answers.
+const SMALLEST_LATENCY: f64 = 0.10;
+/// The share of a CPU from which on it was the server that was the limit, and not the load generator.
+const AT_ITS_LIMIT: f64 = 0.9;
+/// How many answers a round must have for its 99th percentile, and for the 99.9th: ten beyond it.
+const ENOUGH: (u64, u64) = (1_000, 10_000);
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// CPU microseconds of the server for each answer, as fast as it goes.
+    Cpu,
+    /// The same at the fixed rate.
+    CpuAtRate,
+    /// Answers a second, as fast as it goes.
+    Peak,
+    /// Microseconds within which half of the answers came at the fixed rate.
+    Median,
+    /// 99 of 100.
+    P99,
+    /// 999 of 1000.
+    P999,
+    /// The share of a CPU that the server had, as fast as it goes.
+    Busy,
+    /// Context switches for each answer, as fast as it goes.
+    Switches,
+    /// The share of the busiest thread, times the number of lanes: 1 is even.
+    Uneven,
+}
+
+impl Metric {
+    fn smallest(self) -> f64 {
+        match self {
+            Metric::Median | Metric::P99 | Metric::P999 => SMALLEST_LATENCY,
+            _ => SMALLEST,
+        }
+    }
+}
+
+/// One server in one cell.
+#[derive(Debug)]
+pub struct Figures<'a> {
+    /// The row.
+    pub program: &'a Program,
+    closed: Vec<Option<&'a Load>>,
+    open: Vec<Option<&'a Load>>,
+    /// What was counted once.
+    pub count: Option<&'a Count>,
+    /// What went wrong.
+    pub problems: Vec<&'a str>,
+}
+
+/// One cell with its servers.
+#[derive(Debug)]
+pub struct CellFigures<'a> {
+    /// The cell.
+    pub cell: Cell,
+    /// Requests a second in the open loop.
+    pub rate: Option<f64>,
+    /// In the order of the rows.
+    pub servers: Vec<Figures<'a>>,
+}
+
+/// Whether one is less than the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// In every round, and by more than the smallest difference that counts.
+    Less,
+    /// In every round, likewise.
+    More,
+    /// The rounds do not agree, or it is too little to speak of.
+    Tie,
+}
+
+/// One figure as a multiple of another, each round by itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// Over the rounds.
+    pub spread: Spread,
+    /// What that means.
+    pub verdict: Verdict,
+}
+
+/// What the figures of a cell are divided by.
+#[derive(Clone, Copy)]
+struct Scale {
+    lanes: usize,
+    /// Slow readers take all their answers at the same time, so that a load has none or many of them whole: theirs are counted by
+    /// their bytes, of which one has so many.
+    by_bytes: Option<usize>,
+}
+
+/// Everything, cell by cell.
+pub fn collect(raw: &Raw) -> Vec<CellFigures<'_>> {
+    let mut cells: Vec<CellFigures<'_>> = Vec::new();
+    for finished in &raw.finished {
+        let name = finished.cell.to_string();
+        let loads: Vec<&Load> = raw.loads.iter().filter(|load| load.cell == name).collect();
+        let rounds = loads.iter().map(|load| load.round).max().unwrap_or(0);
+        let servers = raw.programs.iter().filter_map(|program| {
+            let problems: Vec<&str> = raw
+                .problems
+                .iter()
+                .filter(|problem| problem.cell == name && problem.row == program.row)
+                .map(|problem| problem.what.as_str())
+                .collect();
+            let count = raw.counts.iter().find(|count| count.cell == name && count.row == program.row);
+            let pick = |round: usize, open: bool| {
+                let mine = |load: &&&Load| load.row == program.row && load.round == round && load.rate.is_some() == open;
+                loads.iter().find(mine).copied().filter(|load| load.errors == 0 && load.bytes > 0)
+            };
+            let series = |open: bool| (1..=rounds).map(|round| pick(round, open)).collect();
+            let takes_part = count.is_some() || !problems.is_empty();
+            takes_part.then(|| Figures { program, closed: series(false), open: series(true), count, problems })
+        });
+        cells.push(CellFigures { cell: finished.cell, rate: finished.rate, servers: servers.collect() });
+    }
+    cells.sort_by_key(|figures| {
+        let cell = &figures.cell;
+        (cell.part, cell.transport, cell.pattern, cell.body, cell.connections)
+    });
+    cells
+}
+
+impl<'a> CellFigures<'a> {
+    /// The server of a row, if it took part.
+    pub fn server(&self, row: &str) -> Option<&Figures<'a>> {
+        self.servers.iter().find(|server| server.program.row == row)
+    }
+
+    /// One row as a multiple of another.
+    pub fn ratio(&self, row: &str, of: &str, metric: Metric) -> Option<Ratio> {
+        let scale = self.scale();
+        let (own, other) = (self.server(row)?.rounds(metric, scale), self.server(of)?.rounds(metric, scale));
+        let ratios: Vec<f64> = own.iter().zip(&other).filter_map(|(own, other)| Some((*own)? / (*other)?)).collect();
+        let at_its_limit = |row| self.spread(row, Metric::Busy).is_some_and(|busy| busy.median >= AT_ITS_LIMIT);
+        // Where the load generator is the limit, both have its peak.
+        if metric == Metric::Peak && !at_its_limit(row) && !at_its_limit(of) {
+            return None;
+        }
+        Ratio::of(&ratios, metric.smallest())
+    }
+
+    /// A figure's spread over the rounds.
+    pub fn spread(&self, row: &str, metric: Metric) -> Option<Spread> {
+        Spread::of(self.server(row)?.rounds(metric, self.scale()).into_iter().flatten())
+    }
+
+    fn scale(&self) -> Scale {
+        Scale {
+            lanes: match self.cell.part {
+                Part::Io => 1,
+                Part::Network { lanes, .. } => lanes,
+            },
+            by_bytes: (self.cell.pattern == Pattern::SlowReaders).then_some(self.cell.body),
+        }
+    }
+}
+
+impl Figures<'_> {
+    /// A figure in each round; none where it went wrong or there were too few answers.
+    fn rounds(&self, metric: Metric, scale: Scale) -> Vec<Option<f64>> {
+        let series = match metric {
+            Metric::Cpu | Metric::Peak | Metric::Busy | Metric::Switches | Metric::Uneven => &self.closed,
+            Metric::CpuAtRate | Metric::Median | Metric::P99 | Metric::P999 => &self.open,
+        };
+        series.iter().map(|load| figure((*load)?, metric, scale)).collect()
+    }
+
+    /// Whose it is.
+    pub fn family(&self) -> Family {
+        Family::parse(&self.program.family).unwrap_or(Family::Peer)
+    }
+
+    /// System calls for each answer.
+    pub fn calls(&self) -> Option<f64> {
+        let count = self.count?;
+        (count.responses > 0).then_some(count.calls? as f64 / count.responses as f64)
+    }
+
+    /// Bytes of user memory for each connection; none where there are too few to tell them from the server's own.
+    pub fn bytes_per_connection(&self, cell: &Cell) -> Option<f64> {
+        let count = self.count.filter(|_| cell.tells_memory())?;
+        Some((count.open_memory as f64 - count.idle_memory as f64).max(0.0) * 1024.0 / cell.connections as f64)
+    }
+
+    /// Whether anything went wrong.
+    pub fn failed(&self) -> bool {
+        !self.problems.is_empty()
+    }
+}
+
+fn figure(load: &Load, metric: Metric, scale: Scale) -> Option<f64> {
+    let answers = scale.by_bytes.map_or(load.responses as f64, |body| load.bytes as f64 / body as f64);
+    if answers <= 0.0 {
+        return None;
+    }
+    match metric {
+        Metric::Cpu | Metric::CpuAtRate => Some(load.running as f64 / 1000.0 / answers).filter(|cpu| *cpu > 0.0),
+        Metric::Peak => Some(answers / load.seconds),
+        Metric::Busy => Some(load.running as f64 / 1e9 / load.seconds),
+        Metric::Switches => Some((load.voluntary + load.involuntary) as f64 / answers),
+        Metric::Uneven => Some(load.busiest as f64 * scale.lanes as f64 / load.running as f64).filter(|_| load.running > 0),
+        Metric::Median => Some(load.p50).filter(|time| *time > 0.0),
+        Metric::P99 => Some(load.p99).filter(|_| load.responses >= ENOUGH.0),
+        Metric::P999 => Some(load.p999).filter(|_| load.responses >= ENOUGH.1),
+    }
+}
+
+impl Ratio {
+    /// What rounds say together; none with fewer than two of them.
+    fn of(ratios: &[f64], smallest: f64) -> Option<Ratio> {
+        let spread = Spread::of(ratios.iter().copied()).filter(|_| ratios.len() > 1)?;
+        let verdict = if spread.high < 1.0 && spread.median <= 1.0 - smallest {
+            Verdict::Less
+        } else if spread.low > 1.0 && spread.median >= 1.0 + smallest {
+            Verdict::More
+        } else {
+            Verdict::Tie
+        };
+        Some(Ratio { spread, verdict })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_every_round_says_is_a_difference() {
+        let verdict = |ratios: &[f64]| Ratio::of(ratios, SMALLEST).map(|ratio| ratio.verdict);
+        assert_eq!(verdict(&[0.90, 0.95, 0.99]), Some(Verdict::Less));
+        assert_eq!(verdict(&[1.10, 1.05, 1.01]), Some(Verdict::More));
+        assert_eq!(verdict(&[0.50, 0.60, 1.01]), Some(Verdict::Tie));
+        assert_eq!(verdict(&[0.98, 0.985, 0.99]), Some(Verdict::Tie));
+        assert_eq!(verdict(&[0.5]), None);
+    }
+}

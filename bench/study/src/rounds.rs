@@ -1,0 +1,224 @@
+//! Measures one cell: all its servers are up at the same time with their connections open, and take turns.
+
+use crate::cells::Cell;
+use crate::counter::Counter;
+use crate::generator::{Generator, Outcome, Pace};
+use crate::raw::{Count, Finished, Load, Problem, Writer};
+use crate::rows::Row;
+use crate::server::{Place, Server};
+use oribi_bench::interrupt;
+use oribi_bench::threads::Spent;
+use std::time::Duration;
+
+/// Seconds of load before anything counts.
+pub const WARM_UP: f64 = 0.1;
+/// Seconds of the load that finds out how fast a server is.
+pub const TRIAL: f64 = 0.15;
+/// Seconds of the load during which system calls are counted.
+pub const COUNTED: f64 = 0.2;
+/// The share of what the slowest server of a cell manages that is asked of all in the open loop: none may fall behind.
+const SHARE: f64 = 0.5;
+/// By how much a load of slow clients is longer: they need a second for anything at all.
+pub const SLOW: f64 = 6.0;
+/// Seconds of warm-up with slow clients: until the first have their answers, and all others what the kernel takes of theirs.
+pub const SLOW_WARM_UP: f64 = 1.5;
+/// Between a load and reading the counters.
+const SETTLE: Duration = Duration::from_millis(10);
+
+/// How cells are measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// How often each server is loaded.
+    pub rounds: usize,
+    /// For how many seconds each time, in the closed loop and again in the open one.
+    pub seconds: f64,
+}
+
+/// A row under way.
+struct Runner<'a> {
+    row: &'a Row,
+    server: Server,
+    /// None when it broke down.
+    generator: Option<Generator>,
+    idle_memory: u64,
+    open_memory: u64,
+}
+
+/// What is known of the cell and who keeps the results.
+struct Desk<'a> {
+    place: &'a Place,
+    writer: &'a Writer,
+    cell: Cell,
+    problems: usize,
+}
+
+impl Desk<'_> {
+    fn problem(&mut self, row: &Row, what: String) -> Result<(), String> {
+        // Being told to stop is nobody's fault.
+        interrupt::check()?;
+        eprintln!("    {}: {what}", row.name);
+        self.problems += 1;
+        self.writer.problem(&Problem { cell: self.cell.to_string(), row: row.name.to_owned(), what })
+    }
+
+    /// Loads a server once; none if that did not succeed, which is kept as its problem.
+    fn load(&mut self, runner: &mut Runner<'_>, seconds: f64, pace: Pace) -> Result<Option<(Outcome, Spent)>, String> {
+        let Some(generator) = &mut runner.generator else { return Ok(None) };
+        let before = runner.server.threads();
+        let outcome = generator.load(seconds, pace);
+        interrupt::sleep(SETTLE)?;
+        let spent = runner.server.threads().since(&before);
+        match outcome {
+            Ok(outcome) => {
+                if outcome.errors > 0 {
+                    self.problem(runner.row, format!("errors: {}", outcome.kinds))?;
+                } else if outcome.bytes == 0 {
+                    self.problem(runner.row, format!("not one byte in {seconds:.2} s"))?;
+                }
+                Ok(Some((outcome, spent)))
+            }
+            Err(e) => {
+                runner.generator = None;
+                self.problem(runner.row, e)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Measures a cell and keeps what comes; returns how many problems there were.
+///
+/// # Errors
+/// When the user wants to stop or results cannot be written: what servers do wrong is part of the result.
+pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
+    let mut desk = Desk { place, writer, cell: *cell, problems: 0 };
+    let mut runners = start(&mut desk, rows)?;
+    let seconds = if cell.pattern.is_slow() { plan.seconds * SLOW } else { plan.seconds };
+    let rate = if cell.pattern.is_slow() { None } else { common_rate(&mut desk, &mut runners)? };
+    let count = runners.len();
+    for round in 0..plan.rounds {
+        // Each round begins with another server, so that none is always the one after the heaviest.
+        for index in (0..count).map(|offset| (round + offset) % count) {
+            for pace in [Some(Pace::Closed), rate.map(Pace::Open)].into_iter().flatten() {
+                let runner = &mut runners[index];
+                let Some((outcome, spent)) = desk.load(runner, seconds, pace)? else { continue };
+                writer.load(&line(cell, runner.row, round + 1, pace, &outcome, &spent))?;
+            }
+        }
+    }
+    for runner in &mut runners {
+        let (calls, responses) = if cell.pattern.is_slow() { (None, 0) } else { count_calls(&mut desk, runner)? };
+        writer.count(&Count {
+            cell: cell.to_string(),
+            row: runner.row.name.to_owned(),
+            idle_memory: runner.idle_memory,
+            open_memory: runner.open_memory,
+            calls,
+            responses,
+        })?;
+    }
+    for runner in runners {
+        drop(runner.generator);
+        if let Err(e) = runner.server.end() {
+            desk.problem(runner.row, e)?;
+        }
+    }
+    writer.finish(&Finished { cell: *cell, rate })?;
+    Ok(desk.problems)
+}
+
+/// Starts the servers, and then opens the connections of one after the other.
+fn start<'a>(desk: &mut Desk<'_>, rows: &[&'a Row]) -> Result<Vec<Runner<'a>>, String> {
+    let mut runners = Vec::new();
+    for &row in rows {
+        match Server::start(desk.place, row, &desk.cell) {
+            Ok(server) => runners.push(Runner { row, server, generator: None, idle_memory: 0, open_memory: 0 }),
+            Err(e) => desk.problem(row, e)?,
+        }
+    }
+    for runner in &mut runners {
+        runner.idle_memory = runner.server.memory();
+        let warm_up = if desk.cell.pattern.is_slow() { SLOW_WARM_UP } else { WARM_UP };
+        match Generator::open(desk.place, &runner.server.address, runner.row, &desk.cell, warm_up) {
+            Ok(generator) => runner.generator = Some(generator),
+            Err(e) => desk.problem(runner.row, e)?,
+        }
+        runner.open_memory = runner.server.memory();
+    }
+    Ok(runners)
+}
+
+/// The rate of the open loop: all servers have the same, and each could do twice as much.
+fn common_rate(desk: &mut Desk<'_>, runners: &mut [Runner<'_>]) -> Result<Option<f64>, String> {
+    let mut slowest: Option<f64> = None;
+    for runner in runners {
+        let Some((outcome, _)) = desk.load(runner, TRIAL, Pace::Closed)? else { continue };
+        let rate = outcome.responses as f64 / outcome.seconds.max(1e-6);
+        slowest = Some(slowest.map_or(rate, |slowest| slowest.min(rate)));
+    }
+    Ok(slowest.map(|rate| rounded(rate * SHARE)).filter(|rate| *rate > 0.0))
+}
+
+/// Two digits: more would only pretend to mean something.
+fn rounded(rate: f64) -> f64 {
+    let step = 10f64.powf((rate.max(1.0).log10().floor() - 1.0).max(0.0));
+    (rate / step).floor() * step
+}
+
+fn line(cell: &Cell, row: &Row, round: usize, pace: Pace, outcome: &Outcome, spent: &Spent) -> Load {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    Load {
+        cell: cell.to_string(),
+        row: row.name.to_owned(),
+        round,
+        rate: match pace {
+            Pace::Closed => None,
+            Pace::Open(rate) => Some(rate),
+        },
+        responses: outcome.responses,
+        seconds: outcome.seconds,
+        bytes: outcome.bytes,
+        running: nanoseconds(spent.running),
+        busiest: nanoseconds(spent.by_thread.first().copied().unwrap_or_default()),
+        voluntary: spent.voluntary,
+        involuntary: spent.involuntary,
+        p50: outcome.p50,
+        p99: outcome.p99,
+        p999: outcome.p999,
+        max: outcome.max,
+        errors: outcome.errors,
+    }
+}
+
+/// System calls in a load of its own, and how many responses it had.
+fn count_calls(desk: &mut Desk<'_>, runner: &mut Runner<'_>) -> Result<(Option<u64>, u64), String> {
+    if runner.generator.is_none() {
+        return Ok((None, 0));
+    }
+    let counter = match Counter::start(&runner.server.processes(), desk.place.load_cpu, &desk.place.scratch) {
+        Ok(counter) => counter,
+        Err(e) => {
+            desk.problem(runner.row, e)?;
+            return Ok((None, 0));
+        }
+    };
+    let outcome = desk.load(runner, COUNTED, Pace::Closed)?;
+    match (counter.finish(), outcome) {
+        (Ok(calls), Some((outcome, _))) => Ok((Some(calls), outcome.responses)),
+        (Err(e), _) => {
+            desk.problem(runner.row, e)?;
+            Ok((None, 0))
+        }
+        (_, None) => Ok((None, 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn rates_have_two_digits_and_do_not_grow() {
+        assert_eq!([123_456.0, 99_999.0, 1234.0, 12.7, 7.9, 0.4].map(rounded), [120_000.0, 99_000.0, 1200.0, 12.0, 7.0, 0.0]);
+    }
+}

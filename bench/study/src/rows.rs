@@ -1,0 +1,402 @@
+//! The rows: programs that are compared, how each is started, and the cells it has no part in.
+
+use crate::cells::{Cell, Part, Pattern, Transport};
+use oribi_bench::machine;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Who a row belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Oribi, with one model or another.
+    Own,
+    /// A loop that parses nothing: the physical limit.
+    Floor,
+    /// Another server.
+    Peer,
+}
+
+impl Family {
+    /// What the raw results call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Family::Own => "own",
+            Family::Floor => "floor",
+            Family::Peer => "peer",
+        }
+    }
+
+    /// The family of that name.
+    pub fn parse(name: &str) -> Option<Family> {
+        [Family::Own, Family::Floor, Family::Peer].into_iter().find(|family| family.name() == name)
+    }
+}
+
+/// A program that takes part.
+pub struct Row {
+    /// What `--only` and the raw results call it.
+    pub name: &'static str,
+    /// What tables call it.
+    pub title: &'static str,
+    /// Whose it is.
+    pub family: Family,
+    /// Whether it has several lanes, and so a part in the cells for these, or one lane and a part in the others.
+    network: bool,
+    /// Starts it in the foreground, with placeholders for [`Places`].
+    pub command: &'static str,
+    /// Succeeds if the program is there and able to do it, and prints its version.
+    probe: &'static str,
+    /// What to do if not.
+    remedy: &'static str,
+    /// A template in `bench/study/servers` that is filled in and put into the server's directory.
+    pub template: Option<&'static str>,
+    /// What clients ask for.
+    pub path: &'static str,
+    /// Why it has no part in a cell; `None` if it has.
+    leaves: fn(&Cell) -> Option<&'static str>,
+}
+
+const BUILD: &str = "run `make build`";
+const EXAMPLES: &str = "run `cargo build --release --package oribi-io --examples`";
+const NGINX: &str = "run `apt-get install nginx`";
+
+/// Every row, in the order of the tables; the first of each part is what the others are compared with.
+pub const ALL: &[Row] = &[
+    Row {
+        name: "epoll",
+        title: "Oribi, epoll",
+        family: Family::Own,
+        network: false,
+        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io epoll --keepalive-timeout 600 --header-timeout 600 \
+                  --max-connections 18000",
+        probe: "{oribi} check --native x --io epoll",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "io-uring",
+        title: "Oribi, io_uring",
+        family: Family::Own,
+        network: false,
+        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io io_uring --keepalive-timeout 600 \
+                  --header-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --io io_uring",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "libevent",
+        title: "Oribi, libevent",
+        family: Family::Own,
+        network: false,
+        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io libevent --keepalive-timeout 600 \
+                  --header-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --io libevent",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "bare-epoll",
+        title: "bare epoll loop",
+        family: Family::Floor,
+        network: false,
+        command: "{examples}/bare_loop {prefixed} --body {bytes} {pattern}",
+        probe: "test -x {examples}/bare_loop",
+        remedy: EXAMPLES,
+        template: None,
+        path: "/",
+        leaves: none_idle,
+    },
+    Row {
+        name: "bare-uring",
+        title: "bare io_uring loop",
+        family: Family::Floor,
+        network: false,
+        command: "{examples}/bare_uring {prefixed} --body {bytes} {pattern}",
+        probe: "test -x {examples}/bare_uring",
+        remedy: EXAMPLES,
+        template: None,
+        path: "/",
+        leaves: none_idle,
+    },
+    Row {
+        name: "nginx-return",
+        title: "nginx, return",
+        family: Family::Peer,
+        network: false,
+        command: "nginx -p {dir} -c {dir}/nginx.conf",
+        probe: "nginx -v",
+        remedy: NGINX,
+        template: Some("nginx.conf"),
+        path: "/",
+        leaves: |cell| (cell.body > 1024).then_some("no text in its configuration is longer than 4 KiB"),
+    },
+    Row {
+        name: "files",
+        title: "Oribi, file",
+        family: Family::Own,
+        network: false,
+        command: "{oribi} serve {files} --listen {address} --workers 1 --io epoll --keepalive-timeout 600 --header-timeout 600 \
+                  --max-connections 18000",
+        probe: "{oribi} check serve /usr --io epoll",
+        remedy: BUILD,
+        template: None,
+        path: "/body",
+        leaves: files_where_they_tell,
+    },
+    Row {
+        name: "nginx-file",
+        title: "nginx, file",
+        family: Family::Peer,
+        network: false,
+        command: "nginx -p {dir} -c {dir}/nginx.conf",
+        probe: "nginx -v",
+        remedy: NGINX,
+        template: Some("nginx.conf"),
+        path: "/body",
+        leaves: files_where_they_tell,
+    },
+    Row {
+        name: "shared",
+        title: "processes, shared",
+        family: Family::Own,
+        network: true,
+        command: "{oribi} --native-file {body} --listen {address} --workers {lanes} --accept shared --io epoll --keepalive-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --workers 2 --accept shared",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "own",
+        title: "processes, own",
+        family: Family::Own,
+        network: true,
+        command: "{oribi} --native-file {body} --listen {address} --workers {lanes} --accept own --io epoll --keepalive-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --workers 2 --accept own",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "shared-threads",
+        title: "threads, shared",
+        family: Family::Own,
+        network: true,
+        command: "{oribi} --native-file {body} --listen {address} --workers 1 --threads {lanes} --accept shared --io epoll --keepalive-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --workers 1 --threads 2 --accept shared",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+    Row {
+        name: "own-threads",
+        title: "threads, own",
+        family: Family::Own,
+        network: true,
+        command: "{oribi} --native-file {body} --listen {address} --workers 1 --threads {lanes} --accept own --io epoll --keepalive-timeout 600 --max-connections 18000",
+        probe: "{oribi} check --native x --workers 1 --threads 2 --accept own",
+        remedy: BUILD,
+        template: None,
+        path: "/",
+        leaves: every_cell,
+    },
+];
+
+fn every_cell(_: &Cell) -> Option<&'static str> {
+    None
+}
+
+/// A bare loop that closes does so after every answer.
+fn none_idle(cell: &Cell) -> Option<&'static str> {
+    let idle = cell.pattern == Pattern::Short && cell.active < cell.connections;
+    idle.then_some("it closes after every answer, so that no connection can be idle")
+}
+
+/// What opening a file costs is the same whatever the connections do.
+fn files_where_they_tell(cell: &Cell) -> Option<&'static str> {
+    (cell.body == 12 && cell.connections != 256).then_some("files of 12 bytes are compared with 256 connections")
+}
+
+impl Row {
+    /// Whether it has a part in a cell.
+    pub fn takes_part(&self, cell: &Cell) -> bool {
+        self.belongs(cell) && (self.leaves)(cell).is_none()
+    }
+
+    /// Why it has no part in a cell that asks what it is there for; `None` if it has, or if the cell asks something else.
+    pub fn leaves(&self, cell: &Cell) -> Option<&'static str> {
+        if self.belongs(cell) { (self.leaves)(cell) } else { None }
+    }
+
+    fn belongs(&self, cell: &Cell) -> bool {
+        self.network == (cell.part != Part::Io)
+    }
+
+    /// The first line that it prints about its version.
+    ///
+    /// # Errors
+    /// When it is not there or cannot do what the row needs, with what to do about it.
+    pub fn version(&self, programs: &Programs) -> Result<String, String> {
+        let words = words(&programs.fill(self.probe));
+        let told = |why: &str| format!("{}: {why}: {}", self.title, self.remedy);
+        let [program, rest @ ..] = &words[..] else { return Err(told("no probe")) };
+        let output = Command::new(program).args(rest).output().map_err(|e| told(&format!("{program}: {e}")))?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(told(text.lines().next().unwrap_or("its probe failed")));
+        }
+        Ok(if self.family != Family::Peer {
+            machine::output(&programs.oribi.display().to_string(), &["--version"])
+        } else {
+            let text = [output.stdout, output.stderr].concat();
+            String::from_utf8_lossy(&text)
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .unwrap_or("no version")
+                .trim()
+                .to_owned()
+        })
+    }
+}
+
+/// Where the programs of this repository are.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// `{oribi}`.
+    pub oribi: PathBuf,
+    /// `{examples}`: the directory of the loops and of the models that no user is offered.
+    pub examples: PathBuf,
+}
+
+impl Programs {
+    fn fill(&self, text: &str) -> String {
+        text.replace("{oribi}", &self.oribi.display().to_string()).replace("{examples}", &self.examples.display().to_string())
+    }
+}
+
+/// What the words in braces stand for.
+#[derive(Debug)]
+pub struct Places<'a> {
+    /// `{port}`, and with the host `{address}`: where to listen by TCP.
+    pub port: u16,
+    /// `{dir}`: a directory of the server's own, in which `{address}` is if it is a Unix socket; `{files}` and `{body}` are in it.
+    pub directory: &'a Path,
+    /// Which of them.
+    pub transport: Transport,
+    /// The programs.
+    pub programs: &'a Programs,
+    /// `{text}`, if it is not too long.
+    pub body: &'a str,
+    /// `{lanes}`.
+    pub lanes: usize,
+    /// `{pattern}`: what a bare loop must be told of it.
+    pub pattern: Pattern,
+}
+
+impl Places<'_> {
+    /// Host and port, or a path.
+    pub fn address(&self) -> String {
+        match self.transport {
+            Transport::Tcp => format!("127.0.0.1:{}", self.port),
+            Transport::Unix => self.directory.join("socket").display().to_string(),
+        }
+    }
+
+    /// As [`Places::address`], with `unix:` before a path.
+    pub fn prefixed(&self) -> String {
+        let prefix = if self.transport == Transport::Unix { "unix:" } else { "" };
+        prefix.to_owned() + &self.address()
+    }
+
+    /// Replaces all that stands in braces.
+    pub fn fill(&self, text: &str) -> String {
+        let directory = self.directory.display().to_string();
+        let short = if self.body.len() <= 1024 { self.body } else { "" };
+        self.programs
+            .fill(text)
+            .replace("{address}", &self.address())
+            .replace("{prefixed}", &self.prefixed())
+            .replace("{port}", &self.port.to_string())
+            .replace("{files}", "{dir}/files")
+            .replace("{body}", "{dir}/files/body")
+            .replace("{dir}", &directory)
+            .replace("{bytes}", &self.body.len().to_string())
+            .replace("{lanes}", &self.lanes.to_string())
+            .replace(
+                "{pattern}",
+                match self.pattern {
+                    Pattern::Short => "--close",
+                    Pattern::Pipelined => "--pipelined",
+                    Pattern::KeepAlive | Pattern::SlowReaders | Pattern::SlowSenders => "",
+                },
+            )
+            .replace("{text}", short)
+    }
+
+    /// The words of a command line.
+    pub fn command(&self, row: &Row) -> Vec<String> {
+        words(row.command).iter().map(|word| self.fill(word)).filter(|word| !word.is_empty()).collect()
+    }
+}
+
+/// No word here has a space in it.
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn names_are_unique_and_fit_into_the_raw_results() {
+        let names: BTreeSet<&str> = ALL.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert!(names.iter().all(|name| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')));
+    }
+
+    #[test]
+    fn everything_in_braces_is_filled_in() {
+        let programs = Programs { oribi: "/oribi".into(), examples: "/examples".into() };
+        for transport in [Transport::Tcp, Transport::Unix] {
+            let places = Places {
+                port: 7,
+                directory: Path::new("/d"),
+                transport,
+                programs: &programs,
+                body: "abc",
+                lanes: 2,
+                pattern: Pattern::Short,
+            };
+            for row in ALL {
+                let words = places.command(row).join(" ");
+                assert!(!words.contains('{'), "{words}");
+                let template = row.template.map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("servers").join(name));
+                if let Some(path) = template {
+                    let text = places.fill(&std::fs::read_to_string(path).expect("a template"));
+                    assert!(text.contains("\"abc\"") && text.contains(&places.prefixed()), "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cell_has_rows_to_compare() {
+        for cell in cells::all().0 {
+            let part: Vec<&str> = ALL.iter().filter(|row| row.takes_part(&cell)).map(|row| row.name).collect();
+            assert!(part.len() >= 2, "{cell}: {part:?}");
+        }
+    }
+}
