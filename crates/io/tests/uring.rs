@@ -238,3 +238,88 @@ fn a_wait_is_never_shorter_than_asked() {
         assert!(rig.backend.now() - start >= timeout, "{timeout:?}");
     }
 }
+
+/// Receives so many bytes of a connection that has news.
+fn receive(rig: &mut Rig, socket: &mut Socket, size: usize) -> Vec<u8> {
+    let mut received = Vec::new();
+    let mut buffer = vec![0; 16 << 10];
+    while received.len() < size {
+        match rig.backend.receive(socket, &mut buffer) {
+            Attempt::Done(count) => received.extend_from_slice(&buffer[..count]),
+            Attempt::Later => drop(rig.news()),
+            attempt => panic!("{attempt:?}"),
+        }
+    }
+    received
+}
+
+/// Has a connection receive so much that it is no longer the ring that receives.
+fn send_in_bulk(rig: &mut Rig, socket: &mut Socket, far: TcpStream) -> TcpStream {
+    let content = pattern(1 << 20);
+    let sender = {
+        let (content, mut far) = (content.clone(), far);
+        std::thread::spawn(move || {
+            far.write_all(&content).expect("the server is there");
+            far
+        })
+    };
+    assert!(receive(rig, socket, content.len()) == content);
+    sender.join().expect("no panic")
+}
+
+#[test]
+fn small_requests_behind_a_large_one_are_told_one_by_one() {
+    let mut rig = Rig::new();
+    let (mut socket, mut far) = rig.connection(1);
+    for _ in 0..3 {
+        far = send_in_bulk(&mut rig, &mut socket, far);
+        while rig.backend.receive(&mut socket, &mut [0; 10]) != Attempt::Later {}
+        // What was told of the large one may be told again.
+        rig.backend.wait(Some(Duration::from_millis(20)), &mut Vec::new()).expect("waiting works");
+        for round in 0..50_u8 {
+            far.write_all(&[round; 100]).expect("the server is there");
+            let events = rig.news();
+            assert!(matches!(events[..], [Event::Socket { token: Token(1), readable: true, ended: false, .. }]), "{events:?}");
+            let mut buffer = [0; 200];
+            assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Done(100));
+            assert_eq!(buffer[..100], [round; 100]);
+            assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Later);
+            // Whether it is still polled or received from again: what has been taken is not told of.
+            let mut events = Vec::new();
+            rig.backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
+            assert_eq!(events, []);
+        }
+    }
+}
+
+#[test]
+fn an_end_behind_much_content_is_told_and_found_behind_it() {
+    let mut rig = Rig::new();
+    let (mut socket, far) = rig.connection(1);
+    let mut far = send_in_bulk(&mut rig, &mut socket, far);
+    let content = pattern(50_000);
+    far.write_all(&content).expect("the server is there");
+    far.shutdown(std::net::Shutdown::Write).expect("the server is there");
+    while !rig.news().iter().any(|event| matches!(event, Event::Socket { ended: true, broken: false, .. })) {}
+    assert!(receive(&mut rig, &mut socket, content.len()) == content);
+    assert_eq!(rig.backend.receive(&mut socket, &mut [0; 10]), Attempt::End);
+    assert_eq!(rig.backend.send(&mut socket, b"answer"), Attempt::Done(6));
+    rig.backend.close(socket);
+    rig.backend.submit();
+    let mut answer = Vec::new();
+    far.read_to_end(&mut answer).expect("an orderly end");
+    assert_eq!(answer, b"answer");
+}
+
+#[test]
+fn a_connection_that_breaks_behind_much_content_is_told_of_although_nobody_receives() {
+    let mut rig = Rig::new();
+    let (mut socket, far) = rig.connection(1);
+    let mut far = send_in_bulk(&mut rig, &mut socket, far);
+    far.write_all(&pattern(50_000)).expect("the server is there");
+    rustix::net::sockopt::set_socket_linger(&far, Some(Duration::ZERO)).expect("it is ours");
+    drop(far);
+    while !rig.news().iter().any(|event| matches!(event, Event::Socket { broken: true, .. })) {}
+    rig.backend.close(socket);
+    rig.backend.submit();
+}

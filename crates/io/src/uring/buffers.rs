@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 pub(super) const GROUP: u16 = 0;
 
 /// Bytes of a buffer. Nearly every request fits, and a page each lets the pages that nobody has used stay unmade.
-const BUFFER_BYTES: usize = 4 << 10;
+pub(super) const BUFFER_BYTES: usize = 4 << 10;
 
 /// Buffers that may come into circulation, a power of two: 2 MiB.
 const MOST: u16 = 512;

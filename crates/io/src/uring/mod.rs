@@ -8,6 +8,8 @@
 //! What may be surprising:
 //! * The first receive of a socket does not stay armed: many connections have one request, and to take it back would cost more
 //!   than to arm another one for those that have a second.
+//! * What comes in bulk is not received by the ring, which would have to copy it: the socket is polled, as epoll does it, until
+//!   the connection has small requests again.
 //! * A send that the kernel could not take as a whole is found out later, when the bytes have been taken from the caller. They
 //!   are kept, at most one send for each socket, and leave as soon as there is room, even if the socket is closed meanwhile.
 
@@ -200,6 +202,9 @@ impl Backend for Uring {
             Ok((_, 0)) => state.ended = true,
             Ok((_, more)) => {
                 state.rest = more == room;
+                if state.in_bulk > 0 {
+                    self.received_in_bulk(socket.0, more, more < room);
+                }
                 return Attempt::Done(count + more);
             }
             Err(Errno::AGAIN) => state.rest = false,

@@ -6,6 +6,8 @@
 pub(super) enum Operation {
     /// Receives from a socket.
     Receive,
+    /// Waits for a socket to have received something, and leaves it there.
+    Ready,
     /// Waits for room in a socket.
     Room,
     /// Waits for a socket whose peer has ended its side to break.
@@ -46,12 +48,13 @@ impl Name {
     pub(super) fn of(number: u64) -> Self {
         let operation = match number >> 60 {
             0 => Operation::Receive,
-            1 => Operation::Room,
-            2 => Operation::Break,
-            3 => Operation::Send,
-            4 => Operation::Connection,
-            5 => Operation::Accept,
-            6 => Operation::Wake,
+            1 => Operation::Ready,
+            2 => Operation::Room,
+            3 => Operation::Break,
+            4 => Operation::Send,
+            5 => Operation::Connection,
+            6 => Operation::Accept,
+            7 => Operation::Wake,
             _ => Operation::Indifferent,
         };
         Self { operation, place: number as u32, generation: (number >> 32) as u32 & (GENERATIONS - 1) }
@@ -64,8 +67,8 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        use Operation::{Accept, Break, Connection, Indifferent, Receive, Room, Send, Wake};
-        for operation in [Receive, Room, Break, Send, Connection, Accept, Wake, Indifferent] {
+        use Operation::{Accept, Break, Connection, Indifferent, Ready, Receive, Room, Send, Wake};
+        for operation in [Receive, Ready, Room, Break, Send, Connection, Accept, Wake, Indifferent] {
             for (place, generation) in [(0, 0), (1, 2), (u32::MAX, GENERATIONS - 1)] {
                 let name = Name { operation, place, generation };
                 assert_eq!(Name::of(name.number()), name);

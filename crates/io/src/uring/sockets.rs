@@ -29,17 +29,23 @@ pub(super) struct State {
     pub(super) receiving: bool,
     /// Something has been received: the next receive that is armed stays armed.
     pub(super) lasting: bool,
+    /// The kernel has been asked to tell when something has been received.
+    pub(super) polled: bool,
+    /// Much is being received: not by the ring, until so many receives in a row have found little.
+    pub(super) in_bulk: u8,
     /// The kernel has been asked to tell when there is room.
     pub(super) watched: bool,
     /// The kernel has been asked to tell when the connection breaks.
     pub(super) guarded: bool,
     /// No receive is to be armed: the socket has ended, its bytes are not being taken, or it is somebody else's.
     pub(super) paused: bool,
-    /// The last receive left bytes in the socket.
+    /// Bytes are in the socket, as far as is known.
     pub(super) rest: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
     pub(super) broken: bool,
+    /// What is known of the far side, although there may be bytes to be received before one comes to that.
+    pub(super) far: Far,
     /// A send found the socket full, and nothing has said yet that there is room.
     pub(super) full: bool,
     /// Something waits in the ring to be sent.
@@ -54,6 +60,14 @@ pub(super) struct State {
     pub(super) writable: bool,
 }
 
+/// How far a connection has come to its end, by what polling has told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Far {
+    Open,
+    Ended,
+    Broken,
+}
+
 impl State {
     /// The descriptor's number, as operations have it.
     #[inline]
@@ -64,9 +78,10 @@ impl State {
     /// The operations that hold on to the socket, which is not closed before they have ended.
     pub(super) fn pending(&self) -> impl Iterator<Item = Operation> + use<> {
         let receive = self.receiving.then_some(Operation::Receive);
+        let ready = self.polled.then_some(Operation::Ready);
         let room = self.watched.then_some(Operation::Room);
         let guard = self.guarded.then_some(Operation::Break);
-        [receive, room, guard].into_iter().flatten()
+        [receive, ready, room, guard].into_iter().flatten()
     }
 
     fn new(descriptor: OwnedFd) -> Self {
@@ -78,12 +93,15 @@ impl State {
             unsent: None,
             receiving: false,
             lasting: false,
+            polled: false,
+            in_bulk: 0,
             watched: false,
             guarded: false,
             paused: false,
             rest: false,
             ended: false,
             broken: false,
+            far: Far::Open,
             full: false,
             queued: false,
             end_after: false,

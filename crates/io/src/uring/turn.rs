@@ -1,9 +1,10 @@
 //! One turn of the loop: what is due goes to the kernel, what came of earlier turns is taken, and news are told.
 
 use super::Uring;
+use super::buffers::BUFFER_BYTES;
 use super::name::{Name, Operation};
 use super::ring::Completion;
-use super::sockets::{Key, UNOPENED};
+use super::sockets::{Far, Key, UNOPENED};
 use crate::Event;
 use rustix::event::PollFlags;
 use std::io;
@@ -12,6 +13,10 @@ use std::time::Duration;
 /// Received bytes of one socket that may wait outside the kernel's buffers. Beyond this the socket is left alone until they
 /// have been taken, so that a client's window closes as it would without a ring.
 const SPILL_BYTES: usize = 64 << 10;
+
+/// Who has sent more than a buffer at once is likely to go on. It is received where it will stay instead of being copied there,
+/// until so many receives in a row have found less: then the connection has small requests again.
+const BULK_ENDS_AFTER: u8 = 16;
 
 /// With connections that were closed before all had left, a wait lasts no longer than this, so that they are seen to.
 const LINGERING_TURN: Duration = Duration::from_secs(1);
@@ -44,10 +49,16 @@ impl Uring {
 
     fn hand_over_receives(&mut self) -> io::Result<()> {
         while let Some(key) = self.to_receive.pop() {
-            if let Some(state) = self.sockets.find_open(key)
-                && !state.receiving
-                && !state.paused
-            {
+            let Some(state) = self.sockets.find_open(key).filter(|state| !state.paused && !state.ended && !state.broken) else {
+                continue;
+            };
+            if state.in_bulk > 0 {
+                if !state.polled {
+                    state.polled = true;
+                    let events = PollFlags::IN | PollFlags::RDHUP;
+                    self.ring.poll(state.number(), events.bits() as i16, true, key.name(Operation::Ready))?;
+                }
+            } else if !state.receiving {
                 state.receiving = true;
                 self.ring.receive(state.number(), state.lasting, key.name(Operation::Receive))?;
             }
@@ -110,6 +121,7 @@ impl Uring {
         let key = Key { place, generation };
         match operation {
             Operation::Receive => self.received(key, completion),
+            Operation::Ready => self.is_ready(key, completion),
             Operation::Room => self.has_room(key),
             Operation::Break => self.may_be_broken(key, completion),
             Operation::Send => self.sent_in_part(key, completion.result),
@@ -154,6 +166,13 @@ impl Uring {
                 state.lasting = true;
                 state.rest = completion.rest;
                 state.readable = true;
+                if completion.rest && result as usize >= BUFFER_BYTES && state.in_bulk == 0 {
+                    state.in_bulk = BULK_ENDS_AFTER;
+                    if completion.more {
+                        self.to_cancel.push(key.name(Operation::Receive));
+                        self.to_receive.push(key);
+                    }
+                }
             }
             0 => {
                 state.ended = true;
@@ -176,6 +195,43 @@ impl Uring {
             self.note(key);
         }
         if again {
+            self.to_receive.push(key);
+        }
+    }
+
+    fn is_ready(&mut self, key: Key, completion: Completion) {
+        let Some(state) = self.sockets.find_open(key) else { return };
+        state.polled = completion.more;
+        if completion.result >= 0 {
+            let flags = PollFlags::from_bits_retain(completion.result as u16);
+            state.far = state.far.max(if flags.intersects(PollFlags::ERR | PollFlags::HUP) {
+                Far::Broken
+            } else if flags.contains(PollFlags::RDHUP) {
+                Far::Ended
+            } else {
+                Far::Open
+            });
+            state.rest = true;
+        } else if completion.result != -libc::ECANCELED {
+            state.broken = true;
+        }
+        if completion.result != -libc::ECANCELED {
+            state.readable = true;
+            self.note(key);
+            if !completion.more {
+                self.to_receive.push(key);
+            }
+        }
+    }
+
+    /// Something has been received without the ring: `size` bytes, and all of them if `whole`.
+    pub(super) fn received_in_bulk(&mut self, key: Key, size: usize, whole: bool) {
+        let Some(state) = self.sockets.find(key) else { return };
+        state.in_bulk = if whole && size < BUFFER_BYTES { state.in_bulk - 1 } else { BULK_ENDS_AFTER };
+        if state.in_bulk == 0 {
+            if state.polled {
+                self.to_cancel.push(key.name(Operation::Ready));
+            }
             self.to_receive.push(key);
         }
     }
@@ -215,8 +271,8 @@ impl Uring {
                 token: state.token,
                 readable: std::mem::take(&mut state.readable),
                 writable: std::mem::take(&mut state.writable),
-                ended: state.ended || state.broken,
-                broken: state.broken,
+                ended: state.ended || state.broken || state.far >= Far::Ended,
+                broken: state.broken || state.far == Far::Broken,
             });
             self.told.push(key);
         }
