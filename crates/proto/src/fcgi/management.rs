@@ -27,8 +27,8 @@ impl Values {
     /// Names that say nothing to us are left out of the answer, as section 4.1 wants it.
     pub(super) fn read(content: &[u8]) -> Result<Self, pairs::Cut> {
         let (mut values, mut pos) = (Self::default(), 0);
-        while let Some((name, _)) = pairs::next(content, &mut pos)? {
-            match name.of(content) {
+        while let Some(pair) = pairs::next(content, &mut pos)? {
+            match pair.text {
                 MAX_CONNS => values.connections = true,
                 MAX_REQS => values.requests = true,
                 MPXS_CONNS => values.interleaving = true,

@@ -115,12 +115,20 @@ pub(super) fn find(name: &[u8]) -> Option<Known> {
     if known.key != key {
         return None;
     }
-    // What is between the first and the last eight bytes.
-    let middle = 8..name.len().saturating_sub(8);
-    if name.get(middle.clone()).is_some_and(|bytes| bytes != &known.text[middle]) {
+    if name.len() > 16 && !has_middle(name, known.text) {
         return None;
     }
     Some(known.known)
+}
+
+/// Whether what is between the first and the last eight bytes is the same in both, which are equally long.
+#[inline]
+fn has_middle(name: &[u8], known: &[u8]) -> bool {
+    match name.len() {
+        // Eight bytes that overlap with the last.
+        17..=24 => name[8..].first_chunk::<8>() == known[8..].first_chunk(),
+        length => name[8..length - 8] == known[8..length - 8],
+    }
 }
 
 #[cfg(test)]

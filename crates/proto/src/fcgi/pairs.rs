@@ -6,25 +6,33 @@ use oribi_message::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cut;
 
+/// A name and a value.
+pub(super) struct Pair<'a> {
+    /// The bytes of the name.
+    pub(super) text: &'a [u8],
+    /// Where they stand.
+    pub(super) name: Span,
+    /// Where the value stands.
+    pub(super) value: Span,
+}
+
 /// The pair that starts at `pos`, which is moved behind it; `None` at the end.
 #[inline]
-pub(super) fn next(bytes: &[u8], pos: &mut usize) -> Result<Option<(Span, Span)>, Cut> {
-    let (start, name, value) = match bytes.get(*pos..) {
+pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'a>>, Cut> {
+    let (start, name, value, behind) = match bytes.get(*pos..) {
         None | Some([]) => return Ok(None),
-        Some(&[name @ ..0x80, value @ ..0x80, ..]) => (*pos + 2, usize::from(name), usize::from(value)),
+        Some(&[name @ ..0x80, value @ ..0x80, ref behind @ ..]) => (*pos + 2, usize::from(name), usize::from(value), behind),
         Some(_) => long(bytes, *pos)?,
     };
     let (name_end, end) = (start + name, start + name + value);
-    if end > bytes.len() {
-        return Err(Cut);
-    }
+    let Some(text) = behind.get(..name).filter(|_| end <= bytes.len()) else { return Err(Cut) };
     *pos = end;
-    Ok(Some((Span::new(start, name_end), Span::new(name_end, end))))
+    Ok(Some(Pair { text, name: Span::new(start, name_end), value: Span::new(name_end, end) }))
 }
 
-/// Where a name starts, and the lengths in front of it, one of which at least has more than one byte.
+/// Where a name starts, the lengths in front of it, one of which at least has more than one byte, and all from the name on.
 #[cold]
-fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize), Cut> {
+fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize, &[u8]), Cut> {
     let mut length = || {
         let size = if *bytes.get(pos).ok_or(Cut)? < 0x80 { 1 } else { 4 };
         let digits = bytes.get(pos..pos + size).ok_or(Cut)?;
@@ -34,5 +42,5 @@ fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize), Cut> {
         usize::try_from(number).ok().filter(|&number| number <= bytes.len()).ok_or(Cut)
     };
     let (name, value) = (length()?, length()?);
-    Ok((pos, name, value))
+    Ok((pos, name, value, bytes.get(pos..).ok_or(Cut)?))
 }

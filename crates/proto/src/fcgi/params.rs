@@ -12,7 +12,8 @@
 //!   other variables for REQUEST_URI.
 
 use super::names::{self, Known};
-use super::{Limits, Refusal, pairs, target};
+use super::pairs::{self, Pair};
+use super::{Limits, Refusal, target};
 use crate::h1;
 use crate::h1::{grammar, search};
 use alloc::vec::Vec;
@@ -106,22 +107,22 @@ fn read_pairs(
 ) -> Result<Option<(Span, Span)>, Refusal> {
     let mut forwarded = None;
     let (mut pos, mut left) = (0, most);
-    while let Some((name, value)) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
+    while let Some(Pair { text, name, value }) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
         left = left.checked_sub(1).ok_or(Refusal::PAIR_COUNT)?;
-        match names::find(name.of(bytes)) {
+        match names::find(text) {
             Some(Known::Variable(known)) => seen.add_known(known, name, value, variables),
             Some(Known::Field(known)) => {
                 let name = behind_prefix(name);
                 bytes[name.start as usize..name.end as usize].copy_from_slice(known.name().as_bytes());
                 add_field(bytes, name, value, Some(known), layout)?;
             }
-            None if name.of(bytes).starts_with(PREFIX) => {
+            None if text.starts_with(PREFIX) => {
                 let name = behind_prefix(name);
                 if fold(&mut bytes[name.start as usize..name.end as usize]) {
                     add_field(bytes, name, value, KnownField::lookup(name.of(bytes)), layout)?;
                 }
             }
-            None if name.of(bytes) == b"Authorization" => forwarded = Some((name, value)),
+            None if text == b"Authorization" => forwarded = Some((name, value)),
             None => seen.add(bytes, name, value, variables),
         }
     }
