@@ -67,23 +67,40 @@ impl Place {
 
     /// What the server answers to a GET for `target`.
     fn get(&self, target: &str) -> String {
+        let mut text = String::new();
+        self.ask(target).read_to_string(&mut text).expect("an answer");
+        text
+    }
+
+    /// A connection with a GET for `target`, the last on it.
+    fn ask(&self, target: &str) -> UnixStream {
+        let mut connection = self.connect();
+        connection.write_all(request(target, "close").as_bytes()).expect("sent");
+        connection
+    }
+
+    fn connect(&self) -> UnixStream {
         let start = Instant::now();
-        let mut connection = loop {
+        loop {
             match UnixStream::connect(self.0.join("x.sock")) {
-                Ok(connection) => break connection,
+                Ok(connection) => return connection,
                 Err(error) => assert!(start.elapsed() < PATIENCE, "{error}: {}", self.log()),
             }
             std::thread::sleep(Duration::from_millis(10));
-        };
-        let request = format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-        connection.write_all(request.as_bytes()).expect("sent");
-        let mut text = String::new();
-        connection.read_to_string(&mut text).expect("an answer");
-        text
+        }
     }
 
     fn log(&self) -> String {
         fs::read_to_string(self.0.join("log")).unwrap_or_default()
+    }
+
+    #[track_caller]
+    fn wait_for_log(&self, part: &str) {
+        let start = Instant::now();
+        while !self.log().contains(part) {
+            assert!(start.elapsed() < PATIENCE, "{part:?} does not come into the log: {}", self.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 
@@ -93,8 +110,19 @@ impl Drop for Place {
     }
 }
 
+fn request(target: &str, connection: &str) -> String {
+    format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: {connection}\r\n\r\n")
+}
+
 /// A server that is ended with the value.
 struct Server(Child);
+
+impl Server {
+    fn terminate(&mut self) {
+        let pid = rustix::process::Pid::from_child(&self.0);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    }
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
@@ -316,6 +344,86 @@ fn hooks_of_a_file_guard_and_change_answers() {
     let text = place.get("/closed");
     assert!(text.starts_with("HTTP/1.1 403 ") && text.ends_with("\r\n\r\nclosed, twice"), "{text}");
     place.run(&["app.lua", "--hooks", "none.lua"]).fails(1, &["none.lua: cannot read it"]);
+}
+
+#[test]
+fn hooks_that_never_end_are_stopped_as_scripts_are() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    place.file(
+        "hooks.lua",
+        "local rounds = 0
+        return {
+            startup = function() while true do pcall(function() while true do end end) end end,
+            housekeeping = function()
+                rounds = rounds + 1
+                print('round ' .. rounds)
+                repeat until false
+            end,
+            shutdown = function() repeat until false end,
+        }",
+    );
+    let mut server = place.serve(&["app.lua", "--hooks", "hooks.lua", "--time-limit", "100ms", "--sweep", "50ms"]);
+    assert!(place.get("/").ends_with("hello from Lua"));
+    place.wait_for_log("the hook startup: ");
+    place.wait_for_log("hooks: round 3");
+    assert!(place.log().contains("has run for longer than it may"), "{}", place.log());
+    assert!(place.get("/").ends_with("hello from Lua"));
+    server.terminate();
+    assert!(server.0.wait().expect("it ends").success(), "{}", place.log());
+    assert!(place.log().contains("the hook shutdown: "), "{}", place.log());
+}
+
+/// What runs in C is out of the reach of the watchdog, which stops at the next instruction of Lua.
+#[test]
+fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread() {
+    let place = Place::new();
+    place.file(
+        "app.lua",
+        "local oribi = require 'oribi'
+        return function(request)
+            if request.path == '/pattern' then return tostring(('a'):rep(60):find(('a-'):rep(20) .. 'b')) end
+            if request.path == '/slow' then
+                repeat os.execute('sleep 0.02') until io.open(oribi.directory .. '/go')
+            end
+            return 'fine'
+        end",
+    );
+    let timeout = Duration::from_secs(2);
+    let _server = place.serve(&["app.lua", "--threads", "2", "--request-timeout", "2"]);
+    let mut others: Vec<UnixStream> = (0..8).map(|_| place.connect()).collect();
+    for connection in &mut others {
+        connection.write_all(request("/", "keep-alive").as_bytes()).expect("sent");
+        let mut text = String::new();
+        while !text.ends_with("fine") {
+            let mut part = [0; 512];
+            let count = connection.read(&mut part).expect("an answer");
+            assert_ne!(count, 0, "{}", place.log());
+            text.push_str(str::from_utf8(&part[..count]).expect("UTF-8"));
+        }
+    }
+    let mut stuck = place.ask("/pattern");
+    // If both were called at the same time, both would be stuck.
+    std::thread::sleep(timeout / 2);
+    let mut slow = place.ask("/slow");
+    for connection in &mut others {
+        connection.write_all(request("/", "close").as_bytes()).expect("sent");
+    }
+    place.wait_for_log("is ended: its app has done nothing for 2 s: GET /pattern");
+    place.file("go", "");
+    let mut text = String::new();
+    slow.read_to_string(&mut text).expect("an answer");
+    assert!(text.ends_with("\r\n\r\nfine"), "{text}");
+    text.clear();
+    // Either way of ending a connection says that there is no answer.
+    let _ = stuck.read_to_string(&mut text);
+    assert_eq!(text, "", "nothing comes of the pattern");
+    for connection in &mut others {
+        text.clear();
+        let _ = connection.read_to_string(&mut text);
+        assert!(text.is_empty() || text.ends_with("\r\n\r\nfine"), "a whole answer or none: {text}");
+    }
+    assert!(place.get("/").ends_with("\r\n\r\nfine"), "the next worker serves");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 //! run in a state of their own, that of the file.
 
 use crate::pool::ScriptCounters;
+use crate::vm::Slot;
 use crate::vm::stack::push_bytes;
 use mlua::chunk::ChunkMode;
 use mlua::ffi::{self, lua_State};
@@ -159,7 +160,7 @@ fn pack(state: &Lua, name: &str, function: &Function) -> Result<Arc<[u8]>, Strin
 impl ProcessHooks {
     /// A worker starts.
     pub fn run_startup(&self) {
-        run("startup", self.startup.as_ref(), ());
+        self.run("startup", self.startup.as_ref(), ());
     }
 
     /// The sweep has been done; `scripts` is asked for only if there is a hook.
@@ -167,14 +168,26 @@ impl ProcessHooks {
         let (Some(hook), Some(state)) = (&self.housekeeping, &self.state) else { return };
         let list = scripts().iter().map(|counters| describe(state, counters)).collect::<mlua::Result<Vec<Table>>>();
         match list {
-            Ok(list) => run("housekeeping", Some(hook), list),
+            Ok(list) => self.run("housekeeping", Some(hook), list),
             Err(error) => log::error!("the hook housekeeping: {error}"),
         }
     }
 
     /// A worker ends.
     pub fn run_shutdown(&self) {
-        run("shutdown", self.shutdown.as_ref(), ());
+        self.run("shutdown", self.shutdown.as_ref(), ());
+    }
+
+    /// Calls a hook, if there is one. Where scripts of the calling thread are watched, it has as much time as they have.
+    fn run(&self, name: &str, hook: Option<&Function>, arguments: impl IntoLuaMulti) {
+        let (Some(hook), Some(state)) = (hook, &self.state) else { return };
+        let result = Slot::with_current(|slot| match slot {
+            Some(slot) => slot.watch(state, || hook.call::<()>(arguments)),
+            None => hook.call(arguments),
+        });
+        if let Err(error) = result {
+            log::error!("the hook {name}: {error}");
+        }
     }
 }
 
@@ -191,14 +204,6 @@ fn describe(state: &Lua, counters: &ScriptCounters) -> mlua::Result<Table> {
     table.raw_set("score", *score)?;
     table.raw_set("states", *states)?;
     Ok(table)
-}
-
-fn run(name: &str, hook: Option<&Function>, arguments: impl IntoLuaMulti) {
-    if let Some(hook) = hook
-        && let Err(error) = hook.call::<()>(arguments)
-    {
-        log::error!("the hook {name}: {error}");
-    }
 }
 
 impl ScriptHooks {

@@ -105,6 +105,18 @@ impl LuaRuntime {
         housekeeping::sweep(&self.shared);
     }
 
+    /// Has hooks run on the calling thread, which is no lane's, within the time that scripts have.
+    fn with_time_limit(&self, work: impl FnOnce()) {
+        let slot = self.shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
+        if let Some(slot) = &slot {
+            slot.enter();
+        }
+        work();
+        if let Some(slot) = &slot {
+            slot.leave();
+        }
+    }
+
     /// What the pool of this process knows of its scripts.
     #[must_use]
     pub fn counters(&self) -> Vec<ScriptCounters> {
@@ -140,14 +152,14 @@ impl Runtime for LuaRuntime {
             Ok(housekeeping) => *self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner) = housekeeping,
             Err(error) => log::error!("changed scripts will not be noticed: {error}"),
         }
-        self.shared.hooks.run_startup();
+        self.with_time_limit(|| self.shared.hooks.run_startup());
     }
 
     fn worker_stopping(&self, _worker: usize) {
         if let Some(housekeeping) = self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner).take() {
             housekeeping.stop();
         }
-        self.shared.hooks.run_shutdown();
+        self.with_time_limit(|| self.shared.hooks.run_shutdown());
         housekeeping::tell_counters(self.counters());
         // What the scripts hold, such as database connections, is closed in order.
         self.shared.pool.shut_down();

@@ -29,9 +29,10 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     } else {
         (Some(function(lua, desk, enter_coroutine)?), Some(function(lua, desk, left_coroutine)?))
     };
+    let stopping = function(lua, desk, is_stopping)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
     let directory = script.parent().map(|directory| lua.create_string(directory.as_os_str().as_bytes())).transpose()?;
-    prelude.call((function(lua, desk, note_loaded)?, directory, switches.0, switches.1))
+    prelude.call((function(lua, desk, note_loaded)?, directory, stopping, switches.0, switches.1))
 }
 
 /// A function of the host as a value.
@@ -140,6 +141,16 @@ unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
         switch_to(l, l);
         ffi::lua_settop(l, count);
         count
+    }
+}
+
+/// Tells whether the script is being ended: because it has run for too long, or because it has called `os.exit`.
+unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; this frame holds nothing.
+    unsafe {
+        let stopped = Slot::with_current(|slot| slot.is_some_and(Slot::was_stopped));
+        ffi::lua_pushboolean(l, c_int::from(stopped || Desk::of_running(l).exited.get()));
+        1
     }
 }
 

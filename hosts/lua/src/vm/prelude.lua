@@ -1,5 +1,5 @@
 -- What is changed in Lua's own libraries, where that is easier said in Lua. The host runs this in every new state.
-local note, directory, enter, left = ...
+local note, directory, stopping, enter, left = ...
 local package, original_loadfile, original_dofile = package, loadfile, dofile
 local searchpath, error, type = package.searchpath, error, type
 
@@ -55,4 +55,18 @@ if enter then
             return pass(thread, coroutine.resume(thread, ...))
         end
     end
+end
+
+-- A message handler is called where the error was raised. If that was the hook which ends the script, no hook is called in the handler,
+-- and nothing could end that.
+local original_xpcall, traceback = xpcall, debug.traceback
+function xpcall(body, handler, ...)
+    local guarded = handler
+    if handler ~= traceback and type(handler) == "function" then
+        function guarded(message)
+            if stopping() then return message end
+            return handler(message)
+        end
+    end
+    return original_xpcall(body, guarded, ...)
 end

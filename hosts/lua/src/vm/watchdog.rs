@@ -4,8 +4,11 @@
 //! while a script runs, and a thread looks at the slots now and then: a number that stands still for too long means a script that
 //! does not end. Its thread is sent a signal, whose handler arms a hook in the running state, which Lua (and LuaJIT) allow to a
 //! handler on the state's own thread. From then on, every instruction raises an error, so that no `pcall` keeps it for long, and
-//! the state is thrown away. A function in C is not interrupted: a pattern that never ends is left to `--request-timeout`.
+//! the state is thrown away. A function in C is not interrupted, nor a finalizer, where no hook is called: a pattern that never
+//! ends is left to `--request-timeout`. In the handler of an error that a hook has raised, none is called either: `prelude.lua`
+//! sees to that.
 
+use mlua::Lua;
 use mlua::ffi::{self, lua_Debug, lua_State};
 use std::cell::Cell;
 use std::os::raw::c_int;
@@ -88,7 +91,29 @@ impl Slot {
     pub(crate) fn end(&self) -> bool {
         self.step();
         compiler_fence(Ordering::Acquire);
+        self.was_stopped()
+    }
+
+    /// Whether the script had to be stopped in this turn.
+    pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Has `work`, which runs functions of `lua` in no coroutine of its own, stopped as a script is that runs for too long.
+    pub(crate) fn watch<R>(&self, lua: &Lua, work: impl FnOnce() -> R) -> R {
+        let mut state = ptr::null_mut();
+        // SAFETY: looks at no more than the pointer.
+        if unsafe { lua.exec_raw::<()>((), |l| state = l) }.is_err() {
+            // There is no memory left even for that.
+            return work();
+        }
+        self.begin(state);
+        let result = work();
+        if self.end() {
+            // SAFETY: the state lives, and this thread has just used it.
+            unsafe { disarm(state) };
+        }
+        result
     }
 
     /// Does something that does not count as the script's time: its limit starts anew behind.

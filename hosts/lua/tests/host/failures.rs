@@ -98,4 +98,6 @@ fn os_exit_before_an_answer_is_a_500_and_the_server_goes_on() {
     assert_eq!(site.get("/?exit").status, 500);
     assert!(logged("called os.exit before it had answered"));
     assert_eq!(site.text(), "here");
+    let handled = Site::new("return function() xpcall(os.exit, function() while true do end end) end");
+    assert_eq!(handled.get("/").status, 500, "no message handler keeps it");
 }
