@@ -5,7 +5,7 @@
 //!
 //! What may be surprising:
 //! * libevent tells of a broken connection as of one that can be read and written. So a socket that was told of and not received
-//!   from by the next wait, which would find out, is looked at then, once.
+//!   from by the next wait that takes time, which would find out, is looked at then, once.
 //! * Where libevent's method knows states only (`poll`, `select`; `EVENT_NOEPOLL` has it use these), a socket that was told of
 //!   and not received from is not watched any more until it is. More that arrives meanwhile is not told of.
 //! * libevent knows no exclusive waiting: a connection wakes every worker that is asleep at the listener.
@@ -334,7 +334,10 @@ impl Backend for Libevent {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
-        self.look_at_unreceived(events);
+        // Whoever does not want to wait has yet to see to what he was told of; but states would be told of once more.
+        if timeout != Some(Duration::ZERO) || !self.loop_.edges {
+            self.look_at_unreceived(events);
+        }
         // Callbacks write where the caller reads: nothing is copied.
         std::mem::swap(events, &mut self.loop_.events.borrow_mut());
         let outcome = self.run(timeout, before);
