@@ -58,6 +58,7 @@ pub struct Row {
 
 const BUILD: &str = "run `make build`";
 const EXAMPLES: &str = "run `cargo build --release --package oribi-io --examples`";
+const STUDY: &str = "`make study` builds it";
 const NGINX: &str = "run `apt-get install nginx`";
 
 /// Every row, in the order of the tables; the first of each part is what the others are compared with.
@@ -136,6 +137,18 @@ pub const ALL: &[Row] = &[
         template: Some("nginx.conf"),
         path: "/",
         leaves: |cell| (cell.body > 1024).then_some("no text in its configuration is longer than 4 KiB"),
+    },
+    Row {
+        name: "evhttp",
+        title: "libevent's evhttp",
+        family: Family::Peer,
+        network: false,
+        command: "{examples}/evhttp {prefixed} {body}",
+        probe: "{examples}/evhttp --version",
+        remedy: STUDY,
+        template: None,
+        path: "/",
+        leaves: every_cell,
     },
     Row {
         name: "files",
