@@ -13,9 +13,13 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r
 /// More than it takes for each of a few lanes to get some, even where chance decides.
 const MANY: usize = 60;
 
-/// Each with both ways in which lanes speak to the kernel.
-fn models() -> [(&'static str, &'static str); 4] {
-    [("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")]
+/// Each with the ways in which lanes speak to the kernel.
+fn models() -> Vec<(&'static str, &'static str)> {
+    let mut models = vec![("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
+    if cfg!(feature = "study") {
+        models.extend([("steered", "epoll"), ("steered", "io_uring"), ("shared", "epoll-level"), ("own", "epoll-level")]);
+    }
+    models
 }
 
 /// How many sockets listen at `address`.
@@ -52,7 +56,8 @@ fn answered(clients: Vec<TcpStream>) -> usize {
 
 #[test]
 fn each_lane_has_a_socket_of_its_own_where_that_is_asked_for() {
-    for (model, sockets) in [("shared", 1), ("own", 4)] {
+    let of_study: &[_] = if cfg!(feature = "study") { &[("steered", 4)] } else { &[] };
+    for &(model, sockets) in [("shared", 1), ("own", 4)].iter().chain(of_study) {
         let mut server = native(&["--accept", model, "--workers", "2", "--threads", "2"]);
         let address = server.address();
         server.wait_for_workers(2);
@@ -141,7 +146,7 @@ fn unix_sockets_are_shared_in_any_case() {
         server.wait_for_log("all workers have been replaced");
         assert_eq!(load.stop(), [""; 0], "{model}, {io}: {}", server.log());
         let said = "has one socket, as there can be no more, for all of 2 lanes";
-        assert_eq!(server.log().contains(said), model == "own", "{}", server.log());
+        assert_eq!(server.log().contains(said), model != "shared", "{}", server.log());
     }
 }
 
@@ -182,4 +187,21 @@ fn the_number_of_workers_stays_where_each_has_its_sockets() {
     server.signal(Signal::TTIN);
     server.wait_for_log("the number of workers stays: the sockets are opened for 2 of them");
     assert_eq!(server.workers().len(), 2);
+}
+
+#[cfg(feature = "study")]
+#[test]
+fn lanes_are_pinned_where_connections_are_steered() {
+    let server = native(&["--accept", "steered", "--workers", "2", "--threads", "2"]);
+    let allowed = |path: &str| {
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:").map(|list| list.trim().to_owned()))
+    };
+    for worker in server.wait_for_workers(2) {
+        wait_until("two lanes with one processor each", || {
+            let threads = std::fs::read_dir(format!("/proc/{worker}/task")).into_iter().flatten().flatten();
+            let lists = threads.filter_map(|thread| allowed(&thread.path().join("status").display().to_string()));
+            lists.filter(|list| list.parse::<usize>().is_ok()).count() == 2
+        });
+    }
 }

@@ -5,6 +5,9 @@
 //! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
 //! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
 
+#[cfg(feature = "study")]
+pub mod level;
+
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
 use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
@@ -143,51 +146,35 @@ impl Backend for Epoll {
 
     #[inline]
     fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
-        loop {
-            return match rustix::net::recv(&socket.descriptor, &mut *buffer, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => Attempt::End,
-                Ok((_, count)) => Attempt::Done(count),
-                Err(Errno::AGAIN) => Attempt::Later,
-                Err(Errno::INTR) => continue,
-                Err(_) => Attempt::Broken,
-            };
-        }
+        receive_from(&socket.descriptor, buffer)
     }
 
     #[inline]
     fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let result = retry_on_intr(|| rustix::net::send(&socket.descriptor, buffer, flags));
+        let result = send_to(&socket.descriptor, buffer, SendFlags::empty());
         self.sent(socket, result)
     }
 
     /// The end of a connection then needs no segment of its own: a quarter of what the kernel has to do for a short one.
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | SendFlags::MORE;
-        let result = retry_on_intr(|| rustix::net::send(&socket.descriptor, buffer, flags));
+        let result = send_to(&socket.descriptor, buffer, SendFlags::MORE);
         self.sent(socket, result)
     }
 
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
-        let mut control = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let result = retry_on_intr(|| rustix::net::sendmsg(&socket.descriptor, buffers, &mut control, flags));
+        let result = send_gathered_to(&socket.descriptor, buffers);
         self.sent(socket, result)
     }
 
     fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
-        match retry_on_intr(|| rustix::fs::sendfile(&socket.descriptor, file, Some(&mut { offset }), size)) {
+        match send_file_to(&socket.descriptor, file, offset, size) {
             Ok(0) => Attempt::End,
             result => self.sent(socket, result),
         }
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
-        // Both calls fail only on a connection that has already ended.
-        let _ = match direction {
-            Direction::Send => rustix::net::shutdown(&socket.descriptor, Shutdown::Write),
-            Direction::Abort => sockopt::set_socket_linger(&socket.descriptor, Some(Duration::ZERO)),
-        };
+        shut_down(&socket.descriptor, direction);
     }
 
     fn close(&mut self, socket: Socket) {
@@ -195,12 +182,7 @@ impl Backend for Epoll {
     }
 
     fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
-        let copy = rustix::io::fcntl_dupfd_cloexec(&socket.descriptor, 3)?;
-        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
-        // whose socket was given away does not use any more.
-        let flags = fcntl_getfl(&copy)?;
-        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
-        Ok(copy)
+        blocking_copy(&socket.descriptor)
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
@@ -241,6 +223,52 @@ impl Waiter for EpollWaiter {
         }
         Ok(())
     }
+}
+
+#[inline]
+fn receive_from(socket: &OwnedFd, buffer: &mut [u8]) -> Attempt {
+    loop {
+        return match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
+            Ok((_, 0)) => Attempt::End,
+            Ok((_, count)) => Attempt::Done(count),
+            Err(Errno::AGAIN) => Attempt::Later,
+            Err(Errno::INTR) => continue,
+            Err(_) => Attempt::Broken,
+        };
+    }
+}
+
+#[inline]
+fn send_to(socket: &OwnedFd, buffer: &[u8], flags: SendFlags) -> rustix::io::Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
+    retry_on_intr(|| rustix::net::send(socket, buffer, flags))
+}
+
+fn send_gathered_to(socket: &OwnedFd, buffers: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
+    let mut control = SendAncillaryBuffer::default();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    retry_on_intr(|| rustix::net::sendmsg(socket, buffers, &mut control, flags))
+}
+
+fn send_file_to(socket: &OwnedFd, file: BorrowedFd<'_>, offset: u64, size: usize) -> rustix::io::Result<usize> {
+    retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), size))
+}
+
+fn shut_down(socket: &OwnedFd, direction: Direction) {
+    // Both calls fail only on a connection that has already ended.
+    let _ = match direction {
+        Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
+        Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
+    };
+}
+
+fn blocking_copy(socket: &OwnedFd) -> io::Result<OwnedFd> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
+    // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
+    // whose socket was given away does not use any more.
+    let flags = fcntl_getfl(&copy)?;
+    fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+    Ok(copy)
 }
 
 /// An event in the words of all backends.

@@ -90,7 +90,7 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         #[cfg(not(feature = "libevent"))]
         IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
         #[cfg(feature = "study")]
-        IoModel::EpollLevel => Err(io::ErrorKind::Unsupported.into()),
+        IoModel::EpollLevel => run_on(oribi_io::LevelEpoll::new()?, setup, supply),
     }
 }
 

@@ -6,6 +6,8 @@ mod properties;
 #[cfg(feature = "libevent")]
 use networks::LibeventByPoll;
 use networks::{Simulated, Tcp, Unix};
+#[cfg(feature = "study")]
+use oribi_io::LevelEpoll;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Epoll, Uring};
@@ -38,7 +40,7 @@ macro_rules! every_network {
 }
 
 /// The same for those that break one of the promises, and say so.
-macro_rules! every_libevent {
+macro_rules! those_that_break_a_promise {
     ($($property:ident)*) => {
         #[cfg(feature = "libevent")]
         conformance!(libevent_tcp, Tcp<Libevent>: $($property)*);
@@ -48,6 +50,10 @@ macro_rules! every_libevent {
         conformance!(libevent_by_poll_tcp, Tcp<LibeventByPoll>: $($property)*);
         #[cfg(feature = "libevent")]
         conformance!(libevent_by_poll_unix, Unix<LibeventByPoll>: $($property)*);
+        #[cfg(feature = "study")]
+        conformance!(epoll_level_tcp, Tcp<LevelEpoll>: $($property)*);
+        #[cfg(feature = "study")]
+        conformance!(epoll_level_unix, Unix<LevelEpoll>: $($property)*);
     };
 }
 
@@ -55,7 +61,7 @@ macro_rules! every_libevent {
 macro_rules! every_backend {
     ($($property:ident)*) => {
         every_network! { $($property)* news_come_once news_reach_the_waiter_or_the_backend }
-        every_libevent! { $($property)* }
+        those_that_break_a_promise! { $($property)* }
     };
 }
 

@@ -4,7 +4,7 @@
 //! text is read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
 mod address;
-mod cpus;
+pub(crate) mod cpus;
 mod error;
 mod given;
 mod origin;

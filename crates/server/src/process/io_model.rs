@@ -20,7 +20,9 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         IoModel::Libevent if runtime.shares_lane() => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
         #[cfg(feature = "study")]
-        IoModel::EpollLevel => Err("--io epoll-level does not work yet: leave it out".to_owned()),
+        IoModel::EpollLevel if runtime.shares_lane() => Err(refuse_crew("epoll-level")),
+        #[cfg(feature = "study")]
+        IoModel::EpollLevel => Ok("I/O by level-triggered epoll, as asked for".to_owned()),
         // No measurement has shown yet where io_uring is the better choice.
         IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {

@@ -108,6 +108,7 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
     let doors = doors(post.listeners, post.seat);
+    pin(post, post.seat, &processors());
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
@@ -129,12 +130,13 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     let pool = Pool::new(post.settings.threads);
     let spares = usize::from(post.settings.max_requests.is_some());
     let failed = AtomicBool::new(false);
+    let processors = processors();
     std::thread::scope(|scope| {
         for index in 0..post.settings.threads {
-            let (pool, failed) = (&pool, &failed);
+            let (pool, failed, processors) = (&pool, &failed, &processors);
             let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
             let spawned = thread.spawn_scoped(scope, move || {
-                if let Err(message) = run_one_of_many(post, index, pool) {
+                if let Err(message) = run_one_of_many(post, index, pool, processors) {
                     log::error!("worker {}, lane {}: {message}", post.number, index + 1);
                     give_up(post, failed);
                 }
@@ -151,16 +153,39 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
 }
 
-fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
+fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool, processors: &[usize]) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
     let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));
+    pin(post, post.seat.part(index, post.settings.threads), processors);
     match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, &doors, running), &mut supply))) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }
 }
+
+/// The processors that lanes may be pinned to.
+#[cfg(feature = "study")]
+use crate::config::cpus::numbers as processors;
+
+#[cfg(not(feature = "study"))]
+fn processors() -> Vec<usize> {
+    Vec::new()
+}
+
+/// Has this thread stay at the processor whose connections lead to the lane of `seat`, if they are steered.
+#[cfg(feature = "study")]
+fn pin(post: &Post<'_>, seat: Seat, processors: &[usize]) {
+    if post.settings.accept == crate::config::AcceptModel::Steered
+        && let Err(error) = crate::config::cpus::pin(seat.number, processors)
+    {
+        log::error!("worker {}: cannot stay at one processor: {error}", post.number);
+    }
+}
+
+#[cfg(not(feature = "study"))]
+fn pin(_post: &Post<'_>, _seat: Seat, _processors: &[usize]) {}
 
 /// One lane has failed: the others finish what they have, and the worker is replaced meanwhile.
 fn give_up(post: &Post<'_>, failed: &AtomicBool) {
