@@ -3,7 +3,8 @@
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, Limits, Machine, Preset, Refusal};
 
-const PRESET: Preset<'static> = Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", until_close: false };
+const PRESET: Preset<'static> =
+    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared: None, until_close: false };
 
 /// Fields of the app that are not passed on, and those whose lines the machine writes itself.
 const OWN: &[&str] = &["connection", "keep-alive", "proxy-connection", "trailer", "content-length"];

@@ -3,6 +3,8 @@
 use crate::coding::Coding;
 use crate::conditions::Validators;
 use crate::date;
+use oribi_host::Piece;
+use oribi_message::PreparedFields;
 use rustix::fs::{Stat, fstat};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -52,6 +54,8 @@ pub struct Representation {
     modified: u64,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
+    /// The fields of a response with all of it, where they are always the same.
+    pub(crate) prepared: Option<PreparedFields>,
 }
 
 /// Where the bytes are.
@@ -78,6 +82,7 @@ impl Representation {
             modified,
             last_modified: date::write(modified).into_bytes().into(),
             content: Content::of(file, &stamp),
+            prepared: None,
         }
     }
 
@@ -85,6 +90,15 @@ impl Representation {
     #[must_use]
     pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8]) -> Self {
         Self::new(file, status, crate::media_type::of(path), None)
+    }
+
+    /// All of it.
+    #[inline]
+    pub(crate) fn whole(&self) -> Piece<'_> {
+        match &self.content {
+            Content::Memory(bytes) => Piece::Bytes(bytes),
+            Content::File(file) => Piece::File { file, offset: 0, size: self.stamp.size },
+        }
     }
 
     /// Bytes of it.

@@ -3,12 +3,11 @@
 use crate::conditions::{Outcome, Validators, decide};
 use crate::pages;
 use crate::pieces::{Parts, content_range, piece};
-use crate::ranges::ByteRange;
-use crate::representation::{Content, Representation};
+use crate::representation::Representation;
 use crate::wishes::Wishes;
 use crate::{date, list};
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
 /// Fields that a representation has of its own.
 const OWN_FIELDS: usize = 5;
@@ -38,13 +37,7 @@ pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_
     let representation = response.representation;
     let sender = Sender { outlet, exchange, response };
     match response.outcome() {
-        Outcome::Whole => match &representation.content {
-            Content::Memory(bytes) => sender.send_bytes(bytes),
-            Content::File(_) => {
-                let range = ByteRange { start: 0, end: representation.size() };
-                sender.send(response.status, &[], &[piece(representation, &range)])
-            }
-        },
+        Outcome::Whole => sender.send(response.status, &[], &[representation.whole()]),
         Outcome::Part(range) => {
             let content_range = content_range(&range, representation.size());
             sender.send(206, &[(b"Content-Range", content_range.as_bytes())], &[piece(representation, &range)])
@@ -68,6 +61,11 @@ pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_
 }
 
 impl<'a> Response<'a> {
+    /// The fields of a response to a request without any wish; `None` if they have to be checked each time.
+    pub(crate) fn prepare(&self) -> Option<PreparedFields> {
+        self.with_fields(&[], PreparedFields::new)
+    }
+
     fn outcome(&self) -> Outcome {
         let get = self.method == b"GET";
         if !self.wishes.are_particular() || self.status != 200 || !(get || self.is_head()) {
@@ -93,61 +91,11 @@ impl<'a> Response<'a> {
     fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| list::trim(value))
     }
-}
-
-struct Sender<'a> {
-    outlet: &'a dyn Outlet,
-    exchange: ExchangeId,
-    response: &'a Response<'a>,
-}
-
-impl Sender<'_> {
-    /// The most frequent case: everything, from memory.
-    #[inline]
-    fn send_bytes(&self, bytes: &[u8]) -> Result<(), ReplyError> {
-        if self.response.is_head() {
-            return self.send(self.response.status, &[], &[Piece::Bytes(bytes)]);
-        }
-        self.with_fields(&[], |fields| {
-            self.outlet.respond(self.exchange, ResponseHead { status: self.response.status, fields }, &[bytes])
-        })
-    }
-
-    /// Sends content with `first` and all fields of the representation of other names.
-    fn send(&self, status: u16, first: &[FieldPair<'_>], pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
-        if !self.response.is_head() {
-            return self.with_fields(first, |fields| {
-                self.outlet.respond_pieces(self.exchange, ResponseHead { status, fields }, pieces)
-            });
-        }
-        let length = pieces.iter().map(Piece::size).sum::<u64>().to_string();
-        self.with_fields(&[(b"Content-Length", length.as_bytes())], |fields| {
-            self.outlet.respond(self.exchange, ResponseHead { status, fields }, &[])
-        })
-    }
-
-    /// Sends something else than content of the representation, with those of its fields that speak of more than content.
-    fn send_no_file(&self, status: u16, first: &[FieldPair<'_>], page: &[u8]) -> Result<(), ReplyError> {
-        let of_content = |name: &[u8]| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
-        let mut fields: Vec<FieldPair<'_>> = first.to_vec();
-        fields.extend(self.response.fields.iter().filter(|(name, _)| {
-            // What holds for a file does not hold for a page that says why there is none.
-            let of_file: &[&[u8]] =
-                if status == 304 { &[] } else { &[b"etag", b"last-modified", b"cache-control", b"expires"] };
-            let of_file = of_file.iter().any(|lower| is(name, lower));
-            !(of_content(name) || is(name, b"accept-ranges") || of_file)
-        }));
-        if status == 304 && self.response.field(b"etag").is_none() {
-            fields.push((b"ETag", self.response.representation.validators().etag));
-        }
-        let parts: &[&[u8]] = if self.response.is_head() { &[] } else { &[page] };
-        self.outlet.respond(self.exchange, ResponseHead { status, fields: &fields }, parts)
-    }
 
     /// Gives `act` the fields of the response: `first`, those beside the representation's, and then its own.
     #[inline]
     fn with_fields<T>(&self, first: &[FieldPair<'_>], act: impl FnOnce(&[FieldPair<'_>]) -> T) -> T {
-        let count = first.len() + self.response.fields.len() + OWN_FIELDS;
+        let count = first.len() + self.fields.len() + OWN_FIELDS;
         if count > FEW {
             return self.fill(first, &mut vec![(&[][..], &[][..]); count], act);
         }
@@ -169,7 +117,7 @@ impl Sender<'_> {
         for field in first {
             add(list, *field);
         }
-        let (response, representation) = (self.response, self.response.representation);
+        let (response, representation) = (self, self.representation);
         let named_first = |name: &[u8]| first.iter().any(|(other, _)| is(other, name));
         for field in response.fields {
             // What is said of the content's size is ours to say.
@@ -196,6 +144,45 @@ impl Sender<'_> {
             add(list, (b"Accept-Ranges", if none { b"none" } else { b"bytes" }));
         }
         act(&list[..count])
+    }
+}
+
+struct Sender<'a> {
+    outlet: &'a dyn Outlet,
+    exchange: ExchangeId,
+    response: &'a Response<'a>,
+}
+
+impl Sender<'_> {
+    /// Sends content with `first` and all fields of the representation of other names.
+    fn send(&self, status: u16, first: &[FieldPair<'_>], pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        if !self.response.is_head() {
+            return self.response.with_fields(first, |fields| {
+                self.outlet.respond_pieces(self.exchange, ResponseHead { status, fields }, pieces)
+            });
+        }
+        let length = pieces.iter().map(Piece::size).sum::<u64>().to_string();
+        self.response.with_fields(&[(b"Content-Length", length.as_bytes())], |fields| {
+            self.outlet.respond(self.exchange, ResponseHead { status, fields }, &[])
+        })
+    }
+
+    /// Sends something else than content of the representation, with those of its fields that speak of more than content.
+    fn send_no_file(&self, status: u16, first: &[FieldPair<'_>], page: &[u8]) -> Result<(), ReplyError> {
+        let of_content = |name: &[u8]| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
+        let mut fields: Vec<FieldPair<'_>> = first.to_vec();
+        fields.extend(self.response.fields.iter().filter(|(name, _)| {
+            // What holds for a file does not hold for a page that says why there is none.
+            let of_file: &[&[u8]] =
+                if status == 304 { &[] } else { &[b"etag", b"last-modified", b"cache-control", b"expires"] };
+            let of_file = of_file.iter().any(|lower| is(name, lower));
+            !(of_content(name) || is(name, b"accept-ranges") || of_file)
+        }));
+        if status == 304 && self.response.field(b"etag").is_none() {
+            fields.push((b"ETag", self.response.representation.validators().etag));
+        }
+        let parts: &[&[u8]] = if self.response.is_head() { &[] } else { &[page] };
+        self.outlet.respond(self.exchange, ResponseHead { status, fields: &fields }, parts)
     }
 }
 

@@ -85,25 +85,22 @@ impl Site {
             Choice::Coded(coding) => resource.variants.iter().find(|variant| variant.coding == Some(coding)),
             Choice::None => None,
         };
-        let mut beside: [FieldPair<'_>; 2] = [(&[], &[]); 2];
-        let mut count = 0;
-        if !resource.variants.is_empty() || representation.is_none() {
-            beside[count] = (b"Vary", b"Accept-Encoding");
-            count += 1;
-        }
         let Some(representation) = representation else {
-            send_page(406, &beside[..count], reply);
+            send_page(406, &[VARY], reply);
             return Ok(());
         };
-        if let Some(value) = &self.options.cache_control {
-            beside[count] = (b"Cache-Control", value.as_bytes());
-            count += 1;
-        }
         let method = request.head.method();
-        let response = Response { representation, method, wishes: &wishes, status: 200, fields: &beside[..count] };
         let (outlet, exchange) = reply.detach();
         // If the client has gone there is nobody to answer, and the fields are valid.
-        let _ = respond(outlet, exchange, &response);
+        let _ = match &representation.prepared {
+            Some(fields) if method == b"GET" && !wishes.are_particular() => {
+                outlet.respond_prepared(exchange, fields, representation.whole())
+            }
+            _ => {
+                let fields = self.options.fields(resource.varies());
+                respond(outlet, exchange, &Response { representation, method, wishes: &wishes, status: 200, fields: &fields })
+            }
+        };
         Ok(())
     }
 
@@ -119,11 +116,11 @@ impl Site {
         }
         match (self.look(below, slash, now), known) {
             (Ok(Some(resource)), Some(place)) => {
-                self.cache.get_mut(place).renew(resource);
+                self.cache.get_mut(place).renew(resource, &self.options);
                 Ok(Place::Cached(place))
             }
             (Ok(Some(resource)), None) => {
-                let added = self.cache.add(below, resource.read());
+                let added = self.cache.add(below, resource.read(&self.options));
                 Ok(added.map_or_else(|apart| Place::Apart(Box::new(apart)), Place::Cached))
             }
             (Ok(None), known) => {
@@ -207,9 +204,16 @@ struct Looked {
 }
 
 impl Looked {
-    fn read(self) -> Resource {
+    fn read(self, options: &Options) -> Resource {
         let media_type = self.media_type;
-        let read = |coding, (file, _, status): Opened| Representation::new(file, &status, media_type, coding);
+        let fields = options.fields(!self.variants.is_empty());
+        let read = |coding, (file, _, status): Opened| {
+            let mut representation = Representation::new(file, &status, media_type, coding);
+            let (wishes, method) = (&Wishes::default(), &b"GET"[..]);
+            let response = Response { representation: &representation, method, wishes, status: 200, fields: &fields };
+            representation.prepared = response.prepare();
+            representation
+        };
         let variants = self.variants.into_iter().map(|(coding, opened)| read(Some(coding), opened)).collect();
         Resource { plain: read(None, self.plain), variants, checked: self.checked }
     }
@@ -217,7 +221,7 @@ impl Looked {
 
 impl Resource {
     /// Takes over what has changed.
-    fn renew(&mut self, looked: Looked) {
+    fn renew(&mut self, looked: Looked, options: &Options) {
         let same = self.plain.stamp == looked.plain.1
             && self.variants.len() == looked.variants.len()
             && self
@@ -228,8 +232,13 @@ impl Resource {
         if same {
             self.checked = looked.checked;
         } else {
-            *self = looked.read();
+            *self = looked.read(options);
         }
+    }
+
+    /// Whether clients get different codings of it.
+    fn varies(&self) -> bool {
+        !self.variants.is_empty()
     }
 
     #[inline]
@@ -238,6 +247,16 @@ impl Resource {
             return Choice::Identity;
         }
         choose(wishes, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
+    }
+}
+
+const VARY: FieldPair<'static> = (b"Vary", b"Accept-Encoding");
+
+impl Options {
+    /// The fields of a file beside its own.
+    fn fields(&self, varies: bool) -> Vec<FieldPair<'_>> {
+        let cache_control = self.cache_control.iter().map(|value| (&b"Cache-Control"[..], value.as_bytes()));
+        varies.then_some(VARY).into_iter().chain(cache_control).collect()
     }
 }
 

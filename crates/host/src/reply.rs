@@ -1,6 +1,6 @@
 //! The reply to an exchange: from a host's answer to the server's outlet.
 
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -79,6 +79,12 @@ pub trait Outlet {
 
     /// Sends a whole response whose content is `pieces` one behind the other.
     fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError>;
+
+    /// Sends a whole response with status 200 and fields that were written before: for what is sent again and again.
+    fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
+        let fields: Vec<FieldPair<'_>> = fields.pairs().collect();
+        self.respond_pieces(exchange, ResponseHead { status: 200, fields: &fields }, &[content])
+    }
 
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;

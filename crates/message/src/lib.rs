@@ -10,12 +10,14 @@ extern crate alloc;
 
 mod field;
 mod gateway;
+mod prepared;
 mod request;
 mod response;
 mod status;
 
 pub use field::KnownField;
 pub use gateway::{KnownVariable, Role, Variable};
+pub use prepared::PreparedFields;
 pub use request::{FieldLayout, HeadLayout, RequestHead, Span, TargetForm, Version};
 pub use response::{FieldPair, ResponseHead};
 pub use status::reason;

@@ -20,8 +20,12 @@ const REQUEST: &[u8] = b"GET /hello?name=world HTTP/1.1\r\n\
     Accept-Language: en\r\n\
     Accept-Encoding: gzip\r\n\
     Cookie: a=1; b=2\r\n\r\n";
-const PRESET: Preset<'static> =
-    Preset { date: b"Date: Sat, 21 Nov 2026 03:00:00 GMT\r\n", server: b"Server: Oribi\r\n", until_close: false };
+const PRESET: Preset<'static> = Preset {
+    date: b"Date: Sat, 21 Nov 2026 03:00:00 GMT\r\n",
+    server: b"Server: Oribi\r\n",
+    prepared: None,
+    until_close: false,
+};
 const CONTENT: &[u8] = b"Hello, world!";
 
 fn main() {

@@ -27,7 +27,8 @@ use cases::{Case, unescape};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal};
 
-const PRESET: Preset<'static> = Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", until_close: false };
+const PRESET: Preset<'static> =
+    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared: None, until_close: false };
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A head with its fields, as the lines of a case give it.

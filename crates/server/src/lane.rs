@@ -11,7 +11,7 @@ use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runt
 use oribi_io::Libevent;
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -438,6 +438,12 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             return sent;
         }
         let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
+        self.let_leave();
+        sent
+    }
+
+    fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
+        let sent = self.engine_after_app(exchange).respond_prepared(exchange, fields, content);
         self.let_leave();
         sent
     }

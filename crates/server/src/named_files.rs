@@ -50,13 +50,18 @@ impl Named {
     /// An app is about to get a request. `is_open` tells whether an exchange is still to be answered.
     pub(crate) fn begin(&self, exchange: &mut Exchange, is_open: impl Fn(ExchangeId) -> bool) {
         exchange.remove_fields(NamedFiles::steers_app);
-        let Some(asked) = Asked::of(&exchange.head()) else { return };
+        if let Some(asked) = Asked::of(&exchange.head()) {
+            self.keep(exchange.id(), asked, is_open);
+        }
+    }
+
+    fn keep(&self, exchange: ExchangeId, asked: Asked, is_open: impl Fn(ExchangeId) -> bool) {
         let mut all = self.asked.borrow_mut();
         if all.len() >= self.bound.get() {
             all.retain(|id, _| is_open(ExchangeId(*id)));
             self.bound.set(MANY.max(all.len() * 2));
         }
-        all.insert(exchange.id().0, asked);
+        all.insert(exchange.0, asked);
     }
 
     /// A response begins, through `outlet`. If its fields name a file, that is sent in its place. `None`: they do not.
@@ -118,3 +123,6 @@ fn refuse(outlet: &dyn Outlet, exchange: ExchangeId, name: &[u8], why: &NotFound
     let fields: [FieldPair<'_>; 1] = [(b"Content-Type", oribi_files::PAGE_TYPE)];
     outlet.respond(exchange, ResponseHead { status, fields: &fields }, &[page.as_bytes()])
 }
+
+#[cfg(test)]
+mod tests;

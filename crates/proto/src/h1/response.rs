@@ -4,7 +4,7 @@ use super::machine::{Machine, Reading};
 use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
-use oribi_message::{FieldPair, KnownField, ResponseHead, Version, reason};
+use oribi_message::{FieldPair, KnownField, PreparedFields, ResponseHead, Version, reason};
 
 /// What the server adds to every final response: rendered field lines, unless the app has set that field, and how content of
 /// unknown length ends.
@@ -14,6 +14,8 @@ pub struct Preset<'a> {
     pub date: &'a [u8],
     /// `Server: ` with a name and CR LF, or empty.
     pub server: &'a [u8],
+    /// Further fields of this response: see [`PreparedFields`].
+    pub prepared: Option<&'a PreparedFields>,
     /// HTTP/1.1 clients, too, learn by a closed connection that content of unknown length is over, and get no chunks.
     pub until_close: bool,
 }
@@ -315,10 +317,13 @@ fn write_status_line(status: u16, out: &mut Vec<u8>) {
 
 /// Writes the preset lines of a final response (none for an informational one) and the fields that the app may set.
 fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut Vec<u8>) -> Result<Said, InvalidResponse> {
-    let Preset { date, server, .. } = preset.copied().unwrap_or_default();
+    let Preset { date, server, prepared, .. } = preset.copied().unwrap_or_default();
     let first = out.len();
     out.extend_from_slice(date);
     out.extend_from_slice(server);
+    if let Some(prepared) = prepared {
+        out.extend_from_slice(prepared.lines());
+    }
     let mut said = Said::default();
     for &(name, value) in fields {
         if !grammar::is_value(value) {

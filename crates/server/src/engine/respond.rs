@@ -5,8 +5,8 @@ use super::connection::Fate;
 use super::fastcgi::Carried;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::{Attempt, Backend};
-use oribi_message::{FieldPair, ResponseHead};
-use oribi_proto::h1::{Finish, InvalidResponse};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_proto::h1::{Finish, InvalidResponse, Preset};
 use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
@@ -27,8 +27,19 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(carried) = Carried::of(exchange) {
             return self.respond_carried(carried, exchange, head, parts);
         }
+        self.respond_with(exchange, head, None, parts)
+    }
+
+    #[inline]
+    fn respond_with(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        parts: &[&[u8]],
+    ) -> Result<(), ReplyError> {
         let size = parts.iter().map(|part| part.len() as u64).sum();
-        let index = self.write_head(exchange, head, Some(size))?;
+        let index = self.write_head(exchange, head, prepared, Some(size))?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
         connection.sent = admitted;
@@ -56,8 +67,39 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(carried) = Carried::of(exchange) {
             return self.respond_pieces_carried(carried, exchange, head, pieces);
         }
+        self.respond_pieces_with(exchange, head, None, pieces)
+    }
+
+    /// Sends a whole response with status 200 and fields that were written before.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::respond_prepared`.
+    pub fn respond_prepared(
+        &mut self,
+        exchange: ExchangeId,
+        fields: &PreparedFields,
+        content: Piece<'_>,
+    ) -> Result<(), ReplyError> {
+        if let Some(carried) = Carried::of(exchange) {
+            let fields: Vec<FieldPair<'_>> = fields.pairs().collect();
+            return self.respond_pieces_carried(carried, exchange, ResponseHead { status: 200, fields: &fields }, &[content]);
+        }
+        let head = ResponseHead { status: 200, fields: &[] };
+        match content {
+            Piece::Bytes(bytes) => self.respond_with(exchange, head, Some(fields), &[bytes]),
+            Piece::File { .. } => self.respond_pieces_with(exchange, head, Some(fields), &[content]),
+        }
+    }
+
+    fn respond_pieces_with(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        pieces: &[Piece<'_>],
+    ) -> Result<(), ReplyError> {
         let size = pieces.iter().map(Piece::size).sum();
-        let index = self.write_head(exchange, head, Some(size))?;
+        let index = self.write_head(exchange, head, prepared, Some(size))?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
         connection.sent = admitted;
@@ -81,7 +123,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Some(carried) = Carried::of(exchange) {
             return self.start_carried(carried, exchange, head);
         }
-        let index = self.write_head(exchange, head, None)?;
+        let index = self.write_head(exchange, head, None, None)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         connection.output().push(&self.scratch);
         self.open(index);
@@ -221,14 +263,21 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Writes a head into the scratch buffer. An invalid one is answered 500 in its place.
-    fn write_head(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, size: Option<u64>) -> Result<u32, ReplyError> {
+    fn write_head(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
+        size: Option<u64>,
+    ) -> Result<u32, ReplyError> {
         let index = self.find(exchange).ok_or(ReplyError::Gone)?;
         let persist = self.connections.get(index).is_some_and(|connection| self.may_persist(connection));
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         self.scratch.clear();
         // A client that would use the connection again may have sent its next request already.
         connection.linger = !connection.machine.must_close();
-        let written = connection.machine.write_head(head, size, persist, &self.stamp.preset(), &mut self.scratch);
+        let preset = Preset { prepared, ..self.stamp.preset() };
+        let written = connection.machine.write_head(head, size, persist, &preset, &mut self.scratch);
         match written {
             Ok(()) => {
                 connection.status = head.status;

@@ -41,6 +41,6 @@ impl Stamp {
     }
 
     pub(super) fn preset(&self) -> Preset<'_> {
-        Preset { date: &self.date, server: &self.server, until_close: self.until_close }
+        Preset { date: &self.date, server: &self.server, prepared: None, until_close: self.until_close }
     }
 }

@@ -1,0 +1,107 @@
+//! Fields of a response that is sent again and again, checked and written once.
+
+use crate::{FieldPair, KnownField};
+use alloc::vec::Vec;
+
+/// Fields that may stand in any response as they are: none of them concerns the connection, the length of the content or what
+/// the server adds itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreparedFields {
+    lines: Vec<u8>,
+}
+
+impl PreparedFields {
+    /// Writes `fields`. `None`: one of them is invalid, or is the server's affair.
+    #[must_use]
+    pub fn new(fields: &[FieldPair<'_>]) -> Option<Self> {
+        let mut lines = Vec::new();
+        for (name, value) in fields {
+            if name.is_empty()
+                || !name.iter().all(|byte| is_token(*byte))
+                || is_for_server(name)
+                || !value.iter().all(|byte| fits(*byte))
+            {
+                return None;
+            }
+            for part in [name, &b": "[..], value, b"\r\n"] {
+                lines.extend_from_slice(part);
+            }
+        }
+        Some(Self { lines })
+    }
+
+    /// One line for each, with its CR LF.
+    #[inline]
+    #[must_use]
+    pub fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// The fields themselves.
+    pub fn pairs(&self) -> impl Iterator<Item = FieldPair<'_>> {
+        // No name holds a colon, and no value a line end.
+        let lines = self.lines.split(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\r"));
+        lines.filter_map(|line| {
+            let colon = line.iter().position(|byte| *byte == b':')?;
+            Some((&line[..colon], &line[colon + 2..]))
+        })
+    }
+}
+
+/// RFC 9110, section 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// RFC 9110, section 5.5: no control bytes but the tab.
+fn fits(byte: u8) -> bool {
+    byte == b'\t' || !byte.is_ascii_control()
+}
+
+fn is_for_server(name: &[u8]) -> bool {
+    use KnownField as F;
+    let known = KnownField::lookup(name);
+    let of_connection = matches!(known, Some(F::Connection | F::KeepAlive | F::ProxyConnection | F::Upgrade));
+    let of_content = matches!(known, Some(F::ContentLength | F::TransferEncoding | F::Trailer));
+    of_connection || of_content || known == Some(F::Date) || name.eq_ignore_ascii_case(b"server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_can_be_read_again() {
+        let fields: [FieldPair<'_>; 4] =
+            [(b"ETag", b"\"a: b\""), (b"X", b""), (b"Vary", b"Accept-Encoding"), (b"Vary", b"\xe9\t")];
+        let prepared = PreparedFields::new(&fields).expect("they are valid");
+        assert_eq!(prepared.lines(), b"ETag: \"a: b\"\r\nX: \r\nVary: Accept-Encoding\r\nVary: \xe9\t\r\n");
+        assert!(prepared.pairs().eq(fields));
+        assert_eq!(PreparedFields::new(&[]), Some(PreparedFields::default()));
+        assert_eq!(PreparedFields::default().pairs().count(), 0);
+    }
+
+    #[test]
+    fn nothing_else_is_written() {
+        for (name, value) in [
+            ("", "a"),
+            ("a b", "c"),
+            ("a:", "b"),
+            ("a\r\nb", "c"),
+            ("a", "b\r\nc: d"),
+            ("a", "b\0"),
+            ("a", "\x7f"),
+            ("Content-Length", "1"),
+            ("connection", "close"),
+            ("Transfer-Encoding", "chunked"),
+            ("date", "now"),
+            ("SERVER", "x"),
+            ("Upgrade", "x"),
+            ("Keep-Alive", "x"),
+            ("Trailer", "x"),
+            ("Proxy-Connection", "x"),
+        ] {
+            assert_eq!(PreparedFields::new(&[(name.as_bytes(), value.as_bytes())]), None, "{name:?}: {value:?}");
+        }
+    }
+}
