@@ -123,7 +123,7 @@ fn load(address: SocketAddr, more: &[&str]) -> Outcome {
 }
 
 const BRIEF: [&str; 4] = ["--seconds", "0.2", "--connections", "2"];
-const PATIENCE: [&str; 6] = ["--seconds", "0.2", "--connections", "2", "--timeout", "0.4"];
+const PATIENCE: [&str; 6] = ["--seconds", "0.2", "--connections", "2", "--timeout", "2"];
 
 /// Answers each connection's first request, with which it is opened, and does something else with the others.
 fn serve_after_first(answer: impl Fn(&mut Client) -> bool + Send + Sync + 'static) -> SocketAddr {
@@ -198,13 +198,23 @@ fn bytes_behind_the_answer() {
 
 #[test]
 fn bytes_that_nobody_asked_for() {
-    let chatty = serve(|client, _| {
+    let requests = Arc::new(AtomicUsize::new(0));
+    // The first request is that of the idle connection, and the load has begun when there are some more.
+    let chatty = serve(move |client, _| {
         client.send(RIGHT);
-        thread::sleep(Duration::from_millis(30));
-        client.send(b"hello?");
-        true
+        requests.fetch_add(1, SeqCst);
+        if client.number == 0 {
+            let (requests, mut idle) = (requests.clone(), client.stream.get_ref().try_clone().expect("a descriptor"));
+            thread::spawn(move || {
+                while requests.load(SeqCst) < 4 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                let _ = idle.write_all(b"hello?");
+            });
+        }
+        client.number == 0
     });
-    load(chatty, &["--connections", "2", "--active", "1", "--seconds", "0.3"]).expect_only("broken");
+    load(chatty, &["--pattern", "short", "--connections", "2", "--active", "1", "--seconds", "0.5"]).expect_only("broken");
 }
 
 #[test]
@@ -426,7 +436,7 @@ fn requests_that_never_get_a_connection_are_faults() {
         client.send(RIGHT);
         true
     });
-    let slow = ["--rate", "1000", "--seconds", "0.5", "--connections", "1", "--timeout", "0.2"];
+    let slow = ["--rate", "1000", "--seconds", "0.5", "--connections", "1", "--timeout", "1"];
     let outcome = load(address, &slow);
     assert!(outcome.number("timeout") > 0.0 && !outcome.right, "{}", outcome.line);
     assert_eq!(outcome.number("requests"), 500.0);
