@@ -451,7 +451,7 @@ fn slow_readers_take_no_more_than_they_should() {
         client.send(&content);
         true
     });
-    let outcome = load(address, &["--body", "300000", "--reader", "20000", "--connections", "2", "--seconds", "1"]);
+    let outcome = load(address, &["--body", "300000", "--reader", "20000", "--connections", "2", "--seconds", "2"]);
     outcome.expect_only("");
     // A portion more, for where the first one begins.
     let most = 2.0 * (20_000.0 * outcome.number("seconds") + 2000.0);
@@ -466,7 +466,7 @@ fn slow_readers_find_the_wrong_byte() {
         client.send(&[&RIGHT[..RIGHT.len() - 1], last].concat());
         true
     });
-    load(address, &["--reader", "1000", "--connections", "2", "--seconds", "0.5"]).expect_only("mismatch");
+    load(address, &["--reader", "1000", "--connections", "2", "--seconds", "2"]).expect_only("mismatch");
 }
 
 #[test]
@@ -475,7 +475,7 @@ fn slow_senders_take_their_time() {
         client.send(RIGHT);
         true
     });
-    let outcome = load(address, &["--sender", "100", "--connections", "2", "--seconds", "1"]);
+    let outcome = load(address, &["--sender", "100", "--connections", "2", "--seconds", "3"]);
     outcome.expect_only("");
     // 40 bytes and more in portions of 10, each a tenth of a second after the one before.
     assert!(outcome.number("responses") > 0.0 && outcome.number("p50_us") >= 400_000.0, "{}", outcome.line);
