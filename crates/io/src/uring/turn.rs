@@ -164,9 +164,11 @@ impl Uring {
         match result {
             1.. => {
                 state.lasting = true;
-                state.rest = completion.rest;
+                // Not every kind of socket says that there is more; a full buffer does.
+                let full = result as usize >= BUFFER_BYTES;
+                state.rest = completion.rest || full;
                 state.readable = true;
-                if completion.rest && result as usize >= BUFFER_BYTES && state.in_bulk == 0 {
+                if full && state.in_bulk == 0 {
                     state.in_bulk = BULK_ENDS_AFTER;
                     if completion.more {
                         self.to_cancel.push(key.name(Operation::Receive));
