@@ -263,6 +263,8 @@ fn send_in_bulk(rig: &mut Rig, socket: &mut Socket, far: TcpStream) -> TcpStream
             far
         })
     };
+    // Only what comes by the ring tells it that more is to come.
+    rig.news();
     assert!(receive(rig, socket, content.len()) == content);
     sender.join().expect("no panic")
 }
