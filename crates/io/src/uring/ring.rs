@@ -185,8 +185,9 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: sends point to memory that stands in `outgoing`: it is read until the operation has been handed
-            // over, and the bytes are neither moved nor forgotten before. Receives use the buffers and accepts the addresses, which outlive the ring.
+            // SAFETY: sends point to memory that stands in `outgoing`: it is read until the operation has been handed over, and
+            // the bytes are neither moved nor forgotten before. Receives use the buffers and accepts the addresses, which
+            // outlive the ring.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return Ok(());
             }
