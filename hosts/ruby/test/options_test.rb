@@ -238,7 +238,7 @@ class OptionsTest < Minitest::Test
 
   # A value that fits.
   # Of settings that take one of a few names.
-  NAMES = { "access-log-format" => "json", "io" => "epoll", "protocol" => "fastcgi" }.freeze
+  NAMES = { "accept" => "own", "access-log-format" => "json", "io" => "epoll", "protocol" => "fastcgi" }.freeze
   private_constant :NAMES
 
   def example(setting)
@@ -251,6 +251,8 @@ class OptionsTest < Minitest::Test
     when "MODE" then "660"
     when "SIZE" then "65536"
     when "PATH" then "/tmp/x"
+    when "DIR" then "/tmp"
+    when "/PREFIX=DIR" then "/x=/tmp"
     else "8"
     end
   end
