@@ -211,7 +211,13 @@ impl Backend for Uring {
             Err(_) => state.broken = true,
         }
         match (count, state.ended, state.broken) {
-            (1.., ..) => Attempt::Done(count),
+            (1.., false, false) => Attempt::Done(count),
+            (1.., ..) => {
+                // No receive will be armed that could tell of what stands behind these bytes.
+                state.readable = true;
+                self.note(socket.0);
+                Attempt::Done(count)
+            }
             (0, true, _) => Attempt::End,
             (0, _, true) => Attempt::Broken,
             (0, ..) => Attempt::Later,

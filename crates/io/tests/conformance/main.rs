@@ -75,6 +75,7 @@ every_backend! {
     a_short_receive_is_short
     an_exact_receive_is_exact
     content_then_end
+    an_end_that_comes_with_the_first_content_is_told
     a_reset_is_broken
     a_half_closed_peer_can_be_answered
     a_full_socket_is_reported_when_there_is_room
