@@ -58,14 +58,6 @@ fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops(
     }
 }
 
-#[cfg(not(feature = "libevent"))]
-#[test]
-fn a_program_without_libevent_says_how_to_get_one_that_has_it() {
-    let mut server = native(&["--io", "libevent"]);
-    assert_eq!(server.wait(), 1);
-    assert!(server.log().contains("--features libevent"), "{}", server.log());
-}
-
 #[cfg(feature = "libevent")]
 mod libevent {
     use super::*;

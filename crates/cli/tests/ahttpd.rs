@@ -278,6 +278,18 @@ fn anything_but_one_port_gets_the_usage_and_fails() {
     assert!(status == Some(0) && output.contains("ahttpd PORT") && output.contains("Hello World!"), "{output}");
 }
 
+#[cfg(not(feature = "libevent"))]
+#[test]
+fn a_program_without_libevent_says_how_to_get_one_that_has_it() {
+    for arguments in
+        [&["ahttpd", "--io", "libevent", "0"][..], &["--native", "x", "--listen", "127.0.0.1:0", "--io", "libevent"]]
+    {
+        let (status, output, errors) = ends_with(oribi().args(arguments));
+        assert_eq!((status, output.as_str()), (Some(1), ""), "{errors}");
+        assert!(errors.contains("--features libevent") && errors.contains("make build"), "{errors}");
+    }
+}
+
 #[test]
 fn a_port_that_is_taken_is_an_error() {
     let server = Ahttpd::with("epoll");
