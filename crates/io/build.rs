@@ -1,7 +1,6 @@
-//! Finds the system's libevent when it is asked for. The archive is preferred: a language's extension in which this library ends
-//! up then has a libevent of its own, beside that of any other extension, and needs no package where it is installed.
+//! Finds the system's libevent when it is asked for: the shared one, since what archives hold does not always fit into the extensions
+//! of languages, in which this library ends up, too. These name libevent themselves when they are linked.
 
-use std::path::Path;
 use std::process::Command;
 
 const OLDEST: &str = "2.1";
@@ -17,10 +16,8 @@ fn main() {
         Ok(output) => return refuse(&String::from_utf8_lossy(&output.stderr)),
         Err(error) => return refuse(&format!("pkg-config: {error}")),
     };
-    println!("cargo::rerun-if-changed={directory}/libevent_core.a");
     println!("cargo::rustc-link-search=native={directory}");
-    let kind = if Path::new(&directory).join("libevent_core.a").exists() { "static" } else { "dylib" };
-    println!("cargo::rustc-link-lib={kind}=event_core");
+    println!("cargo::rustc-link-lib=dylib=event_core");
 }
 
 fn refuse(why: &str) {

@@ -18,6 +18,8 @@ $INCFLAGS << " -I#{include_directory}"
 $CFLAGS << " -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement -fvisibility=hidden"
 $LOCAL_LIBS << " #{library}"
 $libs << " -lpthread -ldl -lm -lrt -lutil"
+# Where liboribi.a has the I/O model libevent.
+have_library("event_core")
 # The symbols of the Rust library are nobody's business: another extension may hold another Rust library.
 $DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
 
