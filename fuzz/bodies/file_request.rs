@@ -82,13 +82,13 @@ pub fn check(data: &[u8]) -> usize {
 
 fn check_path(path: &[u8]) {
     let Some(decoded) = target::decode(path) else { return };
-    assert!(!decoded.contains(&0) && decoded.len() < path.len());
+    assert!(decoded.len() < path.len());
     assert_eq!(decoded.iter().filter(|byte| **byte == b'/').count() + 1, path.iter().filter(|byte| **byte == b'/').count());
     for dotfiles in [false, true] {
         if !target::is_plain(&decoded, dotfiles) {
             continue;
         }
-        assert!(target::is_plain(&decoded, true));
+        assert!(target::is_plain(&decoded, true) && !decoded.contains(&0));
         if let Ok(text) = std::str::from_utf8(&decoded) {
             let mut components = Path::new(text).components();
             assert!(components.all(|component| matches!(component, Component::Normal(_))), "{text:?}");
