@@ -60,11 +60,9 @@ leak: setup-test build ## answer a million requests and compare the memory with 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench
 
-study: setup-study build ## compare I/O and network models (40 minutes); writes bench/study/results/ and docs/io-models.md
-	cargo build --release --locked --package oribi-load --package oribi-study
-	cargo build --release --locked --package oribi-io --examples
-	$(CC) -O2 -Wall -Wextra -o target/release/examples/evhttp bench/peers/evhttp.c $$(pkg-config --cflags --libs libevent_extra libevent_core)
-	target/release/oribi-study --report $(STUDY)
+study: setup-study ## compare I/O and network models (40 minutes); writes bench/study/results/ and docs/io-models.md
+	@bench/study/build --release
+	target/study/release/oribi-study --report $(STUDY)
 
 fuzz: setup-build ## fuzz each target for TIME=600 seconds (needs a nightly Rust beside the stable one)
 	@setup/cargo-tool.sh cargo-fuzz $(CARGO_FUZZ)

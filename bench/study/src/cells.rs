@@ -119,6 +119,13 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// Whether one address has too few ports for the connections to be opened quickly: the kernel prefers every other one, and
+    /// then tries one after the other. With several, ports are taken before it is known what for, and nobody without an address
+    /// of his own has them until a minute later: so these cells come last.
+    pub fn needs_sources(&self) -> bool {
+        self.transport == Transport::Tcp && self.connections > 10_000
+    }
+
     /// Whether the memory of connections can be told from the server's own: there are thousands, or each holds what its client
     /// has not taken yet.
     pub fn tells_memory(&self) -> bool {
@@ -204,7 +211,7 @@ pub fn all() -> (Vec<Cell>, Vec<LeftOut>) {
             cells.push(Cell { part, pattern, connections, active, body: 12, transport: Transport::Tcp });
         }
     }
-    cells.sort_by_key(|cell| (cell.part, cell.transport, cell.pattern, cell.body, cell.connections));
+    cells.sort_by_key(|cell| (cell.needs_sources(), cell.part, cell.transport, cell.pattern, cell.body, cell.connections));
     (cells, left_out)
 }
 

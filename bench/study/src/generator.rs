@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 /// How long opening all connections, or a load beyond its time, may take.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Addresses that connections come from, where one has too few ports for those that wait for their end.
-const SOURCES: usize = 4;
+
+/// Addresses that connections come from in the cells that need several.
+const SOURCES: usize = 32;
 
 /// How requests follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,10 +75,12 @@ impl Generator {
         give("body", cell.body.to_string());
         give("warm-up", warm_up.to_string());
         match cell.pattern {
-            Pattern::Short if address.starts_with("127.") => give("sources", SOURCES.to_string()),
             Pattern::SlowReaders => give("reader", READER.to_string()),
             Pattern::SlowSenders => give("sender", SENDER.to_string()),
             _ => {}
+        }
+        if cell.needs_sources() {
+            give("sources", SOURCES.to_string());
         }
         let output = place.scratch.join(format!("load-{}", row.name));
         let (group, input, answers) = Group::converse(&words, &[place.load_cpu], &output)?;

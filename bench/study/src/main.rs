@@ -59,6 +59,10 @@ fn list() {
     cells.iter().for_each(|cell| println!("{cell}"));
     left_out.iter().for_each(|(name, reason)| println!("{name} is left out: {reason}"));
     rows::ALL.iter().for_each(|row| println!("{}: {}", row.name, row.title));
+    let plan = options::USUAL;
+    let rows = |cell: &Cell| rows::ALL.iter().filter(|row| row.takes_part(cell)).count();
+    let minutes = cells.iter().map(|cell| seconds(cell, rows(cell), plan)).sum::<f64>() / 60.0;
+    println!("{} cells, about {minutes:.0} minutes", cells.len());
 }
 
 /// Makes the report, by default in `docs`.
@@ -121,16 +125,16 @@ fn measure(options: &Options) -> Result<bool, String> {
 }
 
 fn place(options: &Options) -> Result<Place, String> {
-    let release = options.release.clone().unwrap_or_else(|| checkout().join("target/release"));
-    let release = std::path::absolute(&release).map_err(|e| format!("{}: {e}", release.display()))?;
+    let programs = options.programs.clone().unwrap_or_else(|| checkout().join("target/study/release"));
+    let programs = std::path::absolute(&programs).map_err(|e| format!("{}: {e}", programs.display()))?;
     let cpus = machine::allowed_cpus();
     let (server_cpu, load_cpu) = match cpus[..] {
         [first, second, ..] => (first, second),
         _ => return Err("the study needs two CPUs, one for servers and one for load".to_owned()),
     };
     Ok(Place {
-        programs: Programs { oribi: release.join("oribi"), examples: release.join("examples") },
-        load: release.join("oribi-load"),
+        programs: Programs { oribi: programs.join("oribi"), examples: programs.join("examples") },
+        load: programs.join("oribi-load"),
         templates: home().join("servers"),
         scratch: oribi_bench::server::scratch()?,
         server_cpu,
@@ -182,7 +186,7 @@ fn program(row: &Row, version: &Version) -> Program {
         title: row.title.to_owned(),
         version: version.clone().unwrap_or_else(|why| why),
         found: version.is_ok(),
-        command: row.command.to_owned(),
+        command: row.command(),
     }
 }
 
@@ -243,7 +247,7 @@ fn seconds(cell: &Cell, rows: usize, plan: Plan) -> f64 {
     // Opening takes some 40 microseconds a connection, starting and ending a server and a perf half a second.
     let opening = cell.connections as f64 * 40e-6;
     let (once, loads) = if cell.pattern.is_slow() {
-        (rounds::SLOW_WARM_UP, plan.seconds * rounds::SLOW)
+        (rounds::SLOW_WARM_UP, plan.seconds_of(cell))
     } else {
         (rounds::WARM_UP + rounds::TRIAL + rounds::COUNTED, 2.0 * plan.seconds)
     };

@@ -4,6 +4,11 @@ use crate::rounds::Plan;
 use clap::{Arg, ArgAction, Command, value_parser};
 use std::path::PathBuf;
 
+/// How it is measured where nothing else is asked for.
+pub const USUAL: Plan = Plan { rounds: 5, seconds: 0.3 };
+/// With `--quick`.
+const QUICK: Plan = Plan { rounds: 2, seconds: 0.1 };
+
 /// What the user asked for.
 pub enum Job {
     /// To measure.
@@ -27,8 +32,8 @@ pub struct Options {
     pub resume: bool,
     /// Where the raw results go; none means `bench/study/results/DATE-MACHINE`.
     pub out: Option<PathBuf>,
-    /// The programs under test; none means those that `make build` and `make study` leave.
-    pub release: Option<PathBuf>,
+    /// Where the programs are; none means where `make study` leaves them.
+    pub programs: Option<PathBuf>,
     /// Whether to go on without the rows that are not there.
     pub allow_missing: bool,
     /// Whether to make the report at the end.
@@ -47,17 +52,18 @@ impl Job {
             return Job::List;
         }
         let quick = matches.get_flag("quick");
-        let rounds = matches.get_one::<u64>("rounds").copied().unwrap_or(if quick { 2 } else { 5 });
+        let usual = if quick { QUICK } else { USUAL };
+        let rounds = matches.get_one::<u64>("rounds").map(|rounds| usize::try_from(*rounds).unwrap_or(usize::MAX));
         Job::Measure(Options {
             only: matches.get_many::<String>("only").map(|values| values.cloned().collect()).unwrap_or_default(),
             plan: Plan {
-                rounds: usize::try_from(rounds).unwrap_or(usize::MAX),
-                seconds: matches.get_one::<f64>("seconds").copied().unwrap_or(if quick { 0.1 } else { 0.3 }),
+                rounds: rounds.unwrap_or(usual.rounds),
+                seconds: matches.get_one::<f64>("seconds").copied().unwrap_or(usual.seconds),
             },
             quick,
             resume: matches.get_flag("resume"),
             out: path(&matches, "out"),
-            release: path(&matches, "release"),
+            programs: path(&matches, "programs"),
             allow_missing: matches.get_flag("allow-missing"),
             report: matches.get_flag("report"),
         })
@@ -90,7 +96,7 @@ fn command() -> Command {
         .arg(flag("quick", "2 rounds of 0.1 seconds in one cell of each kind: to see that all works, not a result"))
         .arg(flag("resume", "Go on where an interrupted study stopped: cells that are whole are kept"))
         .arg(directory(value("out", "DIRECTORY")).help("Where the raw results go [default: bench/study/results/DATE-MACHINE]"))
-        .arg(directory(value("release", "DIRECTORY")).help("Where the built programs are [default: target/release]"))
+        .arg(directory(value("programs", "DIRECTORY")).help("Where the built programs are [default: target/study/release]"))
         .arg(flag("allow-missing", "Leave out rows whose program is not there, instead of failing"))
         .arg(flag("report", "Make docs/io-models.md from the results at the end"))
         .subcommand(

@@ -18,8 +18,10 @@ pub const TRIAL: f64 = 0.15;
 pub const COUNTED: f64 = 0.2;
 /// The share of what the slowest server of a cell manages that is asked of all in the open loop: none may fall behind.
 const SHARE: f64 = 0.5;
-/// By how much a load of slow clients is longer: they need a second for anything at all.
-pub const SLOW: f64 = 6.0;
+/// By how much a load of slow clients is longer.
+const SLOW: f64 = 6.0;
+/// Seconds of a load of slow clients, at least: they need one for anything at all.
+const SLOWEST: f64 = 1.5;
 /// Seconds of warm-up with slow clients: until the first have their answers, and all others what the kernel takes of theirs.
 pub const SLOW_WARM_UP: f64 = 1.5;
 /// Between a load and reading the counters.
@@ -32,6 +34,13 @@ pub struct Plan {
     pub rounds: usize,
     /// For how many seconds each time, in the closed loop and again in the open one.
     pub seconds: f64,
+}
+
+impl Plan {
+    /// How long a load takes in a cell.
+    pub fn seconds_of(self, cell: &Cell) -> f64 {
+        if cell.pattern.is_slow() { (self.seconds * SLOW).max(SLOWEST) } else { self.seconds }
+    }
 }
 
 /// A row under way.
@@ -93,7 +102,7 @@ impl Desk<'_> {
 pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan: Plan) -> Result<usize, String> {
     let mut desk = Desk { place, writer, cell: *cell, problems: 0 };
     let mut runners = start(&mut desk, rows)?;
-    let seconds = if cell.pattern.is_slow() { plan.seconds * SLOW } else { plan.seconds };
+    let seconds = plan.seconds_of(cell);
     let rate = if cell.pattern.is_slow() { None } else { common_rate(&mut desk, &mut runners)? };
     let count = runners.len();
     for round in 0..plan.rounds {

@@ -43,7 +43,7 @@ pub struct Row {
     /// Whether it has several lanes, and so a part in the cells for these, or one lane and a part in the others.
     network: bool,
     /// Starts it in the foreground, with placeholders for [`Places`].
-    pub command: &'static str,
+    command: &'static str,
     /// Succeeds if the program is there and able to do it, and prints its version.
     probe: &'static str,
     /// What to do if not.
@@ -56,173 +56,122 @@ pub struct Row {
     leaves: fn(&Cell) -> Option<&'static str>,
 }
 
-const BUILD: &str = "run `make build`";
-const EXAMPLES: &str = "run `cargo build --release --package oribi-io --examples`";
-const STUDY: &str = "`make study` builds it";
+const BUILD: &str = "run `bench/study/build --release`";
 const NGINX: &str = "run `apt-get install nginx`";
+
+/// What `{native}` stands for: Oribi with an answer that no language is asked for, and no limit that a cell would reach.
+const NATIVE: &str = "{oribi} --native-file {body} --listen {address} {limits}";
+const LIMITS: &str = "--keepalive-timeout 600 --header-timeout 600 --max-connections 18000";
+
+/// Oribi with one lane and an I/O model.
+const fn io_model(name: &'static str, title: &'static str, command: &'static str, probe: &'static str) -> Row {
+    let (family, network, remedy, template, path) = (Family::Own, false, BUILD, None, "/");
+    Row { name, title, family, network, command, probe, remedy, template, path, leaves: every_cell }
+}
+
+/// Oribi with several lanes and a network model.
+const fn network_model(name: &'static str, title: &'static str, command: &'static str, probe: &'static str) -> Row {
+    Row { network: true, ..io_model(name, title, command, probe) }
+}
+
+/// A loop that parses nothing.
+const fn bare(name: &'static str, title: &'static str, command: &'static str, probe: &'static str) -> Row {
+    Row { family: Family::Floor, leaves: none_idle, ..io_model(name, title, command, probe) }
+}
+
+/// nginx with one worker.
+const fn nginx(name: &'static str, title: &'static str, path: &'static str, leaves: fn(&Cell) -> Option<&'static str>) -> Row {
+    let (family, remedy, template) = (Family::Peer, NGINX, Some("nginx.conf"));
+    Row { family, remedy, template, path, leaves, ..io_model(name, title, "nginx -p {dir} -c {dir}/nginx.conf", "nginx -v") }
+}
 
 /// Every row, in the order of the tables; the first of each part is what the others are compared with.
 pub const ALL: &[Row] = &[
+    io_model("epoll", "Oribi, epoll", "{native} --workers 1 --io epoll", "{oribi} check --native x --io epoll"),
+    io_model(
+        "epoll-level",
+        "Oribi, epoll, level-triggered",
+        "{native} --workers 1 --io epoll-level",
+        "{oribi} check --native x --io epoll-level",
+    ),
+    io_model("io-uring", "Oribi, io_uring", "{native} --workers 1 --io io_uring", "{oribi} check --native x --io io_uring"),
+    io_model("libevent", "Oribi, libevent", "{native} --workers 1 --io libevent", "{oribi} check --native x --io libevent"),
+    bare(
+        "bare-epoll",
+        "bare epoll loop",
+        "{examples}/bare_loop {prefixed} --body {bytes} {pattern}",
+        "test -x {examples}/bare_loop",
+    ),
+    bare(
+        "bare-uring",
+        "bare io_uring loop",
+        "{examples}/bare_uring {prefixed} --body {bytes} {pattern}",
+        "test -x {examples}/bare_uring",
+    ),
+    nginx("nginx-return", "nginx, return", "/", |cell| {
+        (cell.body > 1024).then_some("no text in its configuration is longer than 4 KiB")
+    }),
     Row {
-        name: "epoll",
-        title: "Oribi, epoll",
-        family: Family::Own,
-        network: false,
-        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io epoll --keepalive-timeout 600 --header-timeout 600 \
-                  --max-connections 18000",
-        probe: "{oribi} check --native x --io epoll",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "io-uring",
-        title: "Oribi, io_uring",
-        family: Family::Own,
-        network: false,
-        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io io_uring --keepalive-timeout 600 \
-                  --header-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --io io_uring",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "libevent",
-        title: "Oribi, libevent",
-        family: Family::Own,
-        network: false,
-        command: "{oribi} --native-file {body} --listen {address} --workers 1 --io libevent --keepalive-timeout 600 \
-                  --header-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --io libevent",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "bare-epoll",
-        title: "bare epoll loop",
-        family: Family::Floor,
-        network: false,
-        command: "{examples}/bare_loop {prefixed} --body {bytes} {pattern}",
-        probe: "test -x {examples}/bare_loop",
-        remedy: EXAMPLES,
-        template: None,
-        path: "/",
-        leaves: none_idle,
-    },
-    Row {
-        name: "bare-uring",
-        title: "bare io_uring loop",
-        family: Family::Floor,
-        network: false,
-        command: "{examples}/bare_uring {prefixed} --body {bytes} {pattern}",
-        probe: "test -x {examples}/bare_uring",
-        remedy: EXAMPLES,
-        template: None,
-        path: "/",
-        leaves: none_idle,
-    },
-    Row {
-        name: "nginx-return",
-        title: "nginx, return",
         family: Family::Peer,
-        network: false,
-        command: "nginx -p {dir} -c {dir}/nginx.conf",
-        probe: "nginx -v",
-        remedy: NGINX,
-        template: Some("nginx.conf"),
-        path: "/",
-        leaves: |cell| (cell.body > 1024).then_some("no text in its configuration is longer than 4 KiB"),
+        ..io_model("evhttp", "libevent's evhttp", "{examples}/evhttp {prefixed} {body}", "{examples}/evhttp --version")
     },
     Row {
-        name: "evhttp",
-        title: "libevent's evhttp",
-        family: Family::Peer,
-        network: false,
-        command: "{examples}/evhttp {prefixed} {body}",
-        probe: "{examples}/evhttp --version",
-        remedy: STUDY,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "files",
-        title: "Oribi, file",
-        family: Family::Own,
-        network: false,
-        command: "{oribi} serve {files} --listen {address} --workers 1 --io epoll --keepalive-timeout 600 --header-timeout 600 \
-                  --max-connections 18000",
-        probe: "{oribi} check serve /usr --io epoll",
-        remedy: BUILD,
-        template: None,
         path: "/body",
         leaves: files_where_they_tell,
+        ..io_model(
+            "files",
+            "Oribi, file",
+            "{oribi} serve {files} --listen {address} {limits} --workers 1 --io epoll",
+            "{oribi} check serve /usr --io epoll",
+        )
     },
     Row {
-        name: "nginx-file",
-        title: "nginx, file",
-        family: Family::Peer,
-        network: false,
-        command: "nginx -p {dir} -c {dir}/nginx.conf",
-        probe: "nginx -v",
-        remedy: NGINX,
-        template: Some("nginx.conf"),
         path: "/body",
         leaves: files_where_they_tell,
+        ..io_model(
+            "files-uring",
+            "Oribi, file, io_uring",
+            "{oribi} serve {files} --listen {address} {limits} --workers 1 --io io_uring",
+            "{oribi} check serve /usr --io io_uring",
+        )
     },
-    Row {
-        name: "shared",
-        title: "processes, shared",
-        family: Family::Own,
-        network: true,
-        command: "{oribi} --native-file {body} --listen {address} --workers {lanes} --accept shared --io epoll --keepalive-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --workers 2 --accept shared",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "own",
-        title: "processes, own",
-        family: Family::Own,
-        network: true,
-        command: "{oribi} --native-file {body} --listen {address} --workers {lanes} --accept own --io epoll --keepalive-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --workers 2 --accept own",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "shared-threads",
-        title: "threads, shared",
-        family: Family::Own,
-        network: true,
-        command: "{oribi} --native-file {body} --listen {address} --workers 1 --threads {lanes} --accept shared --io epoll --keepalive-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --workers 1 --threads 2 --accept shared",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
-    Row {
-        name: "own-threads",
-        title: "threads, own",
-        family: Family::Own,
-        network: true,
-        command: "{oribi} --native-file {body} --listen {address} --workers 1 --threads {lanes} --accept own --io epoll --keepalive-timeout 600 --max-connections 18000",
-        probe: "{oribi} check --native x --workers 1 --threads 2 --accept own",
-        remedy: BUILD,
-        template: None,
-        path: "/",
-        leaves: every_cell,
-    },
+    nginx("nginx-file", "nginx, file", "/body", files_where_they_tell),
+    network_model(
+        "shared",
+        "processes, shared",
+        "{native} --workers {lanes} --accept shared --io epoll",
+        "{oribi} check --native x --workers 2 --accept shared",
+    ),
+    network_model(
+        "own",
+        "processes, own",
+        "{native} --workers {lanes} --accept own --io epoll",
+        "{oribi} check --native x --workers 2 --accept own",
+    ),
+    network_model(
+        "steered",
+        "processes, steered",
+        "{native} --workers {lanes} --accept steered --io epoll",
+        "{oribi} check --native x --workers 2 --accept steered",
+    ),
+    network_model(
+        "shared-threads",
+        "threads, shared",
+        "{native} --workers 1 --threads {lanes} --accept shared --io epoll",
+        "{oribi} check --native x --workers 1 --threads 2 --accept shared",
+    ),
+    network_model(
+        "own-threads",
+        "threads, own",
+        "{native} --workers 1 --threads {lanes} --accept own --io epoll",
+        "{oribi} check --native x --workers 1 --threads 2 --accept own",
+    ),
+    network_model(
+        "handed-threads",
+        "threads, handed out",
+        "{native} --workers 1 --threads {lanes} --accept handed --io epoll",
+        "{oribi} check --native x --workers 1 --threads 2 --accept handed",
+    ),
 ];
 
 fn every_cell(_: &Cell) -> Option<&'static str> {
@@ -241,6 +190,11 @@ fn files_where_they_tell(cell: &Cell) -> Option<&'static str> {
 }
 
 impl Row {
+    /// Its command line, with placeholders for [`Places`].
+    pub fn command(&self) -> String {
+        self.command.replace("{native}", NATIVE).replace("{limits}", LIMITS)
+    }
+
     /// Whether it has a part in a cell.
     pub fn takes_part(&self, cell: &Cell) -> bool {
         self.belongs(cell) && (self.leaves)(cell).is_none()
@@ -358,7 +312,7 @@ impl Places<'_> {
 
     /// The words of a command line.
     pub fn command(&self, row: &Row) -> Vec<String> {
-        words(row.command).iter().map(|word| self.fill(word)).filter(|word| !word.is_empty()).collect()
+        words(&row.command()).iter().map(|word| self.fill(word)).filter(|word| !word.is_empty()).collect()
     }
 }
 

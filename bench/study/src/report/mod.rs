@@ -33,6 +33,7 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     let mut files = pictures::io(&io);
     files.extend(pictures::network(&network));
     let pictures: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
+    let cpus = raw.facts.iter().find(|(name, _)| name == "CPUs").and_then(|(_, value)| value.parse().ok());
     let rounds = raw.loads.iter().map(|load| load.round).max().unwrap_or(0);
     let mut page = TEMPLATE.to_owned();
     for (name, text) in [
@@ -45,7 +46,7 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
         ("files", conclusions::files(&io)),
         ("memory", tables::memory(&io)),
         ("tables", tables::groups(&io, &pictures)),
-        ("network", network::section(&network, &pictures)),
+        ("network", network::section(&network, &pictures, cpus)),
         ("left-out", tables::left_out(raw)),
         ("problems", tables::problems(raw)),
         ("facts", tables::facts(raw)),

@@ -11,11 +11,19 @@ use std::fmt::Write as _;
 pub const REFERENCE: &str = "shared";
 
 /// Its section of the page.
-pub fn section(cells: &[&CellFigures<'_>], pictures: &[String]) -> String {
+pub fn section(cells: &[&CellFigures<'_>], pictures: &[String], cpus: Option<usize>) -> String {
     if cells.is_empty() {
         return "Not measured.".to_owned();
     }
-    let mut text = conclusions(cells);
+    let mut text = String::new();
+    if let Some(cpus) = cpus.filter(|cpus| *cpus < 4) {
+        let _ = writeln!(
+            text,
+            "This machine has {cpus} CPUs, and the load generator needs one of them. What several lanes gain by several CPUs can not be \
+             seen here; what they cost, and how evenly connections reach them, can. Nothing below says how many workers to start.\n"
+        );
+    }
+    text.push_str(&conclusions(cells));
     for figures in cells {
         let _ = writeln!(text, "\n**{}**\n", heading(figures));
         let picture = format!("io-models/cpu-{}.svg", figures.cell);
