@@ -17,7 +17,14 @@ const MANY: usize = 60;
 fn models() -> Vec<(&'static str, &'static str)> {
     let mut models = vec![("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
     if cfg!(feature = "study") {
-        models.extend([("steered", "epoll"), ("steered", "io_uring"), ("shared", "epoll-level"), ("own", "epoll-level")]);
+        models.extend([
+            ("handed", "epoll"),
+            ("handed", "epoll-level"),
+            ("steered", "epoll"),
+            ("steered", "io_uring"),
+            ("shared", "epoll-level"),
+            ("own", "epoll-level"),
+        ]);
     }
     models
 }
@@ -146,7 +153,7 @@ fn unix_sockets_are_shared_in_any_case() {
         server.wait_for_log("all workers have been replaced");
         assert_eq!(load.stop(), [""; 0], "{model}, {io}: {}", server.log());
         let said = "has one socket, as there can be no more, for all of 2 lanes";
-        assert_eq!(server.log().contains(said), model != "shared", "{}", server.log());
+        assert_eq!(server.log().contains(said), ["own", "steered"].contains(&model), "{}", server.log());
     }
 }
 
@@ -187,6 +194,24 @@ fn the_number_of_workers_stays_where_each_has_its_sockets() {
     server.signal(Signal::TTIN);
     server.wait_for_log("the number of workers stays: the sockets are opened for 2 of them");
     assert_eq!(server.workers().len(), 2);
+}
+
+#[cfg(feature = "study")]
+#[test]
+fn a_thread_that_does_nothing_else_hands_connections_out() {
+    for (arguments, handed) in [(["--accept", "handed", "--io", "epoll"], 1), (["--accept", "shared", "--io", "epoll"], 0)] {
+        let server = native(&[&arguments[..], &["--workers", "2", "--threads", "2"]].concat());
+        for worker in server.wait_for_workers(2) {
+            let name = |number: &str| std::fs::read_to_string(format!("/proc/{worker}/task/{number}/comm")).unwrap_or_default();
+            let threads = || std::fs::read_dir(format!("/proc/{worker}/task")).into_iter().flatten().flatten();
+            let names = || threads().filter_map(|thread| Some(name(thread.file_name().to_str()?)));
+            wait_until("its lanes", || names().filter(|name| name.starts_with("lane")).count() == 2);
+            assert_eq!(names().filter(|name| name == "acceptor\n").count(), handed);
+        }
+    }
+    let mut server = native(&["--accept", "handed", "--io", "io_uring"]);
+    assert_eq!(server.wait(), 1);
+    assert!(server.log().contains("--accept handed goes with --io epoll"), "{}", server.log());
 }
 
 #[cfg(feature = "study")]

@@ -6,7 +6,7 @@ use rustix::net::SocketFlags;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 /// Takes the next connection, which does not block.
-pub(crate) fn accept(listener: BorrowedFd<'_>) -> Accepted<OwnedFd> {
+pub fn accept(listener: BorrowedFd<'_>) -> Accepted<OwnedFd> {
     match rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
         Ok((descriptor, address)) => {
             let peer = match address.map(std::net::SocketAddr::try_from) {

@@ -132,6 +132,11 @@ pub trait Backend {
     /// Takes a waiting connection. Its socket reports nothing until [`Backend::open`].
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
 
+    /// Makes a socket of a connection that somebody else has accepted, non-blocking. `None`: this backend cannot.
+    fn adopt(&mut self, _connection: OwnedFd) -> Option<Self::Socket> {
+        None
+    }
+
     /// Reports events of `socket` as `token` from now on.
     ///
     /// # Errors

@@ -122,12 +122,14 @@ impl Backend for Epoll {
 
     fn accept(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
         match accept(socket) {
-            Accepted::Connection(descriptor, peer) => {
-                Accepted::Connection(Socket { descriptor, token: Token(0), opened: false, output_watched: false }, peer)
-            }
+            Accepted::Connection(descriptor, peer) => Accepted::Connection(Socket::new(descriptor), peer),
             Accepted::None => Accepted::None,
             Accepted::Exhausted(error) => Accepted::Exhausted(error),
         }
+    }
+
+    fn adopt(&mut self, connection: OwnedFd) -> Option<Socket> {
+        Some(Socket::new(connection))
     }
 
     fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
@@ -291,6 +293,10 @@ fn report(event: &epoll::Event) -> Event {
 }
 
 impl Socket {
+    fn new(descriptor: OwnedFd) -> Self {
+        Self { descriptor, token: Token(0), opened: false, output_watched: false }
+    }
+
     /// The descriptor, for options of the socket itself.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {

@@ -22,6 +22,8 @@ mod sim;
 mod steering;
 mod uring;
 
+#[cfg(feature = "study")]
+pub use accept::accept as take_connection;
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;

@@ -329,6 +329,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     fn pass_on_command(&self, engine: &mut Engine<'a, B>) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve => {}
+            WorkerCommand::Drain | WorkerCommand::Retire if engine.awaits_acceptor() => {}
             WorkerCommand::Drain => engine.stop(true),
             WorkerCommand::Retire => engine.stop(false),
             WorkerCommand::Quit => return false,

@@ -172,6 +172,10 @@ impl Backend for LevelEpoll {
         }
     }
 
+    fn adopt(&mut self, connection: OwnedFd) -> Option<LevelSocket> {
+        Some(LevelSocket { descriptor: Rc::new(connection), place: None })
+    }
+
     fn open(&mut self, socket: &mut LevelSocket, token: Token) -> io::Result<()> {
         let number = self.settle(socket, token);
         let opened = self.places[number].as_ref().is_some_and(|place| place.opened);

@@ -380,7 +380,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Whether this engine was told to stop and has answered everything.
     #[must_use]
     pub fn finished(&self) -> bool {
-        self.stage == Stage::Stopping && self.connections.len() == 0
+        self.stage == Stage::Stopping && self.connections.len() == 0 && !self.awaits_acceptor()
     }
 
     /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
@@ -388,6 +388,12 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn stop(&mut self, empty_queue: bool) {
         if self.accepting != Accepting::Never {
             self.stop_accepting();
+            #[cfg(feature = "study")]
+            if let Some(receiver) = self.receiver() {
+                receiver.close();
+                // They have been accepted, even if that is more than there is room for.
+                while self.take_handed(receiver) {}
+            }
             if empty_queue {
                 self.accept_all();
             }

@@ -29,7 +29,10 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     #[cfg(feature = "study")]
     if settings.accept == crate::config::AcceptModel::Handed {
-        return Err("--accept handed does not work yet: leave it out".to_owned());
+        use crate::config::IoModel::{Epoll, EpollLevel};
+        if !matches!(settings.io, Epoll | EpollLevel) {
+            return Err("--accept handed goes with --io epoll or --io epoll-level: say which".to_owned());
+        }
     }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {

@@ -10,6 +10,10 @@ use oribi_io::Uring;
 /// # Errors
 /// That they cannot, and what to do. It is no error where the choice is the server's.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
+    #[cfg(feature = "study")]
+    if settings.accept == crate::config::AcceptModel::Handed && runtime.shares_lane() {
+        return Err("the threads of this language share their connections: leave --accept handed out".to_owned());
+    }
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
         IoModel::Uring if runtime.shares_lane() => Err(refuse_crew("io_uring")),

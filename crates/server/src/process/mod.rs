@@ -11,6 +11,8 @@ mod contexts;
 mod crew;
 mod detach;
 mod door;
+#[cfg(feature = "study")]
+mod handout;
 mod inheritance;
 mod io_model;
 mod listener;
@@ -27,6 +29,8 @@ mod worker;
 pub use alone::serve_alone;
 pub use detach::detach;
 pub use door::{Door, Seat, doors};
+#[cfg(feature = "study")]
+pub(crate) use handout::Receiver;
 pub use listener::{Listener, open};
 pub(crate) use running::RunningApps;
 pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};

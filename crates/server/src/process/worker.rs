@@ -68,10 +68,8 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
     post.runtime.worker_started(post.number);
     let outcome = if post.runtime.shares_lane() {
         run_crew(post)
-    } else if post.settings.threads > 1 {
-        run_lanes(post)
     } else {
-        run_lane(post)
+        beside_acceptor(post, |doors| if post.settings.threads > 1 { run_lanes(post, doors) } else { run_lane(post, doors) })?
     };
     post.runtime.worker_stopping(post.number);
     outcome
@@ -104,10 +102,35 @@ fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [Share
     LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
 }
 
-fn run_lane(post: &Post<'_>) -> Result<(), String> {
+/// Tells the doors of the lane in a seat, which is one of the worker's with that number.
+type Doors<'a> = dyn Fn(Seat, usize) -> Vec<Door<'a>> + Sync + 'a;
+
+/// Has `lanes` run, and an acceptor beside them if they are to get their connections from one.
+fn beside_acceptor(
+    post: &Post<'_>,
+    lanes: impl FnOnce(&Doors<'_>) -> Result<(), String>,
+) -> Result<Result<(), String>, String> {
+    #[cfg(feature = "study")]
+    if post.settings.accept == crate::config::AcceptModel::Handed {
+        let failed = |error: io::Error| format!("cannot hand connections out: {error}");
+        let handout = super::handout::Handout::new(post.settings.threads).map_err(failed)?;
+        return std::thread::scope(|scope| {
+            let acceptor = std::thread::Builder::new().name("acceptor".to_owned());
+            acceptor.spawn_scoped(scope, || handout.accept(post)).map_err(failed)?;
+            let outcome = lanes(&|_, lane| vec![handout.door(lane)]);
+            // However the lanes have ended, nobody is left to hand connections to.
+            post.slot.retire_if_serving();
+            let _ = rustix::io::write(&post.waker, &[0]);
+            Ok(outcome)
+        });
+    }
+    Ok(lanes(&|seat, _| doors(post.listeners, seat)))
+}
+
+fn run_lane(post: &Post<'_>, doors: &Doors<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
-    let doors = doors(post.listeners, post.seat);
+    let doors = doors(post.seat, 0);
     pin(post, post.seat, &processors());
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
@@ -126,7 +149,7 @@ fn run_crew(post: &Post<'_>) -> Result<(), String> {
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this one: it is the thread that loaded the app,
 /// and the one that the kernel prefers to interrupt with signals.
-fn run_lanes(post: &Post<'_>) -> Result<(), String> {
+fn run_lanes(post: &Post<'_>, doors: &Doors<'_>) -> Result<(), String> {
     let pool = Pool::new(post.settings.threads);
     let spares = usize::from(post.settings.max_requests.is_some());
     let failed = AtomicBool::new(false);
@@ -136,7 +159,7 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
             let (pool, failed, processors) = (&pool, &failed, &processors);
             let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
             let spawned = thread.spawn_scoped(scope, move || {
-                if let Err(message) = run_one_of_many(post, index, pool, processors) {
+                if let Err(message) = run_one_of_many(post, index, pool, processors, doors) {
                     log::error!("worker {}, lane {}: {message}", post.number, index + 1);
                     give_up(post, failed);
                 }
@@ -153,11 +176,11 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
 }
 
-fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool, processors: &[usize]) -> Result<(), String> {
+fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool, processors: &[usize], doors: &Doors<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
-    let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));
+    let doors = doors(post.seat.part(index, post.settings.threads), index);
     pin(post, post.seat.part(index, post.settings.threads), processors);
     match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, &doors, running), &mut supply))) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
