@@ -264,8 +264,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         true
     }
 
+    /// Whether the worker has as many connections as it may have, all its lanes together.
     fn is_full(&self) -> bool {
-        self.connections.len() >= self.settings.limits.connections
+        let mine = self.connections.len();
+        let open = self.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
+        open >= self.settings.limits.connections
     }
 
     fn pause_accepting(&mut self, why: &str) {

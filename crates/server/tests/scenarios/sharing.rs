@@ -1,12 +1,12 @@
 //! Lanes that share their listeners: who takes a connection when an app holds its lane up.
 
-use crate::harness::{GET, Server, ok, pattern};
+use crate::harness::{GET, SECOND, Server, echo, ok, pattern};
 use crate::response::read_only;
 use oribi_server::config::Settings;
 use oribi_server::engine::Census;
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One of `lanes`, whose app writes more than its clients take at once.
 fn server(lanes: usize) -> Server {
@@ -65,4 +65,20 @@ fn a_lane_that_is_alone_takes_connections_all_the_time() {
     let (listening, connections) = held_up(1);
     assert!(listening.iter().all(|listening| *listening), "{listening:?}");
     assert_eq!(connections, 3);
+}
+
+#[test]
+fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
+    let mut settings = Settings::default();
+    settings.limits.connections = 2;
+    let mut server = Server::new(settings, echo);
+    let here: &AtomicU32 = Box::leak(Box::new(AtomicU32::new(2)));
+    let everywhere = Box::leak(Box::new(AtomicU32::new(2)));
+    server.lane.engine().take_part_in(Census { here, everywhere, lanes: 2 });
+    let client = server.connect();
+    server.run();
+    assert_eq!(server.connections(), 0, "both are another lane's");
+    here.fetch_sub(1, Relaxed);
+    server.advance(SECOND);
+    assert_eq!(read_only(&server.exchange(&client, GET)).status, 200);
 }
