@@ -1,6 +1,6 @@
 //! How workers speak to the kernel: what is asked for is what they do, and the log says it.
 
-use crate::client::{Load, Manner, Target, get};
+use crate::client::{Load, Manner, get};
 use crate::server::{Server, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
@@ -17,6 +17,17 @@ fn every_worker_has(server: &mut Server, kind: &str, workers: usize) {
     for worker in server.wait_for_workers(workers) {
         wait_until(kind, || has(worker, kind));
     }
+}
+
+/// Loads a server while its workers are replaced again and again, as their numbers of requests and HUP ask for; then ends it.
+fn load_and_reload(mut server: Server, manner: Manner) {
+    let load = Load::start(&tcp(&mut server), 4, manner);
+    load.wait_for_more(2000);
+    server.signal(Signal::HUP);
+    load.wait_for_more(1000);
+    assert_eq!(load.stop(), [""; 0], "{}", server.log());
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
 #[test]
@@ -46,15 +57,7 @@ fn nothing_is_lost_over_io_uring_when_workers_are_replaced_and_the_server_stops(
     let cases = [(Manner::KeepAlive, "2"), (Manner::ConnectionPerRequest, "2"), (Manner::ConnectionPerRequest, "1")];
     for (manner, workers) in cases {
         let arguments = ["--io", "io_uring", "--workers", workers, "--max-requests", "300", "--respawn-interval", "0"];
-        let mut server = native(&arguments);
-        let target: Target = tcp(&mut server);
-        let load = Load::start(&target, 4, manner);
-        load.wait_for_more(2000);
-        server.signal(Signal::HUP);
-        load.wait_for_more(1000);
-        assert_eq!(load.stop(), [""; 0], "{}", server.log());
-        server.signal(Signal::TERM);
-        assert_eq!(server.wait(), 0, "{}", server.log());
+        load_and_reload(native(&arguments), manner);
     }
 }
 
@@ -90,14 +93,7 @@ mod libevent {
                 let arguments = ["--workers", "2", "--max-requests", "300", "--respawn-interval", "0"];
                 let mut server = over_libevent(variables, &arguments);
                 server.wait_for_log(&format!("I/O by libevent ({method}-triggered), as asked for"));
-                let target: Target = tcp(&mut server);
-                let load = Load::start(&target, 4, manner);
-                load.wait_for_more(2000);
-                server.signal(Signal::HUP);
-                load.wait_for_more(1000);
-                assert_eq!(load.stop(), [""; 0], "{}", server.log());
-                server.signal(Signal::TERM);
-                assert_eq!(server.wait(), 0, "{}", server.log());
+                load_and_reload(server, manner);
             }
         }
     }

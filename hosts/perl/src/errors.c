@@ -40,22 +40,6 @@ static IV errors_fileno(pTHX_ PerlIO *handle) {
     return -1;
 }
 
-static IV errors_seek(pTHX_ PerlIO *handle, Off_t offset, int whence) {
-    PERL_UNUSED_CONTEXT;
-    UNUSED_ARGUMENT(handle);
-    UNUSED_ARGUMENT(offset);
-    UNUSED_ARGUMENT(whence);
-    errno = ESPIPE;
-    return -1;
-}
-
-static Off_t errors_tell(pTHX_ PerlIO *handle) {
-    PERL_UNUSED_CONTEXT;
-    UNUSED_ARGUMENT(handle);
-    errno = ESPIPE;
-    return -1;
-}
-
 static PERLIO_FUNCS_DECL(errors_layer) = {
     .fsize = sizeof(PerlIO_funcs),
     .name = "oribi_errors",
@@ -67,8 +51,8 @@ static PERLIO_FUNCS_DECL(errors_layer) = {
     .Fileno = errors_fileno,
     .Dup = PerlIOBuf_dup,
     .Write = PerlIOBuf_write,
-    .Seek = errors_seek,
-    .Tell = errors_tell,
+    .Seek = layer_seek,
+    .Tell = layer_tell,
     .Close = PerlIOBuf_close,
     .Flush = errors_flush,
     .Eof = PerlIOBase_eof,

@@ -172,6 +172,12 @@ bool input_is_pristine(pTHX_ SV *glob);
 /* Whether a handle is open and only one reference, its owner's, leads to it and its parts. */
 bool handle_is_private(SV *glob);
 
+/* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
+
+/* For handles that lead to no file: they have no position (ESPIPE). */
+IV layer_seek(pTHX_ PerlIO *handle, Off_t offset, int whence);
+Off_t layer_tell(pTHX_ PerlIO *handle);
+
 /* ---- errors.c ---------------------------------------------------------------------------------------------------------- */
 
 void errors_define(pTHX);

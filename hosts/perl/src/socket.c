@@ -88,22 +88,6 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
     return written;
 }
 
-static IV socket_seek(pTHX_ PerlIO *handle, Off_t offset, int whence) {
-    PERL_UNUSED_CONTEXT;
-    UNUSED_ARGUMENT(handle);
-    UNUSED_ARGUMENT(offset);
-    UNUSED_ARGUMENT(whence);
-    errno = ESPIPE;
-    return -1;
-}
-
-static Off_t socket_tell(pTHX_ PerlIO *handle) {
-    PERL_UNUSED_CONTEXT;
-    UNUSED_ARGUMENT(handle);
-    errno = ESPIPE;
-    return -1;
-}
-
 static IV socket_flush(pTHX_ PerlIO *handle) {
     /* Perl flushes every handle before it forks: that must not take the socket over. */
     PerlIO *writer = PerlIOValid(handle) ? PerlIOSelf(handle, SocketLayer)->writer : NULL;
@@ -152,8 +136,8 @@ static PERLIO_FUNCS_DECL(socket_layer) = {
     .Read = socket_read,
     .Unread = socket_unread,
     .Write = socket_write,
-    .Seek = socket_seek,
-    .Tell = socket_tell,
+    .Seek = layer_seek,
+    .Tell = layer_tell,
     .Close = socket_close,
     .Flush = socket_flush,
     .Eof = PerlIOBase_eof,
