@@ -87,6 +87,9 @@ pub trait Backend {
     /// Waits in the backend's place: see [`Backend::waiter`].
     type Waiter: Waiter;
 
+    /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
+    const SENDS_AT_ONCE: bool = true;
+
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 

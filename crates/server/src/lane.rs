@@ -100,6 +100,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told).with_files(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.engine().accept_ahead(host.is_prompt());
+    lane.engine().hold_responses();
     host.enter();
     lane.engine().expect_prompt_answers(host.is_prompt());
     lane.obey();

@@ -126,6 +126,8 @@ impl Backend for Uring {
     type Socket = Socket;
     type Waiter = UringWaiter;
 
+    const SENDS_AT_ONCE: bool = false;
+
     fn name(&self) -> &'static str {
         "io_uring"
     }

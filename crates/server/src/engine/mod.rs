@@ -16,6 +16,7 @@ mod content;
 mod deadline;
 mod exchange;
 mod fastcgi;
+mod held;
 mod input;
 mod news;
 mod output;
@@ -30,6 +31,7 @@ pub use accept::Census;
 use accept::Haste;
 pub use exchange::Exchange;
 use exchange::Lent;
+use held::Held;
 
 use crate::config::Settings;
 use crate::log::AccessLog;
@@ -92,6 +94,9 @@ pub struct Engine<'a, B: Backend> {
     haste: Haste,
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
+    held: Held,
+    /// What is being sent is a whole response on a connection that goes on.
+    holdable: bool,
     /// What is being sent is the last of its connection, which ends when the host returns.
     last: bool,
     /// What the last wait reported, handled up to `handled`.
@@ -206,6 +211,8 @@ impl<'a, B: Backend> Engine<'a, B> {
             accepting: Accepting::Yes,
             haste: Haste::default(),
             prompt: false,
+            held: Held::default(),
+            holdable: false,
             last: false,
             events: Vec::new(),
             handled: 0,
@@ -264,6 +271,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                     return Ok(Next::Exchange(exchange));
                 }
             } else if self.woken || self.finished() {
+                self.send_held();
                 return Ok(Next::Command);
             } else if self.handle_event() {
             } else if patient {
@@ -318,6 +326,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[inline]
     pub fn submit(&mut self) {
         if !self.prompt {
+            self.send_held();
             self.backend.submit();
         }
     }

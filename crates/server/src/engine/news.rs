@@ -90,6 +90,8 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
+        // Before the timeout is computed: a full socket has a deadline.
+        self.send_held();
         let busy = !self.turns.is_empty() || self.handled < self.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
         self.look(timeout)
@@ -97,6 +99,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Asks for news, waiting no longer than `timeout`, and sees to what is due whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.send_held();
         if let Some(log) = &mut self.access_log {
             log.flush();
         }

@@ -47,8 +47,10 @@ impl<B: Backend> Engine<'_, B> {
         let finish = connection.machine.finish(&mut self.scratch);
         // The host returns at once, and then nothing keeps the connection from being closed.
         self.last = self.prompt && connection.lent && finish == Finish::Close && !connection.linger && !connection.taken;
+        self.holdable = finish == Finish::Reuse && !connection.taken;
         let emitted = self.emit(index, parts, admitted);
         self.last = false;
+        self.holdable = false;
         emitted?;
         self.response_finished(index, finish);
         Ok(())
@@ -253,6 +255,7 @@ impl<B: Backend> Engine<'_, B> {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
         }
         let index = self.find(exchange).ok_or(io::ErrorKind::NotConnected)?;
+        self.send_if_held(index);
         // What was promised to earlier requests on the connection leaves before the host speaks for itself.
         self.flush(index);
         self.open(index);
@@ -292,6 +295,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
     pub(super) fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
+        self.send_if_held(index);
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let at_once = connection.output_is_empty() && !connection.pipelined;
         if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {
@@ -307,6 +311,11 @@ impl<B: Backend> Engine<'_, B> {
             if self.scratch.is_empty() {
                 return Ok(());
             }
+            if self.holdable && self.can_be_held() {
+                self.hold(index);
+                return Ok(());
+            }
+            let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
             let socket = &mut connection.socket;
             let last = self.last;
             let attempt =

@@ -72,6 +72,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends what waits, and goes on when all of it has left.
     pub(super) fn flush(&mut self, index: u32) {
+        self.send_if_held(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
         let Some(output) = &mut connection.output else { return };
         match output.flush(&mut self.backend, &mut connection.socket) {
@@ -172,6 +173,7 @@ impl<B: Backend> Engine<'_, B> {
     /// The last response has left: ends the connection in an orderly way.
     fn end_connection(&mut self, index: u32) {
         let now = self.backend.now();
+        self.send_if_held(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
         if connection.taken {
             // The host has a descriptor of its own, which would keep the connection open.
@@ -212,6 +214,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Breaks a connection so that its response cannot look whole.
     pub(super) fn cut(&mut self, index: u32) {
+        self.send_if_held(index);
         if let Some(connection) = self.connections.get_mut(index) {
             self.backend.shutdown(&mut connection.socket, Direction::Abort);
         }
@@ -220,6 +223,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Closes the socket and forgets the connection.
     pub(super) fn drop_connection(&mut self, index: u32) {
+        self.send_if_held(index);
         self.deadlines.clear(index);
         if self.layout_of == Some(index) {
             self.layout_of = None;

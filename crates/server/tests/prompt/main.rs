@@ -18,6 +18,7 @@ mod exchanges;
 mod fairness;
 #[path = "../scenarios/fastcgi.rs"]
 mod fastcgi;
+mod held;
 #[path = "../scenarios/limits.rs"]
 mod limits;
 #[path = "../scenarios/random.rs"]
