@@ -32,8 +32,9 @@ struct Config {
 struct EventBase {
     opaque: [u8; 0],
 }
+/// An event, of which only its address is known: how large it is, libevent tells at run time.
 #[repr(C)]
-struct RawEvent {
+pub(super) struct RawEvent {
     opaque: [u8; 0],
 }
 
@@ -49,6 +50,16 @@ unsafe extern "C" {
     fn event_base_loop(base: *mut EventBase, flags: c_int) -> c_int;
     fn event_new(base: *mut EventBase, fd: c_int, what: c_short, callback: Callback, argument: *mut c_void) -> *mut RawEvent;
     fn event_free(event: *mut RawEvent);
+    fn event_get_struct_event_size() -> usize;
+    fn event_assign(
+        event: *mut RawEvent,
+        base: *mut EventBase,
+        fd: c_int,
+        what: c_short,
+        callback: Callback,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn event_debug_unassign(event: *mut RawEvent);
     fn event_add(event: *mut RawEvent, timeout: *const libc::timeval) -> c_int;
     fn event_del(event: *mut RawEvent) -> c_int;
 }
@@ -91,25 +102,84 @@ impl Base {
         unsafe { event_base_get_features(self.0.as_ptr()) & wanted == wanted }
     }
 
+    /// Makes an event, yet to be added, in memory of the caller's.
+    ///
+    /// # Safety
+    /// There are [`event_bytes`] at `event`, aligned as those of malloc, for as long as the event exists, which is until
+    /// [`unmake`]; the base and the descriptor exist for as long, too. `callback` must be sound with `argument` then, and must
+    /// not unwind.
+    pub(super) unsafe fn make(
+        &self,
+        event: NonNull<RawEvent>,
+        descriptor: BorrowedFd<'_>,
+        what: c_short,
+        callback: Callback,
+        argument: *mut c_void,
+    ) -> io::Result<()> {
+        // SAFETY: the base is alive; the caller vouches for the rest.
+        let result = unsafe { event_assign(event.as_ptr(), self.0.as_ptr(), descriptor.as_raw_fd(), what, callback, argument) };
+        if result < 0 { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
+    }
+
     /// Calls back for what has happened; waits until something has if it is to `wait`.
     ///
     /// Callbacks are called from in here and from nowhere else.
     pub(super) fn run(&self, wait: bool) -> io::Result<()> {
         // Without ONCE it would go on for as long as there is something to tell, and a waiting connection is told of for ever.
         let flags = LOOP_EVEN_IF_EMPTY | LOOP_ONCE | if wait { 0 } else { LOOP_WITHOUT_WAITING };
-        // SAFETY: the base is alive and belongs to this thread; callbacks keep what was promised for them in `Watch::new`.
+        // SAFETY: the base is alive and belongs to this thread; callbacks keep what was promised for them when their
+        // events were made.
         if unsafe { event_base_loop(self.0.as_ptr(), flags) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
 
 impl Drop for Base {
     fn drop(&mut self) {
-        // SAFETY: made in `new` and freed once; every event of it holds an `Rc` of this.
+        // SAFETY: made in `new` and freed once; every event is gone: a watch holds an `Rc` of this, and whoever makes an event in
+        // his own memory has promised it.
         unsafe { event_base_free(self.0.as_ptr()) }
     }
 }
 
-/// An event: something that a base tells of while it is added.
+/// Bytes that an event takes.
+pub(super) fn event_bytes() -> usize {
+    // SAFETY: it tells a constant.
+    unsafe { event_get_struct_event_size() }
+}
+
+/// Has an event told of; with a `timeout`, also when so much time has passed.
+///
+/// # Safety
+/// The event exists.
+pub(super) unsafe fn add(event: NonNull<RawEvent>, timeout: Option<&libc::timeval>) -> io::Result<()> {
+    // SAFETY: the event exists; the time, if there is one, is copied.
+    let result = unsafe { event_add(event.as_ptr(), timeout.map_or(null(), |timeout| timeout)) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// No more of it. It can be added again.
+///
+/// # Safety
+/// The event exists.
+pub(super) unsafe fn remove(event: NonNull<RawEvent>) {
+    // SAFETY: as above. Removing one that is not added does nothing.
+    unsafe { event_del(event.as_ptr()) };
+}
+
+/// Ends an event that [`Base::make`] has made. Its memory is the caller's own again.
+///
+/// # Safety
+/// The event exists, and is not used any more.
+pub(super) unsafe fn unmake(event: NonNull<RawEvent>) {
+    // SAFETY: as above. The base forgets an event that is removed; only libevent's check of its callers, which a program may
+    // have switched on, needs to be told.
+    unsafe {
+        event_del(event.as_ptr());
+        event_debug_unassign(event.as_ptr());
+    }
+}
+
+/// An event in memory of libevent's: something that a base tells of while it is added.
 pub(super) struct Watch {
     event: NonNull<RawEvent>,
     // Freed after the event.
@@ -137,7 +207,8 @@ impl Watch {
 
     /// Has it told of.
     pub(super) fn add(&self) -> io::Result<()> {
-        self.added(null())
+        // SAFETY: the event is alive.
+        unsafe { add(self.event, None) }
     }
 
     /// Has it told of when so much time has passed.
@@ -145,18 +216,8 @@ impl Watch {
         // Rounded up, and no deadline is longer than a day.
         let microseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1000) as i64;
         let time = libc::timeval { tv_sec: microseconds / 1_000_000, tv_usec: microseconds % 1_000_000 };
-        self.added(&raw const time)
-    }
-
-    fn added(&self, timeout: *const libc::timeval) -> io::Result<()> {
-        // SAFETY: the event is alive; the time, if there is one, is copied.
-        if unsafe { event_add(self.event.as_ptr(), timeout) } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-    }
-
-    /// No more of it. It can be added again.
-    pub(super) fn remove(&self) {
-        // SAFETY: the event is alive. Removing one that is not added does nothing.
-        unsafe { event_del(self.event.as_ptr()) };
+        // SAFETY: the event is alive.
+        unsafe { add(self.event, Some(&time)) }
     }
 }
 

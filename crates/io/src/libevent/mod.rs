@@ -13,18 +13,20 @@
 
 mod library;
 mod socket;
+mod state;
 
 pub use socket::Socket;
 
 use crate::clock::{monotonic, wall};
 use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
-use library::{Base, EDGE, PERSIST, READ, Watch};
+use library::{Base, EDGE, PERSIST, READ, Watch, event_bytes};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
-use socket::State;
+use state::State;
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -46,12 +48,16 @@ pub struct Libevent {
 /// What callbacks use.
 struct Loop {
     base: Rc<Base>,
+    /// Bytes that an event takes.
+    event_bytes: usize,
     /// Whether the base tells of changes; otherwise it tells of states.
     edges: bool,
     /// What the present wait has to tell.
     events: RefCell<Vec<Event>>,
     /// Sockets that the last wait told of, but for those that have been received from since.
     told: RefCell<Vec<Option<NonNull<State>>>>,
+    /// Events for output, by descriptor: of the sockets that a send has found full.
+    outputs: RefCell<HashMap<RawFd, Watch>>,
     /// Which listener has which descriptor.
     numbers: RefCell<Vec<(RawFd, usize)>>,
     /// When the alarm goes off.
@@ -88,6 +94,8 @@ impl Libevent {
         let loop_ = Rc::new(Loop {
             edges: base.has_edges(),
             base,
+            event_bytes: event_bytes(),
+            outputs: RefCell::default(),
             events: RefCell::default(),
             told: RefCell::default(),
             numbers: RefCell::default(),
@@ -116,7 +124,7 @@ impl Libevent {
         let mut told = self.loop_.told.borrow_mut();
         for state in told.drain(..).flatten() {
             // SAFETY: a socket that is dropped takes its state out of the list.
-            events.extend(unsafe { state.as_ref() }.look());
+            events.extend(unsafe { socket::look(state) });
         }
     }
 
