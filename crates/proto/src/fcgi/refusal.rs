@@ -1,6 +1,6 @@
 //! Why a connection cannot go on, and why a request is not answered by a host.
 
-use crate::h1::Refusal;
+use crate::h1::{Refusal, Words};
 
 /// A web server that is none: what it sent has no meaning, and nothing behind it has. Close the connection; there is nobody to
 /// tell.
@@ -40,7 +40,7 @@ impl Violation {
 macro_rules! refusals {
     ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
         impl Refusal {
-            $($(#[$doc])* $visibility const $name: Self = Self::new($status, $reason);)*
+            $($(#[$doc])* $visibility const $name: Self = Self(&Words { status: $status, reason: $reason });)*
         }
     };
 }

@@ -10,6 +10,9 @@ use core::ops::Range;
 /// Hexadecimal digits of a size: as many as 64 bits have.
 const SIZE_DIGITS: u32 = 16;
 
+/// Lines of a trailer, whatever the limit: their number is kept in 16 bits.
+const MOST_FIELDS: usize = u16::MAX as usize;
+
 /// What the next byte belongs to, in the order of the coding: from `Line` on it is the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
@@ -40,7 +43,7 @@ pub(super) struct Chunks {
     /// Bytes of the size line so far; in the trailer, bytes of that.
     bytes: u32,
     /// Complete trailer lines.
-    fields: u32,
+    fields: u16,
 }
 
 /// What a step of [`Chunks::read`] found.
@@ -105,7 +108,7 @@ impl Chunks {
                     b'\r' => self.part = Part::EndLf,
                     b'\n' => return Err(Refusal::BARE_LF),
                     b' ' | b'\t' => return Err(Refusal::FIELD_FOLDED),
-                    _ if self.fields as usize >= limits.fields => return Err(Refusal::FIELD_COUNT),
+                    _ if usize::from(self.fields) >= limits.fields.min(MOST_FIELDS) => return Err(Refusal::FIELD_COUNT),
                     byte if grammar::is(byte, grammar::TOKEN) => self.part = Part::Name,
                     _ => return Err(Refusal::FIELD_NAME),
                 },

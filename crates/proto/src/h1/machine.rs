@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn an_idle_connection_is_cheap() {
-        assert!(size_of::<Machine>() <= 64, "{}", size_of::<Machine>());
+        assert!(size_of::<Machine>() <= 48, "{}", size_of::<Machine>());
     }
 
     #[test]

@@ -2,15 +2,19 @@
 
 /// A request that the server answers itself, with an error status, and closes the connection after.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    status: u16,
-    reason: &'static str,
+pub struct Refusal(pub(crate) &'static Words);
+
+/// Behind a pointer, so that a machine, which keeps its refusal, is no larger for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Words {
+    pub(crate) status: u16,
+    pub(crate) reason: &'static str,
 }
 
 macro_rules! refusals {
     ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
         impl Refusal {
-            $($(#[$doc])* $visibility const $name: Self = Self { status: $status, reason: $reason };)*
+            $($(#[$doc])* $visibility const $name: Self = Self(&Words { status: $status, reason: $reason });)*
         }
     };
 }
@@ -67,19 +71,15 @@ refusals! {
 }
 
 impl Refusal {
-    pub(crate) const fn new(status: u16, reason: &'static str) -> Self {
-        Self { status, reason }
-    }
-
     /// The status code it is answered with.
     #[must_use]
     pub const fn status(self) -> u16 {
-        self.status
+        self.0.status
     }
 
     /// What was wrong, for the client and the log: a few words without line ends.
     #[must_use]
     pub const fn reason(self) -> &'static str {
-        self.reason
+        self.0.reason
     }
 }
