@@ -1,6 +1,7 @@
 //! Deadlines without a heap: each kind lasts equally long for every connection, so a list in order of arrival is in order of
 //! expiry, and setting, moving and clearing a deadline are a few writes.
 
+use super::moment::Moment;
 use super::slots::{grow_gently, with_room};
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ const NONE: u32 = u32::MAX;
 struct Link {
     previous: u32,
     next: u32,
-    since: Duration,
+    since: Moment,
     kind: Option<Deadline>,
 }
 
@@ -72,7 +73,7 @@ impl Deadlines {
         self.clear(index);
         while self.links.len() <= index as usize {
             grow_gently(&mut self.links);
-            self.links.push(Link { previous: NONE, next: NONE, since: Duration::ZERO, kind: None });
+            self.links.push(Link { previous: NONE, next: NONE, since: Moment::ZERO, kind: None });
         }
         let list = &mut self.lists[kind as usize];
         let last = list.last;
@@ -82,7 +83,7 @@ impl Deadlines {
         } else {
             self.links[last as usize].next = index;
         }
-        self.links[index as usize] = Link { previous: last, next: NONE, since: now, kind: Some(kind) };
+        self.links[index as usize] = Link { previous: last, next: NONE, since: now.into(), kind: Some(kind) };
     }
 
     /// Whether a deadline of that kind runs.
@@ -118,7 +119,7 @@ impl Deadlines {
     /// When the next deadline passes.
     #[inline]
     pub(super) fn next(&self) -> Option<Duration> {
-        let ends = |list: &List| (list.first != NONE).then(|| self.links[list.first as usize].since + list.lasts);
+        let ends = |list: &List| (list.first != NONE).then(|| self.links[list.first as usize].since.time() + list.lasts);
         self.lists.iter().filter_map(ends).min()
     }
 
@@ -126,7 +127,7 @@ impl Deadlines {
     pub(super) fn expired(&mut self, now: Duration) -> Option<(u32, Deadline)> {
         let kind = ALL.into_iter().find(|&kind| {
             let list = &self.lists[kind as usize];
-            list.first != NONE && self.links[list.first as usize].since + list.lasts <= now
+            list.first != NONE && self.links[list.first as usize].since.time() + list.lasts <= now
         })?;
         let index = self.lists[kind as usize].first;
         self.clear(index);

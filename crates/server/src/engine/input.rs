@@ -29,8 +29,9 @@ impl Pool {
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    start: usize,
-    end: usize,
+    // As in a span: no head exceeds 1 GiB, and no buffer has room for four.
+    start: u32,
+    end: u32,
     /// Where the head of the present request stands.
     pub(super) head: Option<Span>,
     /// Content of the present request stands in this buffer, so that nothing in it may move.
@@ -41,7 +42,7 @@ impl Input {
     /// The bytes that no machine has consumed.
     #[inline]
     pub(super) fn unread(&self) -> &[u8] {
-        &self.bytes[self.start..self.end]
+        &self.bytes[self.start as usize..self.end as usize]
     }
 
     #[inline]
@@ -52,13 +53,13 @@ impl Input {
     /// Where the unread bytes start.
     #[inline]
     pub(super) fn position(&self) -> usize {
-        self.start
+        self.start as usize
     }
 
     /// All received bytes that are kept.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.end]
+        &self.bytes[..self.end as usize]
     }
 
     /// The bytes of the present head.
@@ -69,7 +70,7 @@ impl Input {
 
     #[inline]
     pub(super) fn consume(&mut self, count: usize) {
-        self.start += count;
+        self.start += count as u32;
     }
 
     /// A place to receive into, never empty. `largest_head` is the size up to which a head may grow.
@@ -77,27 +78,27 @@ impl Input {
     pub(super) fn room(&mut self, pool: &mut Pool, largest_head: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
             self.bytes = pool.take();
-        } else if self.end == self.bytes.len() {
+        } else if self.end as usize == self.bytes.len() {
             self.make_room(pool, largest_head);
         }
-        &mut self.bytes[self.end..]
+        &mut self.bytes[self.end as usize..]
     }
 
     #[inline]
     pub(super) fn received(&mut self, count: usize) {
-        self.end += count;
+        self.end += count as u32;
     }
 
     #[cold]
     fn make_room(&mut self, pool: &mut Pool, largest_head: usize) {
-        let kept = self.head.map_or(0, |span| span.end as usize);
+        let kept = self.head.map_or(0, |span| span.end);
         if self.start > kept && !self.pinned {
-            self.bytes.copy_within(self.start..self.end, kept);
+            self.bytes.copy_within(self.start as usize..self.end as usize, kept as usize);
             self.end -= self.start - kept;
             self.start = kept;
         } else if self.bytes.len() < BUFFER_BYTES {
             let mut larger = pool.take();
-            larger[..self.end].copy_from_slice(&self.bytes[..self.end]);
+            larger[..self.end as usize].copy_from_slice(self.bytes());
             self.bytes = larger;
         } else {
             // The machine refuses a head above its limit, and pinned content was chosen to fit, so this is bounded.
@@ -136,11 +137,12 @@ impl Input {
 
     /// Moves a short remainder out of a pooled buffer: a client that sends slowly must not hold 16 KiB for a few bytes.
     pub(super) fn park(&mut self, pool: &mut Pool) {
-        if self.bytes.len() != BUFFER_BYTES || self.end > BUFFER_BYTES / 4 {
+        let end = self.end as usize;
+        if self.bytes.len() != BUFFER_BYTES || end > BUFFER_BYTES / 4 {
             return;
         }
-        let mut small = vec![0; (self.end + 1).next_power_of_two()];
-        small[..self.end].copy_from_slice(&self.bytes[..self.end]);
+        let mut small = vec![0; (end + 1).next_power_of_two()];
+        small[..end].copy_from_slice(self.bytes());
         pool.give(std::mem::replace(&mut self.bytes, small));
     }
 }

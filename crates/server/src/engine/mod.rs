@@ -18,6 +18,7 @@ mod exchange;
 mod fastcgi;
 mod held;
 mod input;
+mod moment;
 mod news;
 mod output;
 mod receive;

@@ -225,7 +225,7 @@ impl<B: Backend> Engine<'_, B> {
             return self.refuse_storage(index, &error);
         }
         connection.content_left = 0;
-        connection.complete_at = now;
+        connection.complete_at = now.into();
         connection.phase = Phase::Queued;
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {

@@ -44,7 +44,7 @@ impl<B: Backend> Engine<'_, B> {
                 connection.draft = Some(Draft::of(exchange));
                 return;
             }
-            Some(connection) => Some((connection.status, connection.sent, connection.complete_at)),
+            Some(connection) => Some((connection.status, connection.sent, connection.complete_at.time())),
             None => None,
         };
         self.record_outcome(exchange, outcome);

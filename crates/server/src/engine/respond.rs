@@ -380,7 +380,7 @@ impl<B: Backend> Engine<'_, B> {
             return;
         }
         if let Some(draft) = connection.draft.take() {
-            let (remote, sent, began) = (connection.remote, connection.sent, connection.complete_at);
+            let (remote, sent, began) = (connection.remote, connection.sent, connection.complete_at.time());
             let status = connection.status;
             self.record_draft(&draft, remote, status, sent, began);
         }

@@ -239,7 +239,7 @@ impl<B: Backend> Engine<'_, B> {
             self.answering -= 1;
         }
         if let Some(draft) = connection.draft.take() {
-            self.record_gone(&draft, connection.remote, connection.sent, connection.complete_at);
+            self.record_gone(&draft, connection.remote, connection.sent, connection.complete_at.time());
         }
         connection.input.release(&mut self.pool);
         self.backend.close(connection.socket);
