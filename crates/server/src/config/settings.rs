@@ -115,7 +115,7 @@ pub struct Limits {
     /// Requests answered on one connection before it is closed; `None`: no limit.
     pub requests_per_connection: Option<u32>,
     /// Pipelined requests of one connection answered before another connection has its turn.
-    pub pipelined_per_turn: u32,
+    pub pipelined_per_turn: u16,
     /// Requests that a web server may have open on one FastCGI connection; it is told that more are too many.
     pub fastcgi_requests: usize,
 }

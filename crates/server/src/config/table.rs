@@ -320,7 +320,7 @@ pub(super) static TABLE: &[Setting] = &[
         "NUMBER",
         "Pipelined requests of one connection answered before another connection has its turn",
     )
-    .apply(|draft, text| count(text, 1..=65536).map(|number| draft.settings.limits.pipelined_per_turn = number as u32))
+    .apply(|draft, text| count(text, 1..=65535).map(|number| draft.settings.limits.pipelined_per_turn = number as u16))
     .show(|settings| settings.limits.pipelined_per_turn.to_string()),
     Setting::new(
         "max-fastcgi-requests",

@@ -55,7 +55,7 @@ pub(super) struct Connection<S> {
     /// More requests stand in the input buffer: hold responses back to send several with one call.
     pub(super) pipelined: bool,
     /// Pipelined requests answered in this turn.
-    pub(super) in_a_row: u32,
+    pub(super) in_a_row: u16,
     /// A receive is worth trying.
     pub(super) readable: bool,
     /// It stands in the queue for a turn without an event.
