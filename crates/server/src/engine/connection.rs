@@ -50,6 +50,8 @@ pub(super) struct Connection<S> {
     pub(super) serial: u32,
     /// The exchange, and with it the input buffer, is out with a lane.
     pub(super) lent: bool,
+    /// Input was received before its event is handled: see [`super::ahead`].
+    pub(super) ahead: bool,
     /// Its response waits for others to leave with: see [`super::held`].
     pub(super) held: bool,
     /// More requests stand in the input buffer: hold responses back to send several with one call.
@@ -99,6 +101,7 @@ impl<S> Connection<S> {
             fate: None,
             serial: 0,
             lent: false,
+            ahead: false,
             held: false,
             pipelined: false,
             in_a_row: 0,

@@ -32,11 +32,16 @@ impl<B: Backend> Engine<'_, B> {
         self.held.allowed = B::SENDS_AT_ONCE;
     }
 
+    #[inline]
+    pub(super) fn may_hold(&self) -> bool {
+        self.held.allowed && self.prompt
+    }
+
     /// Whether the response in the scratch buffer, which nothing else waits in front of, had better wait for others of its batch.
     #[inline]
     pub(super) fn can_be_held(&self) -> bool {
         let more_to_come = self.handled < self.events.len() || !self.ready.is_empty();
-        self.held.allowed && self.prompt && more_to_come && self.scratch.len() <= LARGEST_RESPONSE
+        self.may_hold() && more_to_come && self.scratch.len() <= LARGEST_RESPONSE
     }
 
     /// Holds the response in the scratch buffer. From here on the connection goes its way as if it had been sent.

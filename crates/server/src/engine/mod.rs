@@ -11,6 +11,7 @@
 //! The engine knows machines, never a language, and no system call but the backend's.
 
 mod accept;
+mod ahead;
 mod connection;
 mod content;
 mod deadline;

@@ -46,7 +46,7 @@ impl<B: Backend> Engine<'_, B> {
     fn handle_socket(&mut self, index: u32, readable: bool, writable: bool, ended: bool, broken: bool) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.ended |= ended;
-        connection.readable |= readable;
+        connection.readable |= readable && !connection.ahead;
         let drain = writable && connection.blocked;
         if broken && connection.phase != Phase::Reading {
             // Nobody is left to answer. (While reading, the bytes that came before the end are looked at first.)
@@ -57,6 +57,7 @@ impl<B: Backend> Engine<'_, B> {
             self.flush(index);
         }
         if readable {
+            self.take_ahead(index);
             self.receive(index);
         }
     }
@@ -109,6 +110,7 @@ impl<B: Backend> Engine<'_, B> {
         self.events.drain(..self.handled);
         self.handled = 0;
         self.backend.wait(timeout, &mut self.events)?;
+        self.receive_ahead();
         self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.waited = now;
