@@ -20,6 +20,7 @@ use raw::{LeftOut, Program, Raw, Writer};
 use rounds::Plan;
 use rows::{Programs, Row};
 use server::Place;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -54,15 +55,24 @@ fn checkout() -> PathBuf {
     home().join("../..")
 }
 
+/// Writes the list. Whoever has read enough of it (`| head`) may close the pipe.
 fn list() {
     let (cells, left_out) = cells::all();
-    cells.iter().for_each(|cell| println!("{cell}"));
-    left_out.iter().for_each(|(name, reason)| println!("{name} is left out: {reason}"));
-    rows::ALL.iter().for_each(|row| println!("{}: {}", row.name, row.title));
     let plan = options::USUAL;
     let rows = |cell: &Cell| rows::ALL.iter().filter(|row| row.takes_part(cell)).count();
     let minutes = cells.iter().map(|cell| seconds(cell, rows(cell), plan)).sum::<f64>() / 60.0;
-    println!("{} cells, about {minutes:.0} minutes", cells.len());
+    let lines = cells
+        .iter()
+        .map(ToString::to_string)
+        .chain(left_out.iter().map(|(name, reason)| format!("{name} is left out: {reason}")))
+        .chain(rows::ALL.iter().map(|row| format!("{}: {}", row.name, row.title)))
+        .chain([format!("{} cells, about {minutes:.0} minutes", cells.len())]);
+    let mut out = std::io::stdout().lock();
+    for line in lines {
+        if writeln!(out, "{line}").is_err() {
+            return;
+        }
+    }
 }
 
 /// Makes the report, by default in `docs`.

@@ -41,14 +41,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Whether a connection's event has been seen to by receiving ahead; if so, goes on with what was received.
+    /// Goes on with what was received ahead of the event that is handled now.
     #[inline]
-    pub(super) fn take_ahead(&mut self, index: u32) -> bool {
-        let Some(connection) = self.connections.get_mut(index) else { return false };
+    pub(super) fn take_ahead(&mut self, index: u32) {
+        let Some(connection) = self.connections.get_mut(index) else { return };
         let ahead = std::mem::take(&mut connection.ahead);
         if ahead && connection.phase == Phase::Reading && connection.input.has_unread() {
             self.advance(index);
         }
-        ahead
     }
 }
