@@ -9,7 +9,8 @@ use super::Engine;
 use super::connection::Phase;
 use oribi_io::{Attempt, Backend, Token};
 
-/// So many responses leave together at most: by then the first has waited for some ten microseconds, and more would gain nothing.
+/// So many responses leave together at most: by then the first has waited for some tens of microseconds, and what a batch saves is
+/// shared by enough requests.
 const MOST_RESPONSES: usize = 32;
 
 /// Larger responses leave at once: to copy them costs more than is gained.
