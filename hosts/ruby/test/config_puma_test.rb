@@ -73,7 +73,7 @@ class ConfigPumaTest < Minitest::Test
       "force_shutdown_after :forever" => ["graceful-timeout=off"],
       "force_shutdown_after :immediately" => ["graceful-timeout=0"], "request_timeout 9" => ["request-timeout=9"],
       "max_keep_alive 999" => ["max-keepalive-requests=999"], "max_fast_inline 10" => ["max-pipelined-requests=10"],
-      "max_fast_inline Float::INFINITY" => ["max-pipelined-requests=65536"],
+      "max_fast_inline Float::INFINITY" => ["max-pipelined-requests=65535"],
       "http_content_length_limit 1000" => ["max-body-size=1000"]
     }.each { |text, expected| assert_told(expected, text) }
   end

@@ -45,7 +45,7 @@ module Oribi
 
       # How many requests of a connection are answered before others have their turn.
       def max_fast_inline(number)
-        sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_536 : number)
+        sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_535 : number)
       end
 
       def enable_keep_alives(answer = true)
