@@ -174,7 +174,7 @@ pub(super) unsafe fn unmake(event: NonNull<RawEvent>) {
     // SAFETY: as above. The base forgets an event that is removed; only libevent's check of its callers, which a program may
     // have switched on, needs to be told.
     unsafe {
-        event_del(event.as_ptr());
+        remove(event);
         event_debug_unassign(event.as_ptr());
     }
 }

@@ -1,6 +1,6 @@
 //! Why a connection cannot go on, and why a request is not answered by a host.
 
-use crate::h1::{Refusal, Words};
+use crate::h1::refusals;
 
 /// A web server that is none: what it sent has no meaning, and nothing behind it has. Close the connection; there is nobody to
 /// tell.
@@ -35,14 +35,6 @@ impl Violation {
     pub const fn reason(self) -> &'static str {
         self.0
     }
-}
-
-macro_rules! refusals {
-    ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
-        impl Refusal {
-            $($(#[$doc])* $visibility const $name: Self = Self(&Words { status: $status, reason: $reason });)*
-        }
-    };
 }
 
 refusals! {

@@ -36,5 +36,5 @@ pub(crate) mod target;
 pub use limits::Limits;
 pub use machine::{Event, Framing, Machine, Step};
 pub use refusal::Refusal;
-pub(crate) use refusal::Words;
+pub(crate) use refusal::{Words, refusals};
 pub use response::{Finish, InvalidResponse, Preset};

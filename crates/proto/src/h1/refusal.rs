@@ -11,13 +11,15 @@ pub(crate) struct Words {
     pub(crate) reason: &'static str,
 }
 
+/// Names refusals. Those of requests that a web server passes on are beside that protocol.
 macro_rules! refusals {
     ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
-        impl Refusal {
-            $($(#[$doc])* $visibility const $name: Self = Self(&Words { status: $status, reason: $reason });)*
+        impl $crate::h1::Refusal {
+            $($(#[$doc])* $visibility const $name: Self = Self(&$crate::h1::Words { status: $status, reason: $reason });)*
         }
     };
 }
+pub(crate) use refusals;
 
 refusals! {
     /// The head did not come in time.

@@ -14,7 +14,7 @@ use oribi_io::{Attempt, Backend, Token};
 const MOST_RESPONSES: usize = 32;
 
 /// Larger responses leave at once: to copy them costs more than is gained.
-const LARGEST_RESPONSE: usize = 2 << 10;
+pub(super) const LARGEST_HELD: usize = 2 << 10;
 
 /// Responses that wait for the others of their batch.
 #[derive(Debug, Default)]
@@ -33,16 +33,16 @@ impl<B: Backend> Engine<'_, B> {
         self.held.allowed = B::SENDS_AT_ONCE;
     }
 
+    /// Whether responses may wait at all.
     #[inline]
     pub(super) fn may_hold(&self) -> bool {
         self.held.allowed && self.prompt
     }
 
-    /// Whether the response in the scratch buffer, which nothing else waits in front of, had better wait for others of its batch.
+    /// Whether a response may wait now: there are others for it to wait for.
     #[inline]
-    pub(super) fn can_be_held(&self) -> bool {
-        let more_to_come = self.handled < self.events.len() || !self.ready.is_empty();
-        self.may_hold() && more_to_come && self.scratch.len() <= LARGEST_RESPONSE
+    pub(super) fn can_hold(&self) -> bool {
+        self.may_hold() && (self.handled < self.events.len() || !self.ready.is_empty())
     }
 
     /// Holds the response in the scratch buffer. From here on the connection goes its way as if it had been sent.

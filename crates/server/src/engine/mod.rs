@@ -97,10 +97,7 @@ pub struct Engine<'a, B: Backend> {
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
     held: Held,
-    /// What is being sent is a whole response on a connection that goes on.
-    holdable: bool,
-    /// What is being sent is the last of its connection, which ends when the host returns.
-    last: bool,
+    leaving: Leaving,
     /// What the last wait reported, handled up to `handled`.
     events: Vec<Event>,
     handled: usize,
@@ -130,6 +127,16 @@ pub struct Engine<'a, B: Backend> {
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
+}
+
+/// How what is being sent leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    AsEver,
+    /// It is a whole response on a connection that goes on: it may wait for others (see [`held`]).
+    Whole,
+    /// It is the last of its connection, which ends when the host returns.
+    Last,
 }
 
 /// Whether connections are taken.
@@ -214,8 +221,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             haste: Haste::default(),
             prompt: false,
             held: Held::default(),
-            holdable: false,
-            last: false,
+            leaving: Leaving::AsEver,
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),

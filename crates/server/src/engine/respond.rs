@@ -1,8 +1,9 @@
 //! What hosts ask for: responses, whole or piece by piece.
 
-use super::Engine;
 use super::connection::Fate;
 use super::fastcgi::Carried;
+use super::held::LARGEST_HELD;
+use super::{Engine, Leaving};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::{Attempt, Backend};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
@@ -46,11 +47,14 @@ impl<B: Backend> Engine<'_, B> {
         // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
         let finish = connection.machine.finish(&mut self.scratch);
         // The host returns at once, and then nothing keeps the connection from being closed.
-        self.last = self.prompt && connection.lent && finish == Finish::Close && !connection.linger && !connection.taken;
-        self.holdable = finish == Finish::Reuse && !connection.taken;
+        self.leaving = match finish {
+            _ if connection.taken => Leaving::AsEver,
+            Finish::Reuse => Leaving::Whole,
+            Finish::Close if self.prompt && connection.lent && !connection.linger => Leaving::Last,
+            _ => Leaving::AsEver,
+        };
         let emitted = self.emit(index, parts, admitted);
-        self.last = false;
-        self.holdable = false;
+        self.leaving = Leaving::AsEver;
         emitted?;
         self.response_finished(index, finish);
         Ok(())
@@ -296,6 +300,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
     pub(super) fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
         self.send_if_held(index);
+        let can_wait = self.leaving == Leaving::Whole && self.can_hold();
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let at_once = connection.output_is_empty() && !connection.pipelined;
         if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {
@@ -311,15 +316,15 @@ impl<B: Backend> Engine<'_, B> {
             if self.scratch.is_empty() {
                 return Ok(());
             }
-            if self.holdable && self.can_be_held() {
+            if can_wait && self.scratch.len() <= LARGEST_HELD {
                 self.hold(index);
                 return Ok(());
             }
-            let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
             let socket = &mut connection.socket;
-            let last = self.last;
-            let attempt =
-                if last { self.backend.send_last(socket, &self.scratch) } else { self.backend.send(socket, &self.scratch) };
+            let attempt = match self.leaving {
+                Leaving::Last => self.backend.send_last(socket, &self.scratch),
+                Leaving::AsEver | Leaving::Whole => self.backend.send(socket, &self.scratch),
+            };
             return self.keep_rest(index, attempt, &[], 0);
         }
         let mut slices = [IoSlice::new(&[]); GATHERED_PARTS + 1];
