@@ -29,6 +29,7 @@ struct Inner {
     wake: Cell<bool>,
     waits: Cell<u64>,
     opens: Cell<usize>,
+    receives: Cell<usize>,
     vain_receives: Cell<usize>,
     at_waits: Script,
     when_idle: Script,
@@ -162,6 +163,12 @@ impl World {
     #[must_use]
     pub fn opens(&self) -> usize {
         self.0.opens.get()
+    }
+
+    /// How many receives have found something.
+    #[must_use]
+    pub fn receives(&self) -> usize {
+        self.0.receives.get()
     }
 
     /// How many receives have found nothing.
@@ -383,6 +390,7 @@ impl Backend for Sim {
                 self.world.0.vain_receives.set(self.world.0.vain_receives.get() + 1);
                 return if wire.client_ended { Attempt::End } else { Attempt::Later };
             }
+            self.world.0.receives.set(self.world.0.receives.get() + 1);
             for (place, byte) in buffer.iter_mut().zip(wire.to_server.drain(..count)) {
                 *place = byte;
             }

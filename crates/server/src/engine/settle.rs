@@ -173,7 +173,6 @@ impl<B: Backend> Engine<'_, B> {
     /// The last response has left: ends the connection in an orderly way.
     fn end_connection(&mut self, index: u32) {
         let now = self.backend.now();
-        self.send_if_held(index);
         let Some(connection) = self.connections.get_mut(index) else { return };
         if connection.taken {
             // The host has a descriptor of its own, which would keep the connection open.

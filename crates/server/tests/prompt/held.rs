@@ -43,6 +43,20 @@ fn a_response_waits_for_the_others_of_its_batch_only() {
 }
 
 #[test]
+fn a_batch_is_received_before_the_first_of_it_is_answered() {
+    let mut server = Server::standard(echo);
+    let clients = ask_again(&mut server, 3);
+    let before = server.world.receives();
+    assert!(server.run_one());
+    assert_eq!(server.world.receives() - before, 3);
+    // What comes behind it is received in its turn.
+    clients[2].send(&get("/behind"));
+    server.run();
+    assert_eq!(server.world.receives() - before, 4);
+    assert_eq!(read_all(&clients[2].received()).len(), 2);
+}
+
+#[test]
 fn a_large_batch_leaves_in_parts() {
     let mut server = Server::standard(echo);
     let clients = ask_again(&mut server, 100);
@@ -136,4 +150,25 @@ fn a_command_to_stop_does_not_overtake_responses() {
     for client in &clients {
         assert_eq!(read_only(&client.received()).status, 200);
     }
+}
+
+#[test]
+fn an_end_that_is_found_in_the_same_round_does_not_lose_the_response() {
+    let mut server = Server::standard(echo);
+    let clients = ask_again(&mut server, 2);
+    server.run();
+    clients.iter().for_each(|client| drop(client.received()));
+    // It fills a buffer, so that the connection has a turn due in the next round.
+    let head = post("/", &[]).len() + 4;
+    clients[0].send(&post("/", &pattern((16 << 10) - head)));
+    assert!(server.run_one());
+    clients[0].send(&get("/held"));
+    clients[0].end();
+    clients[1].send(GET);
+    drop(clients[0].received());
+    assert!(server.run_one());
+    assert_eq!(clients[0].received(), b"");
+    server.run();
+    assert_eq!(read_only(&clients[0].received()).body, b"GET /held ");
+    assert!(clients[0].closed());
 }
