@@ -306,6 +306,11 @@ impl Backend for Libevent {
         sent(socket, retry_on_intr(|| rustix::net::send(&*socket, buffer, flags)))
     }
 
+    fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | SendFlags::MORE;
+        sent(socket, retry_on_intr(|| rustix::net::send(&*socket, buffer, flags)))
+    }
+
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
         let mut control = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;

@@ -164,7 +164,12 @@ impl Ring {
     pub(super) fn send(&mut self, socket: RawFd, range: Range<usize>, name: u64, then_close: Option<u64>) -> io::Result<()> {
         // Without waiting, so that the kernel is done with the memory when it has taken the operation; with the rest, so that
         // a part that was sent counts as a failure, of which one hears.
-        let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+        if then_close.is_some() {
+            // The last bytes leave in one segment with the end. Those that do not go with it, because not all were sent, leave with
+            // the rest.
+            flags |= libc::MSG_MORE;
+        }
         let bytes = &self.outgoing[range];
         let entry = opcode::Send::new(Fd(socket), bytes.as_ptr(), bytes.len() as u32).flags(flags).build().user_data(name);
         match then_close {
