@@ -141,6 +141,15 @@ impl<'a> Reply<'a> {
         self.outlet.respond(self.exchange, head, parts)
     }
 
+    /// Sends a whole response with status 200 and fields that were written before.
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn send_prepared(mut self, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
+        self.open = false;
+        self.outlet.respond_prepared(self.exchange, fields, content)
+    }
+
     /// Sends a part of a file as a whole response.
     ///
     /// # Errors

@@ -72,14 +72,26 @@ pub(crate) fn is_authority(head: &[u8], place: Span) -> bool {
     };
     match bytes[host_end..] {
         [] => true,
-        [b':', ref port @ ..] => port.iter().all(u8::is_ascii_digit) && (port.len() < 5 || is_port(port)),
+        [b':', ref port @ ..] => is_port(port),
         _ => false,
     }
 }
 
-/// Whether five digits or more are a port.
+/// Whether this is a port, or empty.
+#[inline]
 fn is_port(digits: &[u8]) -> bool {
-    digits.len() == 5 && grammar::number(digits).is_some_and(|port| port <= u64::from(u16::MAX))
+    if digits.len() > 5 {
+        return false;
+    }
+    let mut port = 0;
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return false;
+        }
+        port = port * 10 + u32::from(digit);
+    }
+    port <= u32::from(u16::MAX)
 }
 
 #[cfg(test)]

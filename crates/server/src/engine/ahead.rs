@@ -41,13 +41,16 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Goes on with what was received ahead of the event that is handled now.
+    /// Goes on with what was received ahead of the event that is handled now; `true`: that was a whole request, and what may have
+    /// come behind it has time until it is answered.
     #[inline]
-    pub(super) fn take_ahead(&mut self, index: u32) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
+    pub(super) fn take_ahead(&mut self, index: u32) -> bool {
+        let Some(connection) = self.connections.get_mut(index) else { return false };
         let ahead = std::mem::take(&mut connection.ahead);
-        if ahead && connection.phase == Phase::Reading && connection.input.has_unread() {
-            self.advance(index);
+        if !ahead || connection.phase != Phase::Reading || !connection.input.has_unread() {
+            return false;
         }
+        self.advance(index);
+        self.connections.get(index).is_some_and(|connection| connection.phase == Phase::Queued)
     }
 }

@@ -43,7 +43,7 @@ impl Exchange {
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
         let lent = &*self.lent;
         let listener = &listeners[usize::from(lent.listener)];
-        let request = Request {
+        let mut request = Request {
             head: self.head(),
             content: lent.content.view(lent.input.bytes()),
             remote: Endpoint { address: lent.remote.address(), port: lent.remote.port() },
@@ -51,10 +51,10 @@ impl Exchange {
             https: false,
             gateway: None,
         };
-        match &lent.parts {
-            None => request,
-            Some(parts) => parts.complete(request),
+        if let Some(parts) = &lent.parts {
+            parts.complete(&mut request);
         }
+        request
     }
 
     /// Takes out fields that have no number and whose names are `unwanted`.

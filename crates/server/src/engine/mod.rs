@@ -43,7 +43,6 @@ use deadline::{Deadline, Deadlines};
 use fastcgi::{Carried, Parts, Stream};
 use oribi_host::ExchangeId;
 use oribi_io::{Backend, Event, Token};
-use oribi_message::HeadLayout;
 use oribi_proto::{fcgi, h1};
 use slots::Slots;
 use stamp::Stamp;
@@ -58,10 +57,6 @@ const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
 
 /// How long a client may still take for the head of a request once the server is stopping.
 const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
-
-/// An app that takes its time must not keep the others of a batch from the news: slow readers that can go on, a command to
-/// stop, deadlines. A batch is interrupted for them when it has lasted this long.
-const NEWS_AFTER: Duration = Duration::from_millis(10);
 
 /// What an engine does with new connections and with those that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,14 +103,15 @@ pub struct Engine<'a, B: Backend> {
     /// How many of them may be taken before the backend is asked for news again: those that asked for more during this round
     /// come behind the connections that have news.
     turns_due: usize,
-    /// When the last wait ended.
-    waited: Duration,
+    /// When a batch is interrupted for news.
+    news_due: Duration,
     /// Exchanges handed out and not finished.
     answering: usize,
     serial: u32,
     pool: input::Pool,
-    /// The layout of the head parsed last, and whose it is.
-    layout: HeadLayout,
+    /// What goes out next: the layout in it is that of the head parsed last.
+    next_exchange: Box<Lent>,
+    /// Whose head that is.
     layout_of: Option<u32>,
     /// Where heads and framing are written before they are sent.
     scratch: Vec<u8>,
@@ -227,11 +223,11 @@ impl<'a, B: Backend> Engine<'a, B> {
             ready: VecDeque::new(),
             turns: VecDeque::new(),
             turns_due: 0,
-            waited: Duration::ZERO,
+            news_due: Duration::ZERO,
             answering: 0,
             serial: 0,
             pool: input::Pool::default(),
-            layout: HeadLayout::default(),
+            next_exchange: Box::default(),
             layout_of: None,
             scratch: Vec::with_capacity(4096),
             spool: Vec::new(),
@@ -271,7 +267,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             self.join_line();
         }
         loop {
-            if self.backend.now() - self.waited > NEWS_AFTER {
+            if self.backend.now() > self.news_due {
                 self.look(Some(Duration::ZERO))?;
             }
             if let Some(index) = self.ready.pop_front() {
@@ -464,9 +460,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         connection.status = 0;
         connection.sent = 0;
         let mut lent = self.spare_exchanges.pop().unwrap_or_default();
+        std::mem::swap(&mut lent, &mut self.next_exchange);
         std::mem::swap(&mut lent.input, &mut connection.input);
         std::mem::swap(&mut lent.content, &mut connection.content);
-        std::mem::swap(&mut lent.layout, &mut self.layout);
         lent.remote = connection.remote;
         lent.listener = connection.listener;
         if self.layout_of.take() != Some(index) {

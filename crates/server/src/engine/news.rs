@@ -9,6 +9,10 @@ use std::time::Duration;
 /// A response in many parts is put together in one buffer, which is kept for the next one unless it has become larger than this.
 const LARGEST_SCRATCH: usize = 1 << 20;
 
+/// An app that takes its time must not keep the others of a batch from the news: slow readers that can go on, a command to
+/// stop, deadlines. A batch is interrupted for them when it has lasted this long.
+const NEWS_AFTER: Duration = Duration::from_millis(10);
+
 impl<B: Backend> Engine<'_, B> {
     /// Handles one thing that has happened; `false` if nothing has.
     pub(super) fn handle_event(&mut self) -> bool {
@@ -56,8 +60,7 @@ impl<B: Backend> Engine<'_, B> {
         if drain {
             self.flush(index);
         }
-        if readable {
-            self.take_ahead(index);
+        if readable && !self.take_ahead(index) {
             self.receive(index);
         }
     }
@@ -113,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
         self.receive_ahead();
         self.turns_due = self.turns.len();
         let now = self.backend.now();
-        self.waited = now;
+        self.news_due = now + NEWS_AFTER;
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         // Deadlines come behind the news of the same moment: a request that has arrived in time is in time.

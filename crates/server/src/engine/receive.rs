@@ -88,7 +88,7 @@ impl<B: Backend> Engine<'_, B> {
                 // Even a head that turns out incomplete writes over the layout of one that still waits for its lane.
                 self.layout_of = None;
             }
-            let step = connection.machine.handle_input(connection.input.unread(), &mut self.layout, &self.limits);
+            let step = connection.machine.handle_input(connection.input.unread(), &mut self.next_exchange.layout, &self.limits);
             let start = connection.input.position();
             match step.event {
                 Event::NeedInput => {
@@ -134,7 +134,7 @@ impl<B: Backend> Engine<'_, B> {
                 let received = &bytes[*filled..*filled + count];
                 *filled += count;
                 while fed < count || !end {
-                    let step = connection.machine.handle_input(&received[fed..], &mut self.layout, &self.limits);
+                    let step = connection.machine.handle_input(&received[fed..], &mut self.next_exchange.layout, &self.limits);
                     fed += step.consumed;
                     match step.event {
                         Event::Content(_) => {}
@@ -146,7 +146,8 @@ impl<B: Backend> Engine<'_, B> {
             }
             content => {
                 while fed < count || !end {
-                    let step = connection.machine.handle_input(&self.spool[fed..count], &mut self.layout, &self.limits);
+                    let step =
+                        connection.machine.handle_input(&self.spool[fed..count], &mut self.next_exchange.layout, &self.limits);
                     fed += step.consumed;
                     match step.event {
                         Event::Content(_) => {}

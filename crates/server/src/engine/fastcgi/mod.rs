@@ -144,17 +144,17 @@ impl Parts {
         Some(variable.value.of(&self.bytes)).filter(|value| !value.is_empty())
     }
 
-    /// The request with what is known from the variables.
-    pub(super) fn complete<'a>(&'a self, request: Request<'a>) -> Request<'a> {
-        let server = Endpoint {
+    /// Adds what is known from the variables. Out of the way of a request by HTTP.
+    #[inline(never)]
+    pub(super) fn complete<'a>(&'a self, request: &mut Request<'a>) {
+        request.server = Endpoint {
             address: self.get(KnownVariable::ServerName).unwrap_or(request.server.address),
             port: self.get(KnownVariable::ServerPort).unwrap_or(request.server.port),
         };
         // "on" is what CGI programs have always been told; some web servers say "1".
-        let https = self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1");
+        request.https = self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1");
         // What is filtered never stands in an input buffer.
-        let gateway = Gateway::new(self.role, &self.bytes, &self.variables, self.data.view(&[]));
-        Request { server, https, gateway: Some(gateway), ..request }
+        request.gateway = Some(Gateway::new(self.role, &self.bytes, &self.variables, self.data.view(&[])));
     }
 
     fn clear(&mut self) {
