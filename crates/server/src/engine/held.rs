@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::connection::Phase;
+use super::respond::append;
 use oribi_io::{Attempt, Backend, Token};
 
 /// So many responses leave together at most: by then the first has waited for some tens of microseconds, and what a batch saves is
@@ -14,7 +15,7 @@ use oribi_io::{Attempt, Backend, Token};
 const MOST_RESPONSES: usize = 32;
 
 /// Larger responses leave at once: to copy them costs more than is gained.
-pub(super) const LARGEST_HELD: usize = 2 << 10;
+const LARGEST_HELD: u64 = 2 << 10;
 
 /// Responses that wait for the others of their batch.
 #[derive(Debug, Default)]
@@ -39,15 +40,18 @@ impl<B: Backend> Engine<'_, B> {
         self.held.allowed && self.prompt
     }
 
-    /// Whether a response may wait now: there are others for it to wait for.
+    /// Whether the response whose head is in the scratch buffer, with `size` bytes of content, may wait now: there are others for it
+    /// to wait for.
     #[inline]
-    pub(super) fn can_hold(&self) -> bool {
-        self.may_hold() && (self.handled < self.events.len() || !self.ready.is_empty())
+    pub(super) fn can_hold(&self, size: u64) -> bool {
+        let others = self.handled < self.events.len() || !self.ready.is_empty();
+        self.may_hold() && others && self.scratch.len() as u64 + size <= LARGEST_HELD
     }
 
-    /// Holds the response in the scratch buffer. From here on the connection goes its way as if it had been sent.
+    /// Holds the response whose head is in the scratch buffer and whose content is the first `size` bytes of `parts`. From here on
+    /// the connection goes its way as if it had been sent.
     #[inline]
-    pub(super) fn hold(&mut self, index: u32) {
+    pub(super) fn hold(&mut self, index: u32, parts: &[&[u8]], size: u64) {
         if self.held.responses.len() == MOST_RESPONSES {
             self.send_held();
         }
@@ -55,6 +59,7 @@ impl<B: Backend> Engine<'_, B> {
         let Some(connection) = self.connections.get_mut(index) else { return };
         connection.held = true;
         self.held.bytes.extend_from_slice(&self.scratch);
+        append(&mut self.held.bytes, parts, size);
         self.held.responses.push((token, self.held.bytes.len()));
     }
 

@@ -92,7 +92,6 @@ pub struct Engine<'a, B: Backend> {
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
     held: Held,
-    leaving: Leaving,
     /// What the last wait reported, handled up to `handled`.
     events: Vec<Event>,
     handled: usize,
@@ -123,16 +122,6 @@ pub struct Engine<'a, B: Backend> {
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
-}
-
-/// How what is being sent leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Leaving {
-    AsEver,
-    /// It is a whole response on a connection that goes on: it may wait for others (see [`held`]).
-    Whole,
-    /// It is the last of its connection, which ends when the host returns.
-    Last,
 }
 
 /// Whether connections are taken.
@@ -217,7 +206,6 @@ impl<'a, B: Backend> Engine<'a, B> {
             haste: Haste::default(),
             prompt: false,
             held: Held::default(),
-            leaving: Leaving::AsEver,
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),

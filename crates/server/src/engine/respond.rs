@@ -1,9 +1,8 @@
 //! What hosts ask for: responses, whole or piece by piece.
 
+use super::Engine;
 use super::connection::Fate;
 use super::fastcgi::Carried;
-use super::held::LARGEST_HELD;
-use super::{Engine, Leaving};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::{Attempt, Backend};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
@@ -18,6 +17,15 @@ pub(super) const COPIED_BYTES: u64 = 4 << 10;
 const GATHERED_PARTS: usize = 16;
 
 pub(super) const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
+
+/// Whether a connection goes on behind what is being sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// More may follow.
+    More,
+    /// It ends when the host returns, which is at once.
+    Last,
+}
 
 impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response.
@@ -46,16 +54,15 @@ impl<B: Backend> Engine<'_, B> {
         connection.sent = admitted;
         // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
         let finish = connection.machine.finish(&mut self.scratch);
+        let goes_on = finish == Finish::Reuse && !connection.taken;
+        let clear = connection.output_is_empty() && !connection.pipelined && !connection.held;
         // The host returns at once, and then nothing keeps the connection from being closed.
-        self.leaving = match finish {
-            _ if connection.taken => Leaving::AsEver,
-            Finish::Reuse => Leaving::Whole,
-            Finish::Close if self.prompt && connection.lent && !connection.linger => Leaving::Last,
-            _ => Leaving::AsEver,
-        };
-        let emitted = self.emit(index, parts, admitted);
-        self.leaving = Leaving::AsEver;
-        emitted?;
+        let ends = finish == Finish::Close && self.prompt && connection.lent && !connection.linger && !connection.taken;
+        if goes_on && clear && self.can_hold(admitted) {
+            self.hold(index, parts, admitted);
+        } else {
+            self.emit_as(index, parts, admitted, if ends { Order::Last } else { Order::More })?;
+        }
         self.response_finished(index, finish);
         Ok(())
     }
@@ -298,9 +305,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
+    #[inline]
     pub(super) fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
+        self.emit_as(index, parts, size, Order::More)
+    }
+
+    fn emit_as(&mut self, index: u32, parts: &[&[u8]], size: u64, order: Order) -> Result<(), ReplyError> {
         self.send_if_held(index);
-        let can_wait = self.leaving == Leaving::Whole && self.can_hold();
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         let at_once = connection.output_is_empty() && !connection.pipelined;
         if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {
@@ -316,14 +327,10 @@ impl<B: Backend> Engine<'_, B> {
             if self.scratch.is_empty() {
                 return Ok(());
             }
-            if can_wait && self.scratch.len() <= LARGEST_HELD {
-                self.hold(index);
-                return Ok(());
-            }
             let socket = &mut connection.socket;
-            let attempt = match self.leaving {
-                Leaving::Last => self.backend.send_last(socket, &self.scratch),
-                Leaving::AsEver | Leaving::Whole => self.backend.send(socket, &self.scratch),
+            let attempt = match order {
+                Order::Last => self.backend.send_last(socket, &self.scratch),
+                Order::More => self.backend.send(socket, &self.scratch),
             };
             return self.keep_rest(index, attempt, &[], 0);
         }
@@ -393,7 +400,9 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-fn append(buffer: &mut Vec<u8>, parts: &[&[u8]], size: u64) {
+/// Puts the first `size` bytes of `parts` behind what is in `buffer`.
+#[inline]
+pub(super) fn append(buffer: &mut Vec<u8>, parts: &[&[u8]], size: u64) {
     let mut left = size as usize;
     for part in parts {
         let count = part.len().min(left);
