@@ -261,5 +261,5 @@ fn seconds(cell: &Cell, rows: usize, plan: Plan) -> f64 {
     } else {
         (rounds::WARM_UP + rounds::TRIAL + rounds::COUNTED, 2.0 * plan.seconds)
     };
-    rows as f64 * (0.5 + opening + once + plan.rounds as f64 * (loads + 0.05))
+    rows as f64 * (0.5 + opening + once + plan.rounds_of(cell) as f64 * (loads + 0.05))
 }

@@ -302,6 +302,12 @@ fn lines<T>(directory: &Path, (name, heading): (&str, &str), parse: impl Fn(&str
 }
 
 impl Raw {
+    /// Rounds of the cell that has the fewest: some have more (see [`crate::rounds::Plan::rounds_of`]).
+    pub fn rounds(&self) -> usize {
+        let of = |cell: String| self.loads.iter().filter(|load| load.cell == cell).map(|load| load.round).max().unwrap_or(0);
+        self.finished.iter().map(|finished| of(finished.cell.to_string())).min().unwrap_or(0)
+    }
+
     /// Reads a directory. What belongs to a cell that was not measured to its end is left away.
     ///
     /// # Errors

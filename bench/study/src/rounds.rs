@@ -36,7 +36,16 @@ pub struct Plan {
     pub seconds: f64,
 }
 
+/// How many times as many rounds there are where a target is stated: a limit of a tenth cannot be told from the noise of a few
+/// short loads, whose medians lie as far apart from one run to the next.
+const ROUNDS_FOR_TARGETS: usize = 8;
+
 impl Plan {
+    /// How often each server is loaded in a cell.
+    pub fn rounds_of(self, cell: &Cell) -> usize {
+        if cell.has_target() { self.rounds * ROUNDS_FOR_TARGETS } else { self.rounds }
+    }
+
     /// How long a load takes in a cell.
     pub fn seconds_of(self, cell: &Cell) -> f64 {
         if cell.pattern.is_slow() { (self.seconds * SLOW).max(SLOWEST) } else { self.seconds }
@@ -105,7 +114,7 @@ pub fn measure(place: &Place, writer: &Writer, cell: &Cell, rows: &[&Row], plan:
     let seconds = plan.seconds_of(cell);
     let rate = if cell.pattern.is_slow() { None } else { common_rate(&mut desk, &mut runners)? };
     let count = runners.len();
-    for round in 0..plan.rounds {
+    for round in 0..plan.rounds_of(cell) {
         // Each round begins with another server, so that none is always the one after the heaviest.
         for index in (0..count).map(|offset| (round + offset) % count) {
             for pace in [Some(Pace::Closed), rate.map(Pace::Open)].into_iter().flatten() {

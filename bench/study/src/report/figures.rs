@@ -70,10 +70,13 @@ pub struct CellFigures<'a> {
     pub servers: Vec<Figures<'a>>,
 }
 
+/// So many rounds are very many.
+const VERY_MANY: usize = 20;
+
 /// Whether one is less than the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// In every round, and by more than the smallest difference that counts.
+    /// In every round (see [`agreement`]), and by more than the smallest difference that counts.
     Less,
     /// In every round, likewise.
     More,
@@ -216,13 +219,20 @@ fn figure(load: &Load, metric: Metric, scale: Scale) -> Option<f64> {
     }
 }
 
+/// How many of so many rounds have to agree: all, but for three quarters of very many, which chance brings about more rarely than
+/// five of five.
+fn agreement(rounds: usize) -> usize {
+    if rounds < VERY_MANY { rounds } else { rounds.div_ceil(4) * 3 }
+}
+
 impl Ratio {
     /// What rounds say together; none with fewer than two of them.
     fn of(ratios: &[f64], smallest: f64) -> Option<Ratio> {
         let spread = Spread::of(ratios.iter().copied()).filter(|_| ratios.len() > 1)?;
-        let verdict = if spread.high < 1.0 && spread.median <= 1.0 - smallest {
+        let agreed = |says: fn(f64) -> bool| ratios.iter().filter(|ratio| says(**ratio)).count() >= agreement(ratios.len());
+        let verdict = if agreed(|ratio| ratio < 1.0) && spread.median <= 1.0 - smallest {
             Verdict::Less
-        } else if spread.low > 1.0 && spread.median >= 1.0 + smallest {
+        } else if agreed(|ratio| ratio > 1.0) && spread.median >= 1.0 + smallest {
             Verdict::More
         } else {
             Verdict::Tie
@@ -243,5 +253,17 @@ mod tests {
         assert_eq!(verdict(&[0.50, 0.60, 1.01]), Some(Verdict::Tie));
         assert_eq!(verdict(&[0.98, 0.985, 0.99]), Some(Verdict::Tie));
         assert_eq!(verdict(&[0.5]), None);
+    }
+
+    #[test]
+    fn of_very_many_rounds_some_may_differ() {
+        let verdict = |less: usize| {
+            let ratios: Vec<f64> = (0..40).map(|round| if round < less { 0.9 } else { 1.1 }).collect();
+            Ratio::of(&ratios, SMALLEST).map(|ratio| ratio.verdict)
+        };
+        assert_eq!([40, 30, 29, 11, 10, 0].map(verdict), {
+            use Verdict::{Less, More, Tie};
+            [Less, Less, Tie, Tie, More, More].map(Some)
+        });
     }
 }

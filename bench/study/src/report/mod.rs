@@ -34,13 +34,12 @@ pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     files.extend(pictures::network(&network));
     let pictures: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
     let cpus = raw.facts.iter().find(|(name, _)| name == "CPUs").and_then(|(_, value)| value.parse().ok());
-    let rounds = raw.loads.iter().map(|load| load.round).max().unwrap_or(0);
     let mut page = TEMPLATE.to_owned();
     for (name, text) in [
         ("source", source.to_owned()),
         ("warning", tables::warning(raw)),
         ("summary", conclusions::summary(&io)),
-        ("auto", conclusions::automatic(&io, rounds)),
+        ("auto", conclusions::automatic(&io, raw.rounds())),
         ("winners", conclusions::winners(&io)),
         ("targets", conclusions::targets(&io)),
         ("files", conclusions::files(&io)),

@@ -234,7 +234,7 @@ pub fn problems(raw: &Raw) -> String {
 
 /// What stands on top of a page whose figures are not worth more than a look.
 pub fn warning(raw: &Raw) -> String {
-    let rounds = raw.loads.iter().map(|load| load.round).max().unwrap_or(0);
+    let rounds = raw.rounds();
     let seconds = raw.facts.iter().find(|(name, _)| name == "Seconds of a load").and_then(|(_, value)| value.parse().ok());
     let short = seconds.is_some_and(|seconds: f64| seconds < 0.2);
     if rounds >= 5 && !short {

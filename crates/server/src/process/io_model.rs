@@ -27,11 +27,11 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         IoModel::EpollLevel if runtime.shares_lane() => Err(refuse_crew("epoll-level")),
         #[cfg(feature = "study")]
         IoModel::EpollLevel => Ok("I/O by level-triggered epoll, as asked for".to_owned()),
-        // docs/io-models.md: over short connections io_uring costs up to a third more, over kept ones it mostly costs as much. What
-        // clients will come, nobody knows beforehand.
+        // docs/io-models.md: at full load io_uring mostly costs as much, at half of it mostly more. What clients will come, nobody
+        // knows beforehand.
         IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
-            Ok(_) => "I/O by epoll: io_uring is allowed here, too, and dearer for short connections (--io io_uring takes it)"
+            Ok(_) => "I/O by epoll: io_uring is allowed here, too, and mostly dearer below full load (--io io_uring takes it)"
                 .to_owned(),
             Err(refusal) => format!("I/O by epoll: {refusal}"),
         }),
