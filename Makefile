@@ -60,7 +60,7 @@ leak: setup-test build ## answer a million requests and compare the memory with 
 bench: setup-bench build ## measure Oribi beside its peers; writes bench/results/
 	cargo run --release --locked --package oribi-bench
 
-study: setup-study ## compare I/O and network models (40 minutes); writes bench/study/results/ and docs/io-models.md
+study: setup-study ## compare I/O and network models (45 minutes); writes bench/study/results/ and docs/io-models.md
 	@bench/study/build --release
 	target/study/release/oribi-study --report $(STUDY)
 

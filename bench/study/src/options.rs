@@ -90,7 +90,7 @@ fn command() -> Command {
         .arg(
             value("rounds", "NUMBER")
                 .value_parser(value_parser!(u64).range(1..=100))
-                .help("How often each server is loaded in each cell [default: 5]"),
+                .help("How often each server is loaded in each cell; eight times as often where targets are stated [default: 5]"),
         )
         .arg(value("seconds", "NUMBER").value_parser(seconds).help("For how long each time [default: 0.3]"))
         .arg(flag("quick", "2 rounds of 0.1 seconds in one cell of each kind: to see that all works, not a result"))
