@@ -59,7 +59,7 @@ pub fn check(data: &[u8]) {
     let before = (out.clone(), format!("{exchange:?}"));
     let head = ResponseHead { status, fields: &fields };
     let length = said(4).then_some(offered.len() as u64);
-    if exchange.write_head(head, length, &mut out).is_err() {
+    if exchange.write_head(head, None, length, &mut out).is_err() {
         assert_eq!((out.clone(), format!("{exchange:?}")), before, "an invalid head leaves no trace");
         exchange.write_refusal(Refusal::INTERNAL, &mut out);
         assert_eq!(exchange.finish(1, &mut out), Finish::Complete);

@@ -63,7 +63,9 @@ fn is_for_server(name: &[u8]) -> bool {
     let known = KnownField::lookup(name);
     let of_connection = matches!(known, Some(F::Connection | F::KeepAlive | F::ProxyConnection | F::Upgrade));
     let of_content = matches!(known, Some(F::ContentLength | F::TransferEncoding | F::Trailer));
-    of_connection || of_content || known == Some(F::Date) || name.eq_ignore_ascii_case(b"server")
+    // What web servers in front take for the status line (RFC 3875, section 6.3.3).
+    let of_status = name.eq_ignore_ascii_case(b"status");
+    of_connection || of_content || of_status || known == Some(F::Date) || name.eq_ignore_ascii_case(b"server")
 }
 
 #[cfg(test)]
@@ -96,6 +98,7 @@ mod tests {
             ("Transfer-Encoding", "chunked"),
             ("date", "now"),
             ("SERVER", "x"),
+            ("Status", "404"),
             ("Upgrade", "x"),
             ("Keep-Alive", "x"),
             ("Trailer", "x"),

@@ -82,7 +82,7 @@ fn main() {
         if matches!(&*what, "write" | "both") {
             out.clear();
             let head = ResponseHead { status: 200, fields: black_box(&fields) };
-            assert_eq!(exchange.write_head(head, Some(CONTENT.len() as u64), &mut out), Ok(()));
+            assert_eq!(exchange.write_head(head, None, Some(CONTENT.len() as u64), &mut out), Ok(()));
             let admitted = exchange.write_content_prefix(CONTENT.len() as u64, &mut out);
             out.extend_from_slice(&CONTENT[..admitted as usize]);
             exchange.write_content_suffix(&mut out);

@@ -101,7 +101,7 @@ impl Run {
         let Some(Head { status, length, fields }) = self.head.take() else { return assert!(!invalid, "nothing to refuse") };
         let before = (self.out.clone(), format!("{:?}", self.exchange));
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
-        let result = self.exchange.write_head(ResponseHead { status, fields: &fields }, length, &mut self.out);
+        let result = self.exchange.write_head(ResponseHead { status, fields: &fields }, None, length, &mut self.out);
         assert_eq!(result.is_err(), invalid, "{status} {result:?}");
         if invalid {
             assert_eq!((self.out.clone(), format!("{:?}", self.exchange)), before, "an invalid head leaves no trace");
@@ -130,7 +130,7 @@ fn check(case: &Case) {
         run.exchange.write_error(b"late", &mut out);
         run.exchange.write_refusal(Refusal::CONTENT_SHORT, &mut out);
         assert_eq!(run.exchange.write_content_prefix(5, &mut out), 0);
-        assert!(run.exchange.write_head(ResponseHead { status: 200, fields: &[] }, None, &mut out).is_err());
+        assert!(run.exchange.write_head(ResponseHead { status: 200, fields: &[] }, None, None, &mut out).is_err());
         run.exchange.finish(0, &mut out);
         assert_eq!(out, b"", "{}: nothing comes behind the end", case.name);
     }

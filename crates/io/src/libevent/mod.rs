@@ -302,13 +302,11 @@ impl Backend for Libevent {
 
     #[inline]
     fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sent(socket, retry_on_intr(|| rustix::net::send(&*socket, buffer, flags)))
+        send(socket, buffer, SendFlags::empty())
     }
 
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | SendFlags::MORE;
-        sent(socket, retry_on_intr(|| rustix::net::send(&*socket, buffer, flags)))
+        send(socket, buffer, SendFlags::MORE)
     }
 
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
@@ -365,6 +363,11 @@ impl Backend for Libevent {
     fn collect(&mut self, waiter: &mut NoWaiter, _events: &mut Vec<Event>) {
         match *waiter {}
     }
+}
+
+fn send(socket: &Socket, buffer: &[u8], flags: SendFlags) -> Attempt {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
+    sent(socket, retry_on_intr(|| rustix::net::send(socket, buffer, flags)))
 }
 
 fn sent(socket: &Socket, result: rustix::io::Result<usize>) -> Attempt {

@@ -6,7 +6,7 @@ use super::record::{write_end_request, write_padding, write_stream};
 use super::{InvalidResponse, Refusal};
 use crate::h1::response::{digits, write_length};
 use alloc::vec::Vec;
-use oribi_message::{ResponseHead, Role, reason};
+use oribi_message::{PreparedFields, ResponseHead, Role, reason};
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Exchange {
     /// Writes the head of the response.
     ///
     /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
-    /// either, the end of the stream ends the content.
+    /// either, the end of the stream ends the content. `prepared` are further fields, written beforehand.
     ///
     /// Fields that speak of the client's connection are not passed on, nor is Status. An authorizer that agrees (200) sends no
     /// content, since the web server has no use for it (section 6.3).
@@ -130,6 +130,7 @@ impl Exchange {
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
         length: Option<u64>,
         out: &mut Vec<u8>,
     ) -> Result<(), InvalidResponse> {
@@ -150,6 +151,9 @@ impl Exchange {
                 return Err(invalid);
             }
         };
+        if let Some(prepared) = prepared {
+            out.extend_from_slice(prepared.lines());
+        }
         // See `h1::Machine::write_head` for the reasons.
         let announced = match (head.status, said, length) {
             (204, _, _) => None,

@@ -199,7 +199,7 @@ impl Run {
             let open = self.open.get_mut(&id).expect("an active request");
             let mut out = Vec::new();
             let head = ResponseHead { status: 204, fields: &[] };
-            open.exchange.write_head(head, None, &mut out).expect("a 204 may always be sent");
+            open.exchange.write_head(head, None, None, &mut out).expect("a 204 may always be sent");
             let records = records::decode(&out);
             assert!(matches!(&records[..], [one] if one.kind == 6 && one.id == id));
             self.finish(id);

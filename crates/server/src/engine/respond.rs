@@ -34,7 +34,7 @@ impl<B: Backend> Engine<'_, B> {
     /// As `oribi_host::Outlet::respond`.
     pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
         if let Some(carried) = Carried::of(exchange) {
-            return self.respond_carried(carried, exchange, head, parts);
+            return self.respond_carried(carried, exchange, head, None, parts);
         }
         self.respond_with(exchange, head, None, parts)
     }
@@ -78,7 +78,7 @@ impl<B: Backend> Engine<'_, B> {
         pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
         if let Some(carried) = Carried::of(exchange) {
-            return self.respond_pieces_carried(carried, exchange, head, pieces);
+            return self.respond_pieces_carried(carried, exchange, head, None, pieces);
         }
         self.respond_pieces_with(exchange, head, None, pieces)
     }
@@ -93,14 +93,14 @@ impl<B: Backend> Engine<'_, B> {
         fields: &PreparedFields,
         content: Piece<'_>,
     ) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            let fields: Vec<FieldPair<'_>> = fields.pairs().collect();
-            return self.respond_pieces_carried(carried, exchange, ResponseHead { status: 200, fields: &fields }, &[content]);
-        }
         let head = ResponseHead { status: 200, fields: &[] };
-        match content {
-            Piece::Bytes(bytes) => self.respond_with(exchange, head, Some(fields), &[bytes]),
-            Piece::File { .. } => self.respond_pieces_with(exchange, head, Some(fields), &[content]),
+        match (Carried::of(exchange), content) {
+            (None, Piece::Bytes(bytes)) => self.respond_with(exchange, head, Some(fields), &[bytes]),
+            (None, Piece::File { .. }) => self.respond_pieces_with(exchange, head, Some(fields), &[content]),
+            (Some(carried), Piece::Bytes(bytes)) => self.respond_carried(carried, exchange, head, Some(fields), &[bytes]),
+            (Some(carried), Piece::File { .. }) => {
+                self.respond_pieces_carried(carried, exchange, head, Some(fields), &[content])
+            }
         }
     }
 

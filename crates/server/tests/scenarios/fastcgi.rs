@@ -3,7 +3,7 @@
 use crate::harness::*;
 use crate::records::*;
 use oribi_host::{Content, Piece, Reply, ReplyError, Request};
-use oribi_message::{ResponseHead, Role};
+use oribi_message::{PreparedFields, ResponseHead, Role};
 use oribi_server::config::{Protocol, Settings};
 use std::cell::RefCell;
 use std::io::Write;
@@ -45,6 +45,30 @@ fn a_connection_that_is_not_kept_is_closed_behind_the_answer() {
     client.end();
     server.run();
     assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn fields_that_were_written_beforehand_stand_in_the_head() {
+    let mut file = tempfile::tempfile().expect("there is a temporary directory");
+    file.write_all(b"in a file").expect("there is room");
+    let file = Arc::new(file);
+    let fields = PreparedFields::new(&[(b"Content-Type", b"text/plain"), (b"ETag", b"\"a\"")]).expect("they are valid");
+    let mut server = server(move |request, reply| {
+        let content = match request.head.target() {
+            b"/file" => Piece::File { file: &file, offset: 3, size: 6 },
+            _ => Piece::Bytes(b"bytes!"),
+        };
+        reply.send_prepared(&fields, content).expect("the client is there");
+    });
+    let (client, mut reader) = (server.connect(), Reader::default());
+    for (method, target, expected) in [("GET", "/", "bytes!"), ("GET", "/file", "a file"), ("HEAD", "/", "")] {
+        client.send(&request(1, method, target, b""));
+        server.run();
+        let answer = reader.read(&client).take(1);
+        assert!(answer.is_whole());
+        assert_eq!(answer.parts().0, ["Status: 200 OK", "Content-Type: text/plain", "ETag: \"a\"", "Content-Length: 6"]);
+        assert_eq!(answer.text(), expected, "{method} {target}");
+    }
 }
 
 #[test]

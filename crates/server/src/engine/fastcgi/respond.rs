@@ -5,7 +5,7 @@ use super::super::respond::{COPIED_BYTES, TEXT};
 use super::Carried;
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
-use oribi_message::ResponseHead;
+use oribi_message::{PreparedFields, ResponseHead};
 use oribi_proto::fcgi::{InvalidResponse, Refusal};
 use std::io::IoSlice;
 
@@ -29,10 +29,11 @@ impl<B: Backend> Engine<'_, B> {
         carried: Carried,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
         parts: &[&[u8]],
     ) -> Result<(), ReplyError> {
         let size = parts.iter().map(|part| part.len() as u64).sum();
-        let index = self.write_carried_head(carried, exchange, head, Some(size))?;
+        let index = self.write_carried_head(carried, exchange, head, prepared, Some(size))?;
         let Some(stream) = self.streams.get_mut(carried.0) else { return Err(ReplyError::Gone) };
         let (mut parts_left, mut gaps) = (Parts::of(parts), Vec::new());
         let mut left = size;
@@ -61,10 +62,11 @@ impl<B: Backend> Engine<'_, B> {
         carried: Carried,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
         pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
         let size = pieces.iter().map(Piece::size).sum();
-        let index = self.write_carried_head(carried, exchange, head, Some(size))?;
+        let index = self.write_carried_head(carried, exchange, head, prepared, Some(size))?;
         let mut left = size;
         let (mut rest, mut skip) = (pieces.iter(), 0);
         let mut present = rest.next();
@@ -102,7 +104,7 @@ impl<B: Backend> Engine<'_, B> {
         exchange: ExchangeId,
         head: ResponseHead<'_>,
     ) -> Result<(), ReplyError> {
-        let index = self.write_carried_head(carried, exchange, head, None)?;
+        let index = self.write_carried_head(carried, exchange, head, None, None)?;
         let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
         connection.output().push(&self.scratch);
         Ok(())
@@ -157,7 +159,7 @@ impl<B: Backend> Engine<'_, B> {
         if !stream.exchange.response_started() {
             let head = ResponseHead { status: 500, fields: TEXT };
             // The head is valid, and if the client has gone there is nobody to tell.
-            let _ = self.respond_carried(carried, exchange, head, &[b"Internal Server Error\n"]);
+            let _ = self.respond_carried(carried, exchange, head, None, &[b"Internal Server Error\n"]);
             return;
         }
         let index = stream.connection;
@@ -202,12 +204,13 @@ impl<B: Backend> Engine<'_, B> {
         carried: Carried,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
+        prepared: Option<&PreparedFields>,
         size: Option<u64>,
     ) -> Result<u32, ReplyError> {
         let index = self.unfinished(carried, exchange).ok_or(ReplyError::Gone)?.connection;
         let Some(stream) = self.streams.get_mut(carried.0) else { return Err(ReplyError::Gone) };
         self.scratch.clear();
-        match stream.exchange.write_head(head, size, &mut self.scratch) {
+        match stream.exchange.write_head(head, prepared, size, &mut self.scratch) {
             Ok(()) => {
                 stream.status = head.status;
                 Ok(index)
