@@ -2,7 +2,8 @@
 use oribi_host::{After, Host, Native, Runtime};
 use oribi_server::config::{IoModel, ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::process::{Seat, WorkerSlot, doors, open};
+use oribi_server::listen::{Seat, doors, open};
+use oribi_server::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 
 struct Only;

@@ -1,10 +1,14 @@
 //! A lane: one engine and one host's context on one thread.
 
+mod named_files;
+
 use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
+use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
-use crate::named_files::Named;
-use crate::process::{Door, Listener, RunningApps, WorkerCommand, WorkerSlot};
+use crate::scoreboard::running::RunningApps;
+use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
 use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
 #[cfg(feature = "libevent")]
@@ -26,7 +30,7 @@ pub struct LaneSetup<'a> {
     pub settings: &'a Settings,
     /// Where connections arrive.
     pub listeners: &'a [Listener],
-    /// Where this lane takes them: what [`doors`](crate::process::doors) says.
+    /// Where this lane takes them: what [`doors`](crate::listen::doors) says.
     pub doors: &'a [Door<'a>],
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,

@@ -4,7 +4,8 @@ use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_server::config::{ListenAddress, Settings};
 use oribi_server::lane::{ContextSupply, LaneSetup, Renewal, run};
-use oribi_server::process::{Seat, WorkerSlot, doors, open};
+use oribi_server::listen::{Seat, doors, open};
+use oribi_server::scoreboard::WorkerSlot;
 use std::os::fd::AsFd;
 
 struct Only(LuaRuntime);

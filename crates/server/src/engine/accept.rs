@@ -4,7 +4,7 @@ use super::connection::{Connection, Phase};
 use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
-use crate::process::Door;
+use crate::listen::Door;
 use oribi_io::{Accepted, Backend, Peer};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;

@@ -4,7 +4,7 @@ use super::connection::Remote;
 use super::content::StoredContent;
 use super::fastcgi::Parts;
 use super::input::Input;
-use crate::process::Listener;
+use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_message::{HeadLayout, RequestHead};
 

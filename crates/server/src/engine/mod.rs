@@ -36,8 +36,8 @@ use exchange::Lent;
 use held::Held;
 
 use crate::config::Settings;
+use crate::listen::{Door, Listener, Seat, doors};
 use crate::log::AccessLog;
-use crate::process::{Door, Listener, Seat, doors};
 use connection::{Connection, Phase};
 use deadline::{Deadline, Deadlines};
 use fastcgi::{Carried, Parts, Stream};

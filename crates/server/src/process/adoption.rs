@@ -4,9 +4,9 @@
 //! They are lent. That program keeps them open when this one ends, and another server may be taking connections from them
 //! already: they are never shut down, filtered or unlinked here.
 
-use super::listener::{self, Listener};
 use crate::config::value::show_accept_model;
 use crate::config::{Protocol, Settings};
+use crate::listen::{self, Listener};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -48,7 +48,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
         (Vec::new(), "")
     };
     if listeners.is_empty() {
-        return listener::open(settings);
+        return listen::open(settings);
     }
     if settings.sockets_of_address() > 1 {
         let model = show_accept_model(settings.accept);

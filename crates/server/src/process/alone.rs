@@ -1,8 +1,10 @@
 //! A lane in this process: no supervisor, no worker, no second thread.
 
-use super::{Seat, WorkerSlot, doors, io_model, open, raise_descriptor_limit};
+use super::{io_model, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::lane::{self, ContextSupply, LaneSetup, Renewal};
+use crate::listen::{Seat, doors, open};
+use crate::scoreboard::WorkerSlot;
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::AsFd;
 

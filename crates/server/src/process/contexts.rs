@@ -1,8 +1,8 @@
 //! Where the lanes of a worker get their contexts, and when they get fresh ones.
 
-use super::scoreboard::{WorkerSlot, WorkerState};
 use crate::config::Settings;
 use crate::lane::{ContextSupply, Renewal};
+use crate::scoreboard::{WorkerSlot, WorkerState};
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,11 +1,11 @@
 //! A lane that the threads of a runtime share, because the runtime has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
-use super::scoreboard::WorkerState;
 use crate::config::Settings;
 use crate::engine::Next;
 use crate::lane::{Lane, LaneSetup};
-use crate::process::Listener;
+use crate::listen::Listener;
+use crate::scoreboard::WorkerState;
 use oribi_host::{Crew, Host, Runtime, Turn};
 use oribi_io::Epoll;
 use std::cell::Cell;
@@ -112,7 +112,8 @@ impl Crew for SharedLane<'_> {
 mod tests {
     use super::*;
     use crate::config::ListenAddress;
-    use crate::process::{Seat, WorkerCommand, WorkerSlot, doors, open};
+    use crate::listen::{Seat, doors, open};
+    use crate::scoreboard::{WorkerCommand, WorkerSlot};
     use oribi_files::Mount;
     use oribi_host::Native;
     use std::io::{Read, Write};

@@ -5,9 +5,9 @@
 //! which a lane that ends closes its line, too, so that none is handed to one who has gone. When the worker is told to stop, its
 //! lanes go on until the acceptor has ended.
 
-use super::door::Door;
-use super::scoreboard::WorkerCommand;
 use super::worker::Post;
+use crate::listen::Door;
+use crate::scoreboard::WorkerCommand;
 use oribi_io::{Accepted, Backend, Epoll, Event, Peer};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::VecDeque;

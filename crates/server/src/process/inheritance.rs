@@ -9,8 +9,8 @@
 //! The variables stay in the environment, where a program started by the app finds them, too. They are believed only if the
 //! socket is there and its other end was made by the process they name.
 
-use super::listener::Listener;
 use crate::config::Protocol;
+use crate::listen::Listener;
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt::Write as _;

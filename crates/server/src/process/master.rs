@@ -5,12 +5,12 @@ mod generation;
 
 use super::adoption::adopt_or_open;
 use super::inheritance::Word;
-use super::listener::Listener;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
+use crate::listen::Listener;
 use generation::Generation;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! A worker as its supervisor knows it.
 
-use super::running::Sighting;
-use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use crate::scoreboard::running::Sighting;
+use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;

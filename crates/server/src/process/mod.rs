@@ -10,33 +10,26 @@ mod alone;
 mod contexts;
 mod crew;
 mod detach;
-mod door;
 #[cfg(feature = "study")]
 mod handout;
 mod inheritance;
 mod io_model;
-mod listener;
 pub mod master;
 mod member;
 mod pace;
 mod pid_file;
-mod running;
-mod scoreboard;
 mod signals;
 mod supervisor;
 mod worker;
 
 pub use alone::serve_alone;
 pub use detach::detach;
-pub use door::{Door, Seat, doors};
 #[cfg(feature = "study")]
 pub(crate) use handout::Receiver;
-pub use listener::{Listener, open};
-pub(crate) use running::RunningApps;
-pub use scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 pub use supervisor::supervise;
 
 use crate::config::Settings;
+use crate::listen::Listener;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 
 /// Tells people where the server can be reached.

@@ -2,12 +2,11 @@
 
 use super::contexts::{Pool, Pooled, Reporter, Single};
 use super::crew::SharedLane;
-use super::door::{Door, Seat, doors};
-use super::listener::Listener;
-use super::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use super::signals;
 use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
+use crate::listen::{Door, Listener, Seat, doors};
+use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
 use oribi_io::process::{Effect, LastResort, SharedLine, Watch, exit_now, watch};
 use rustix::process::{Pid, Signal};

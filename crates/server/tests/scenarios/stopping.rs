@@ -4,7 +4,7 @@ use crate::harness::*;
 use crate::response::*;
 use oribi_host::ReplyError;
 use oribi_server::config::Settings;
-use oribi_server::process::WorkerCommand;
+use oribi_server::scoreboard::WorkerCommand;
 use std::cell::RefCell;
 use std::rc::Rc;
 

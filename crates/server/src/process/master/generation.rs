@@ -1,7 +1,7 @@
 //! A generation: all workers started from one load of the app, and the mold that forks them.
 
 use super::super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
-use super::super::listener::Listener;
+use crate::listen::Listener;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};

@@ -1,9 +1,9 @@
 //! While serving: as many workers as wanted, fresh ones where that is asked for.
 
-use super::super::door::Seat;
 use super::super::inheritance::Word;
-use super::super::scoreboard::{WorkerCommand, WorkerState};
 use super::{Stage, Supervisor};
+use crate::listen::Seat;
+use crate::scoreboard::{WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {

@@ -1,9 +1,8 @@
 //! Stopping: all workers together, or slowly, one after the other.
 
-use super::super::door::Seat;
-use super::super::listener::Listener;
-use super::super::scoreboard::WorkerCommand;
 use super::Supervisor;
+use crate::listen::{Listener, Seat};
+use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
 /// How many workers may be forked one after the other to empty the queues of the listeners when all others have ended.

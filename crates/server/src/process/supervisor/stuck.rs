@@ -3,9 +3,9 @@
 //! An app cannot be interrupted from outside in a way that every language survives, so that its process has to go, as in other
 //! servers. With it goes what its other threads are doing: they are given a moment to finish.
 
-use super::super::running;
-use super::super::scoreboard::WorkerCommand;
 use super::{Stage, Supervisor};
+use crate::scoreboard::WorkerCommand;
+use crate::scoreboard::running;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 

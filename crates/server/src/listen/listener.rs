@@ -19,7 +19,7 @@ pub struct Listener {
     /// The socket, non-blocking and listening.
     pub socket: OwnedFd,
     /// As many more, bound to the same address, as it takes to give each lane its own (SO_REUSEPORT).
-    pub(super) others: Vec<OwnedFd>,
+    pub(crate) others: Vec<OwnedFd>,
     /// For people: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
     /// What clients speak.
@@ -348,7 +348,7 @@ fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
 }
 
 /// What the system says, without the number that `io::Error` adds, beginning in lower case.
-pub(super) fn words(error: Errno) -> String {
+pub(crate) fn words(error: Errno) -> String {
     let text = io::Error::from(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut letters = text.chars();

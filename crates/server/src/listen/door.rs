@@ -22,7 +22,7 @@ impl Seat {
 
     /// One of `parts` that this one is divided into.
     #[must_use]
-    pub(super) const fn part(self, number: usize, parts: usize) -> Self {
+    pub(crate) const fn part(self, number: usize, parts: usize) -> Self {
         Self { number: self.number * parts + number, of: self.of * parts }
     }
 
@@ -44,7 +44,7 @@ pub struct Door<'a> {
     pub shared: bool,
     /// Connections are not accepted there, but handed over.
     #[cfg(feature = "study")]
-    pub(crate) handed: Option<super::handout::Receiver<'a>>,
+    pub(crate) handed: Option<crate::process::Receiver<'a>>,
 }
 
 /// The doors of a lane in `seat`.

@@ -1,6 +1,7 @@
 //! The control block that the supervisor shares with its workers: one slot of atomics for each.
 
-use super::running;
+pub(crate) mod running;
+
 use oribi_io::process::{SharedLine, shared_lines};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};

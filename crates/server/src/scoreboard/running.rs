@@ -92,7 +92,7 @@ fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
 }
 
 /// Method and target of the exchange whose app runs, as far as there was room for them.
-pub(super) fn text_of(line: &SharedLine) -> String {
+pub(crate) fn text_of(line: &SharedLine) -> String {
     let words = line.words[1..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
     let halves = line.halves.iter().flat_map(|half| half.load(Relaxed).to_ne_bytes());
     let bytes: Vec<u8> = words.chain(halves).take_while(|byte| *byte != 0).collect();
@@ -102,11 +102,11 @@ pub(super) fn text_of(line: &SharedLine) -> String {
 
 /// What the supervisor has seen of a running app.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sighting(Option<(u64, Instant)>);
+pub(crate) struct Sighting(Option<(u64, Instant)>);
 
 impl Sighting {
     /// Looks again; tells for how long the app has certainly run without getting on.
-    pub(super) fn look(&mut self, line: &SharedLine, now: Instant) -> Duration {
+    pub(crate) fn look(&mut self, line: &SharedLine, now: Instant) -> Duration {
         let number = line.words[0].load(Relaxed);
         match self.0 {
             Some((seen, since)) if seen == number => now - since,
