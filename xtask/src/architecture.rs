@@ -186,6 +186,12 @@ fn forbids_unsafe(source: &str) -> bool {
     source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]")
 }
 
+/// The root files of the libraries and programs among `packages`, from `root` on.
+pub fn product_roots(root: &Path, packages: &[Package]) -> Vec<PathBuf> {
+    let roots = packages.iter().flat_map(|package| &package.roots).filter(|file| file.product);
+    roots.map(|file| relative(root, &file.path).into()).collect()
+}
+
 fn relative(root: &Path, path: &Path) -> String {
     let root = root.canonicalize().unwrap_or_else(|_| root.to_owned());
     path.strip_prefix(root).unwrap_or(path).display().to_string()

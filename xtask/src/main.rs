@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod architecture;
+mod modules;
 mod sources;
 
 use std::path::PathBuf;
@@ -11,7 +12,8 @@ const USAGE: &str = "\
 usage: cargo xtask architecture
 
   architecture   compare the workspace with the picture in ARCHITECTURE.md: who may depend on whom,
-                 where unsafe code may stand, how long files may be and how they may not be called";
+                 where unsafe code may stand, that modules next to one another form no cycle,
+                 how long files may be and how they may not be called";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -36,7 +38,11 @@ fn root() -> PathBuf {
 /// Every breach of a rule, one line each; an error of a tool counts as one.
 fn check_architecture() -> Vec<String> {
     let root = root();
-    let packages = architecture::packages(&root).map(|packages| architecture::check(&root, &packages));
+    let packages = architecture::packages(&root).map(|packages| {
+        let mut breaches = architecture::check(&root, &packages);
+        breaches.extend(modules::check(&root, &architecture::product_roots(&root, &packages)));
+        breaches
+    });
     let files = sources::tracked(&root).map(|files| sources::check(&root, &files));
     [packages, files].into_iter().flat_map(|result| result.unwrap_or_else(|error| vec![error])).collect()
 }

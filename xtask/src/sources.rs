@@ -10,7 +10,7 @@ const MOST_LINES: usize = 600;
 const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "misc", "util", "utils"];
 
 /// Endings of files that people write and read.
-const SOURCE_ENDINGS: &[&str] = &["rs", "c", "h", "xs", "pm", "pl", "PL", "t", "psgi", "sh", "mk"];
+const SOURCE_ENDINGS: &[&str] = &["rs", "c", "h", "xs", "pm", "pl", "PL", "t", "psgi", "rb", "ru", "lua", "sh", "mk"];
 
 /// Sources that must work without a socket, a file, a thread or a clock, and what they therefore must not name.
 const SANS_IO: &[&str] = &["crates/message/src/", "crates/proto/src/"];
