@@ -14,20 +14,7 @@ const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r
 const MANY: usize = 60;
 
 /// Each with the ways in which lanes speak to the kernel.
-fn models() -> Vec<(&'static str, &'static str)> {
-    let mut models = vec![("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
-    if cfg!(feature = "study") {
-        models.extend([
-            ("handed", "epoll"),
-            ("handed", "epoll-level"),
-            ("steered", "epoll"),
-            ("steered", "io_uring"),
-            ("shared", "epoll-level"),
-            ("own", "epoll-level"),
-        ]);
-    }
-    models
-}
+const MODELS: [(&str, &str); 4] = [("shared", "epoll"), ("shared", "io_uring"), ("own", "epoll"), ("own", "io_uring")];
 
 /// How many sockets listen at `address`.
 fn listening_at(address: SocketAddr) -> usize {
@@ -63,8 +50,7 @@ fn answered(clients: Vec<TcpStream>) -> usize {
 
 #[test]
 fn each_lane_has_a_socket_of_its_own_where_that_is_asked_for() {
-    let of_study: &[_] = if cfg!(feature = "study") { &[("steered", 4)] } else { &[] };
-    for &(model, sockets) in [("shared", 1), ("own", 4)].iter().chain(of_study) {
+    for (model, sockets) in [("shared", 1), ("own", 4)] {
         let mut server = native(&["--accept", model, "--workers", "2", "--threads", "2"]);
         let address = server.address();
         server.wait_for_workers(2);
@@ -79,7 +65,7 @@ fn each_lane_has_a_socket_of_its_own_where_that_is_asked_for() {
 
 #[test]
 fn nothing_is_lost_while_workers_come_and_go() {
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         for (threads, manner) in [("1", Manner::ConnectionPerRequest), ("2", Manner::KeepAlive)] {
             let arguments = ["--accept", model, "--io", io, "--workers", "2", "--threads", threads, "--max-requests", "500"];
             let mut server = native(&arguments);
@@ -97,7 +83,7 @@ fn nothing_is_lost_while_workers_come_and_go() {
 
 #[test]
 fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--err-respawn-interval", "10ms"]);
         let address = server.address();
         let [stuck, other] = server.wait_for_workers(2)[..] else { panic!("two workers") };
@@ -115,7 +101,7 @@ fn who_waits_for_a_worker_that_dies_is_answered_by_another() {
 
 #[test]
 fn who_has_come_before_the_stop_is_answered_even_if_all_workers_are_behind() {
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--threads", "2"]);
         let address = server.address();
         let workers = server.wait_for_workers(2);
@@ -131,7 +117,7 @@ fn who_has_come_before_the_stop_is_answered_even_if_all_workers_are_behind() {
 
 #[test]
 fn lanes_that_are_full_let_others_wait() {
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         let mut server = native(&["--accept", model, "--io", io, "--workers", "2", "--max-connections", "2"]);
         let load = Load::start(&tcp(&mut server), 16, Manner::ConnectionPerRequest);
         load.wait_for_more(2000);
@@ -141,7 +127,7 @@ fn lanes_that_are_full_let_others_wait() {
 
 #[test]
 fn unix_sockets_are_shared_in_any_case() {
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         let folder = Folder::new();
         let path = folder.file("socket");
         let mut server = native_on(&path.display().to_string(), &["--accept", model, "--io", io, "--workers", "2"]);
@@ -153,7 +139,7 @@ fn unix_sockets_are_shared_in_any_case() {
         server.wait_for_log("all workers have been replaced");
         assert_eq!(load.stop(), [""; 0], "{model}, {io}: {}", server.log());
         let said = "has one socket, as there can be no more, for all of 2 lanes";
-        assert_eq!(server.log().contains(said), ["own", "steered"].contains(&model), "{}", server.log());
+        assert_eq!(server.log().contains(said), model == "own", "{}", server.log());
     }
 }
 
@@ -161,7 +147,7 @@ fn unix_sockets_are_shared_in_any_case() {
 fn listeners_for_fastcgi_are_no_different() {
     // FCGI_GET_VALUES with the name FCGI_MPXS_CONNS, and what comes back: FastCGI 1.0, section 4.1.
     let question = b"\x01\x09\0\0\0\x11\0\0\x0f\0FCGI_MPXS_CONNS";
-    for (model, io) in models() {
+    for (model, io) in MODELS {
         let mut server = native_on("fcgi://127.0.0.1:0", &["--accept", model, "--io", io, "--workers", "2"]);
         let address = server.addresses()[0].strip_prefix("fcgi://").and_then(|address| address.parse().ok());
         let address: SocketAddr = address.expect("it listens on TCP");
@@ -194,39 +180,4 @@ fn the_number_of_workers_stays_where_each_has_its_sockets() {
     server.signal(Signal::TTIN);
     server.wait_for_log("the number of workers stays: the sockets are opened for 2 of them");
     assert_eq!(server.workers().len(), 2);
-}
-
-#[cfg(feature = "study")]
-#[test]
-fn a_thread_that_does_nothing_else_hands_connections_out() {
-    for (arguments, handed) in [(["--accept", "handed", "--io", "epoll"], 1), (["--accept", "shared", "--io", "epoll"], 0)] {
-        let server = native(&[&arguments[..], &["--workers", "2", "--threads", "2"]].concat());
-        for worker in server.wait_for_workers(2) {
-            let name = |number: &str| std::fs::read_to_string(format!("/proc/{worker}/task/{number}/comm")).unwrap_or_default();
-            let threads = || std::fs::read_dir(format!("/proc/{worker}/task")).into_iter().flatten().flatten();
-            let names = || threads().filter_map(|thread| Some(name(thread.file_name().to_str()?)));
-            wait_until("its lanes", || names().filter(|name| name.starts_with("lane")).count() == 2);
-            assert_eq!(names().filter(|name| name == "acceptor\n").count(), handed);
-        }
-    }
-    let mut server = native(&["--accept", "handed", "--io", "io_uring"]);
-    assert_eq!(server.wait(), 1);
-    assert!(server.log().contains("--accept handed goes with --io epoll"), "{}", server.log());
-}
-
-#[cfg(feature = "study")]
-#[test]
-fn lanes_are_pinned_where_connections_are_steered() {
-    let server = native(&["--accept", "steered", "--workers", "2", "--threads", "2"]);
-    let allowed = |path: &str| {
-        let status = std::fs::read_to_string(path).unwrap_or_default();
-        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:").map(|list| list.trim().to_owned()))
-    };
-    for worker in server.wait_for_workers(2) {
-        wait_until("two lanes with one processor each", || {
-            let threads = std::fs::read_dir(format!("/proc/{worker}/task")).into_iter().flatten().flatten();
-            let lists = threads.filter_map(|thread| allowed(&thread.path().join("status").display().to_string()));
-            lists.filter(|list| list.parse::<usize>().is_ok()).count() == 2
-        });
-    }
 }

@@ -88,12 +88,6 @@ const fn nginx(name: &'static str, title: &'static str, path: &'static str, leav
 /// Every row, in the order of the tables; the first of each part is what the others are compared with.
 pub const ALL: &[Row] = &[
     io_model("epoll", "Oribi, epoll", "{native} --workers 1 --io epoll", "{oribi} check --native x --io epoll"),
-    io_model(
-        "epoll-level",
-        "Oribi, epoll, level-triggered",
-        "{native} --workers 1 --io epoll-level",
-        "{oribi} check --native x --io epoll-level",
-    ),
     io_model("io-uring", "Oribi, io_uring", "{native} --workers 1 --io io_uring", "{oribi} check --native x --io io_uring"),
     io_model("libevent", "Oribi, libevent", "{native} --workers 1 --io libevent", "{oribi} check --native x --io libevent"),
     bare(
@@ -149,12 +143,6 @@ pub const ALL: &[Row] = &[
         "{oribi} check --native x --workers 2 --accept own",
     ),
     network_model(
-        "steered",
-        "processes, steered",
-        "{native} --workers {lanes} --accept steered --io epoll",
-        "{oribi} check --native x --workers 2 --accept steered",
-    ),
-    network_model(
         "shared-threads",
         "threads, shared",
         "{native} --workers 1 --threads {lanes} --accept shared --io epoll",
@@ -165,12 +153,6 @@ pub const ALL: &[Row] = &[
         "threads, own",
         "{native} --workers 1 --threads {lanes} --accept own --io epoll",
         "{oribi} check --native x --workers 1 --threads 2 --accept own",
-    ),
-    network_model(
-        "handed-threads",
-        "threads, handed out",
-        "{native} --workers 1 --threads {lanes} --accept handed --io epoll",
-        "{oribi} check --native x --workers 1 --threads 2 --accept handed",
     ),
 ];
 
@@ -241,7 +223,7 @@ impl Row {
 pub struct Programs {
     /// `{oribi}`.
     pub oribi: PathBuf,
-    /// `{examples}`: the directory of the loops and of the models that no user is offered.
+    /// `{examples}`: the directory of the loops.
     pub examples: PathBuf,
 }
 

@@ -24,21 +24,21 @@ pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, 0),
         instruction(libc::BPF_RET | libc::BPF_K, 0, 0, u32::MAX),
     ];
-    attach(listener.as_fd(), libc::SO_ATTACH_FILTER, &program)
+    attach(listener.as_fd(), &program)
 }
 
 /// Attaches a program of the classic packet filter to a socket.
-pub(crate) fn attach(socket: BorrowedFd<'_>, option: i32, program: &[libc::sock_filter]) -> io::Result<()> {
+fn attach(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The kernel only reads the program, whatever the type of the pointer says.
     let argument = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: both options that are used here (SO_ATTACH_FILTER, SO_ATTACH_REUSEPORT_CBPF) take such an argument, its length is
-    // that of the program, both pointers are good for the length of the call, and the descriptor is borrowed for as long.
+    // SAFETY: the option takes such an argument, its length is that of the program, both pointers are good for the length of the
+    // call, and the descriptor is borrowed for as long.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            option,
+            libc::SO_ATTACH_FILTER,
             (&raw const argument).cast(),
             size_of::<libc::sock_fprog>() as libc::socklen_t,
         )
@@ -46,7 +46,7 @@ pub(crate) fn attach(socket: BorrowedFd<'_>, option: i32, program: &[libc::sock_
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-pub(crate) const fn instruction(code: u32, when_true: u8, when_false: u8, operand: u32) -> libc::sock_filter {
+const fn instruction(code: u32, when_true: u8, when_false: u8, operand: u32) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt: when_true, jf: when_false, k: operand }
 }
 

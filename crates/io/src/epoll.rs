@@ -5,9 +5,6 @@
 //! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
 //! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
 
-#[cfg(feature = "study")]
-pub mod level;
-
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
 use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};

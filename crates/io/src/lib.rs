@@ -18,20 +18,12 @@ mod epoll;
 mod libevent;
 pub mod process;
 mod sim;
-#[cfg(feature = "study")]
-mod steering;
 mod uring;
 
-#[cfg(feature = "study")]
-pub use accept::accept as take_connection;
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;
-#[cfg(feature = "study")]
-pub use epoll::level::LevelEpoll;
 #[cfg(feature = "libevent")]
 pub use libevent::Libevent;
 pub use sim::{Client, Sim, World};
-#[cfg(feature = "study")]
-pub use steering::steer_by_processor;
 pub use uring::{Refusal, Uring};

@@ -93,8 +93,6 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         IoModel::Libevent => run_on(Libevent::new()?, setup, supply),
         #[cfg(not(feature = "libevent"))]
         IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
-        #[cfg(feature = "study")]
-        IoModel::EpollLevel => run_on(oribi_io::LevelEpoll::new()?, setup, supply),
     }
 }
 
@@ -334,7 +332,6 @@ impl<'a, B: Backend> Lane<'a, B> {
     fn pass_on_command(&self, engine: &mut Engine<'a, B>) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve => {}
-            WorkerCommand::Drain | WorkerCommand::Retire if engine.awaits_acceptor() => {}
             WorkerCommand::Drain => engine.stop(true),
             WorkerCommand::Retire => engine.stop(false),
             WorkerCommand::Quit => return false,

@@ -6,8 +6,6 @@ mod properties;
 #[cfg(feature = "libevent")]
 use networks::LibeventByPoll;
 use networks::{Simulated, Tcp, Unix};
-#[cfg(feature = "study")]
-use oribi_io::LevelEpoll;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Epoll, Uring};
@@ -50,10 +48,6 @@ macro_rules! those_that_break_a_promise {
         conformance!(libevent_by_poll_tcp, Tcp<LibeventByPoll>: $($property)*);
         #[cfg(feature = "libevent")]
         conformance!(libevent_by_poll_unix, Unix<LibeventByPoll>: $($property)*);
-        #[cfg(feature = "study")]
-        conformance!(epoll_level_tcp, Tcp<LevelEpoll>: $($property)*);
-        #[cfg(feature = "study")]
-        conformance!(epoll_level_unix, Unix<LevelEpoll>: $($property)*);
     };
 }
 

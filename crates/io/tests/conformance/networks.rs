@@ -35,15 +35,6 @@ impl Kernel for Uring {
     }
 }
 
-#[cfg(feature = "study")]
-impl Kernel for oribi_io::LevelEpoll {
-    type Backend = Self;
-
-    fn make() -> Self {
-        Self::new().expect("an epoll instance")
-    }
-}
-
 #[cfg(feature = "libevent")]
 impl Kernel for Libevent {
     type Backend = Self;

@@ -20,25 +20,6 @@ pub fn allowed() -> usize {
     allowed_under(Path::new("/"), affinity)
 }
 
-/// The processors that this thread may run on, by their numbers.
-#[cfg(feature = "study")]
-pub(crate) fn numbers() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|&processor| set.is_set(processor)).collect()
-}
-
-/// Has this thread run on one of `processors` only, the one that `lane` leads to.
-///
-/// # Errors
-/// The system's refusal, or that there are none.
-#[cfg(feature = "study")]
-pub(crate) fn pin(lane: usize, processors: &[usize]) -> std::io::Result<()> {
-    let place = lane.checked_rem(processors.len()).ok_or(std::io::ErrorKind::NotFound)?;
-    let mut only = rustix::thread::CpuSet::new();
-    only.set(processors[place]);
-    Ok(rustix::thread::sched_setaffinity(None, &only)?)
-}
-
 /// The same with the file system of control groups under `root` and a known affinity.
 fn allowed_under(root: &Path, affinity: usize) -> usize {
     quota(root).unwrap_or(usize::MAX).min(affinity).max(1)

@@ -26,9 +26,6 @@ pub enum IoModel {
     Uring,
     /// Readiness, by whatever the system's libevent finds best. Only where it was built in.
     Libevent,
-    /// Readiness, told again and again until it is used: epoll, level-triggered.
-    #[cfg(feature = "study")]
-    EpollLevel,
 }
 
 /// How connections reach lanes.
@@ -39,12 +36,6 @@ pub enum AcceptModel {
     Shared,
     /// Each lane has a listening socket for each TCP address, among which the kernel spreads connections (SO_REUSEPORT).
     Own,
-    /// As [`AcceptModel::Own`], but a connection goes to the lane that is pinned to the processor which received it.
-    #[cfg(feature = "study")]
-    Steered,
-    /// A process that does nothing else accepts connections and hands each to the lane that has the fewest.
-    #[cfg(feature = "study")]
-    Handed,
 }
 
 /// Where to listen, and for what.
@@ -235,15 +226,10 @@ impl Settings {
     /// How many sockets each TCP address is listened at with: one for each lane, if it is to have one of its own.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
-        let own = match self.accept {
-            AcceptModel::Shared => false,
-            AcceptModel::Own => true,
-            #[cfg(feature = "study")]
-            AcceptModel::Steered => true,
-            #[cfg(feature = "study")]
-            AcceptModel::Handed => false,
-        };
-        if own { self.workers.max(1) * self.threads.max(1) } else { 1 }
+        match self.accept {
+            AcceptModel::Shared => 1,
+            AcceptModel::Own => self.workers.max(1) * self.threads.max(1),
+        }
     }
 
     /// How many threads of each worker are watched for an app that is stuck.

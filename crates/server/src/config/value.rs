@@ -245,8 +245,6 @@ pub fn io_model(text: &str) -> Result<IoModel, String> {
         "epoll" => Ok(IoModel::Epoll),
         "io_uring" | "io-uring" | "uring" => Ok(IoModel::Uring),
         "libevent" => Ok(IoModel::Libevent),
-        #[cfg(feature = "study")]
-        "epoll-level" | "epoll_level" => Ok(IoModel::EpollLevel),
         _ => Err("expected auto, epoll, io_uring or libevent".to_owned()),
     }
 }
@@ -258,8 +256,6 @@ pub fn show_io_model(model: IoModel) -> String {
         IoModel::Epoll => "epoll",
         IoModel::Uring => "io_uring",
         IoModel::Libevent => "libevent",
-        #[cfg(feature = "study")]
-        IoModel::EpollLevel => "epoll-level",
     }
     .to_owned()
 }
@@ -269,10 +265,6 @@ pub fn accept_model(text: &str) -> Result<AcceptModel, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "shared" => Ok(AcceptModel::Shared),
         "own" => Ok(AcceptModel::Own),
-        #[cfg(feature = "study")]
-        "steered" => Ok(AcceptModel::Steered),
-        #[cfg(feature = "study")]
-        "handed" => Ok(AcceptModel::Handed),
         _ => Err("expected shared or own".to_owned()),
     }
 }
@@ -282,10 +274,6 @@ pub fn show_accept_model(model: AcceptModel) -> String {
     match model {
         AcceptModel::Shared => "shared",
         AcceptModel::Own => "own",
-        #[cfg(feature = "study")]
-        AcceptModel::Steered => "steered",
-        #[cfg(feature = "study")]
-        AcceptModel::Handed => "handed",
     }
     .to_owned()
 }

@@ -138,10 +138,6 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         }
         let Door { listener, socket, .. } = self.doors[door];
-        #[cfg(feature = "study")]
-        if let Some(receiver) = self.doors[door].handed {
-            return self.take_handed(receiver);
-        }
         match self.backend.accept(door, socket) {
             Accepted::Connection(socket, peer) => {
                 self.add(socket, listener, peer);
@@ -161,8 +157,6 @@ impl<'a, B: Backend> Engine<'a, B> {
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
         let protocol = self.listeners[listener].protocol;
         if protocol == Protocol::FastCgi && !self.is_web_server(peer) {
-            #[cfg(feature = "study")]
-            self.count_handed();
             return self.backend.close(socket);
         }
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
@@ -207,39 +201,6 @@ impl<'a, B: Backend> Engine<'a, B> {
             log::error!("cannot watch a connection: {error}");
             self.drop_connection(index);
         }
-    }
-
-    /// Takes the next connection that has been handed over; `false` if there is none.
-    #[cfg(feature = "study")]
-    pub(super) fn take_handed(&mut self, receiver: crate::process::Receiver<'_>) -> bool {
-        let Some((connection, peer, listener)) = receiver.take() else { return false };
-        match self.backend.adopt(connection) {
-            Some(socket) => self.add(socket, listener, peer),
-            None => receiver.lose_one(),
-        }
-        true
-    }
-
-    /// A connection has gone, and who hands them out is told.
-    #[cfg(feature = "study")]
-    pub(super) fn count_handed(&self) {
-        if let Some(receiver) = self.receiver() {
-            receiver.lose_one();
-        }
-    }
-
-    /// Where connections are handed over, if they are.
-    #[cfg(feature = "study")]
-    pub(super) fn receiver(&self) -> Option<crate::process::Receiver<'a>> {
-        self.doors.first()?.handed
-    }
-
-    /// Whether more connections may be handed over although this lane was told to stop.
-    pub(crate) fn awaits_acceptor(&self) -> bool {
-        #[cfg(feature = "study")]
-        return self.accepting != Accepting::Never && self.receiver().is_some_and(|receiver| !receiver.is_done());
-        #[cfg(not(feature = "study"))]
-        false
     }
 
     /// Whether FastCGI requests are taken from there.

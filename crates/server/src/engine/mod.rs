@@ -379,7 +379,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Whether this engine was told to stop and has answered everything.
     #[must_use]
     pub fn finished(&self) -> bool {
-        self.stage == Stage::Stopping && self.connections.len() == 0 && !self.awaits_acceptor()
+        self.stage == Stage::Stopping && self.connections.len() == 0
     }
 
     /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
@@ -387,12 +387,6 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn stop(&mut self, empty_queue: bool) {
         if self.accepting != Accepting::Never {
             self.stop_accepting();
-            #[cfg(feature = "study")]
-            if let Some(receiver) = self.receiver() {
-                receiver.close();
-                // They have been accepted, even if that is more than there is room for.
-                while self.take_handed(receiver) {}
-            }
             if empty_queue {
                 self.accept_all();
             }

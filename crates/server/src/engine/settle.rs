@@ -232,8 +232,6 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
-        #[cfg(feature = "study")]
-        self.count_handed();
         if connection.phase == Phase::Answering && connection.fate.is_none() {
             self.answering -= 1;
         }

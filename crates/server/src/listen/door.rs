@@ -42,9 +42,6 @@ pub struct Door<'a> {
     pub socket: BorrowedFd<'a>,
     /// Whether lanes in other seats take connections from it, too.
     pub shared: bool,
-    /// Connections are not accepted there, but handed over.
-    #[cfg(feature = "study")]
-    pub(crate) handed: Option<crate::process::Receiver<'a>>,
 }
 
 /// The doors of a lane in `seat`.
@@ -58,8 +55,6 @@ pub fn doors(listeners: &[Listener], seat: Seat) -> Vec<Door<'_>> {
             listener: number,
             socket: socket.as_fd(),
             shared: sockets == 1 || sockets < seat.of,
-            #[cfg(feature = "study")]
-            handed: None,
         }));
     }
     found

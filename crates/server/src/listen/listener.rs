@@ -261,11 +261,6 @@ fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<O
     for socket in std::iter::once(&first).chain(&others) {
         rustix::net::listen(socket, queue_length(settings.backlog))?;
     }
-    #[cfg(feature = "study")]
-    if settings.accept == crate::config::AcceptModel::Steered && count > 1 {
-        oribi_io::steer_by_processor(&first, count, &crate::config::cpus::numbers())
-            .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::INVAL))?;
-    }
     Ok(((first, others), bound))
 }
 

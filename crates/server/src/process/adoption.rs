@@ -27,13 +27,6 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 /// # Errors
 /// Which one could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
-    #[cfg(feature = "study")]
-    if settings.accept == crate::config::AcceptModel::Handed {
-        use crate::config::IoModel::{Epoll, EpollLevel};
-        if !matches!(settings.io, Epoll | EpollLevel) {
-            return Err("--accept handed goes with --io epoll or --io epoll-level: say which".to_owned());
-        }
-    }
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
         (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")

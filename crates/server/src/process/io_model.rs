@@ -10,10 +10,6 @@ use oribi_io::Uring;
 /// # Errors
 /// That they cannot, and what to do. It is no error where the choice is the server's.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
-    #[cfg(feature = "study")]
-    if settings.accept == crate::config::AcceptModel::Handed && runtime.shares_lane() {
-        return Err("the threads of this language share their connections: leave --accept handed out".to_owned());
-    }
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
         IoModel::Uring if runtime.shares_lane() => Err(refuse_crew("io_uring")),
@@ -23,10 +19,6 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         },
         IoModel::Libevent if runtime.shares_lane() => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
-        #[cfg(feature = "study")]
-        IoModel::EpollLevel if runtime.shares_lane() => Err(refuse_crew("epoll-level")),
-        #[cfg(feature = "study")]
-        IoModel::EpollLevel => Ok("I/O by level-triggered epoll, as asked for".to_owned()),
         // docs/io-models.md: at full load io_uring mostly costs as much, at half of it mostly more. What clients will come, nobody
         // knows beforehand.
         IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),

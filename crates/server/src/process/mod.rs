@@ -10,8 +10,6 @@ mod alone;
 mod contexts;
 mod crew;
 mod detach;
-#[cfg(feature = "study")]
-mod handout;
 mod inheritance;
 mod io_model;
 pub mod master;
@@ -24,8 +22,6 @@ mod worker;
 
 pub use alone::serve_alone;
 pub use detach::detach;
-#[cfg(feature = "study")]
-pub(crate) use handout::Receiver;
 pub use supervisor::supervise;
 
 use crate::config::Settings;

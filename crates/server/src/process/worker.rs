@@ -68,7 +68,7 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
     let outcome = if post.runtime.shares_lane() {
         run_crew(post)
     } else {
-        beside_acceptor(post, |doors| if post.settings.threads > 1 { run_lanes(post, doors) } else { run_lane(post, doors) })?
+        if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) }
     };
     post.runtime.worker_stopping(post.number);
     outcome
@@ -101,36 +101,10 @@ fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [Share
     LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
 }
 
-/// Tells the doors of the lane in a seat, which is one of the worker's with that number.
-type Doors<'a> = dyn Fn(Seat, usize) -> Vec<Door<'a>> + Sync + 'a;
-
-/// Has `lanes` run, and an acceptor beside them if they are to get their connections from one.
-fn beside_acceptor(
-    post: &Post<'_>,
-    lanes: impl FnOnce(&Doors<'_>) -> Result<(), String>,
-) -> Result<Result<(), String>, String> {
-    #[cfg(feature = "study")]
-    if post.settings.accept == crate::config::AcceptModel::Handed {
-        let failed = |error: io::Error| format!("cannot hand connections out: {error}");
-        let handout = super::handout::Handout::new(post.settings.threads).map_err(failed)?;
-        return std::thread::scope(|scope| {
-            let acceptor = std::thread::Builder::new().name("acceptor".to_owned());
-            acceptor.spawn_scoped(scope, || handout.accept(post)).map_err(failed)?;
-            let outcome = lanes(&|_, lane| vec![handout.door(lane)]);
-            // However the lanes have ended, nobody is left to hand connections to.
-            post.slot.retire_if_serving();
-            let _ = rustix::io::write(&post.waker, &[0]);
-            Ok(outcome)
-        });
-    }
-    Ok(lanes(&|seat, _| doors(post.listeners, seat)))
-}
-
-fn run_lane(post: &Post<'_>, doors: &Doors<'_>) -> Result<(), String> {
+fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
-    let doors = doors(post.seat, 0);
-    pin(post, post.seat, &processors());
+    let doors = doors(post.listeners, post.seat);
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
@@ -148,17 +122,16 @@ fn run_crew(post: &Post<'_>) -> Result<(), String> {
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this one: it is the thread that loaded the app,
 /// and the one that the kernel prefers to interrupt with signals.
-fn run_lanes(post: &Post<'_>, doors: &Doors<'_>) -> Result<(), String> {
+fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     let pool = Pool::new(post.settings.threads);
     let spares = usize::from(post.settings.max_requests.is_some());
     let failed = AtomicBool::new(false);
-    let processors = processors();
     std::thread::scope(|scope| {
         for index in 0..post.settings.threads {
-            let (pool, failed, processors) = (&pool, &failed, &processors);
+            let (pool, failed) = (&pool, &failed);
             let thread = std::thread::Builder::new().name(format!("lane {}", index + 1)).stack_size(LANE_STACK);
             let spawned = thread.spawn_scoped(scope, move || {
-                if let Err(message) = run_one_of_many(post, index, pool, processors, doors) {
+                if let Err(message) = run_one_of_many(post, index, pool) {
                     log::error!("worker {}, lane {}: {message}", post.number, index + 1);
                     give_up(post, failed);
                 }
@@ -175,39 +148,16 @@ fn run_lanes(post: &Post<'_>, doors: &Doors<'_>) -> Result<(), String> {
     if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
 }
 
-fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool, processors: &[usize], doors: &Doors<'_>) -> Result<(), String> {
+fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
-    let doors = doors(post.seat.part(index, post.settings.threads), index);
-    pin(post, post.seat.part(index, post.settings.threads), processors);
+    let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));
     match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, &doors, running), &mut supply))) {
         Ok(outcome) => outcome.map_err(|error| error.to_string()),
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }
 }
-
-/// The processors that lanes may be pinned to.
-#[cfg(feature = "study")]
-use crate::config::cpus::numbers as processors;
-
-#[cfg(not(feature = "study"))]
-fn processors() -> Vec<usize> {
-    Vec::new()
-}
-
-/// Has this thread stay at the processor whose connections lead to the lane of `seat`, if they are steered.
-#[cfg(feature = "study")]
-fn pin(post: &Post<'_>, seat: Seat, processors: &[usize]) {
-    if post.settings.accept == crate::config::AcceptModel::Steered
-        && let Err(error) = crate::config::cpus::pin(seat.number, processors)
-    {
-        log::error!("worker {}: cannot stay at one processor: {error}", post.number);
-    }
-}
-
-#[cfg(not(feature = "study"))]
-fn pin(_post: &Post<'_>, _seat: Seat, _processors: &[usize]) {}
 
 /// One lane has failed: the others finish what they have, and the worker is replaced meanwhile.
 fn give_up(post: &Post<'_>, failed: &AtomicBool) {
