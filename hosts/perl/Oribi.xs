@@ -38,7 +38,7 @@ serve(config)
   PREINIT:
     Server server;
     oribi_host host = {
-        .abi = ORIBI_ABI,
+        .size = sizeof(oribi_host),
         .name = "perl",
         .open = interpreter_open,
         .enter = interpreter_enter,

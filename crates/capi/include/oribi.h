@@ -21,9 +21,6 @@
 extern "C" {
 #endif
 
-/* Grows by one with every change that breaks a host; oribi_run() refuses another number. */
-#define ORIBI_ABI 4
-
 /* Bytes that need not end with a NUL. `data` may be NULL when `size` is 0. */
 typedef struct oribi_bytes {
     const char *data;
@@ -99,7 +96,8 @@ typedef enum oribi_result {
     ORIBI_OK = 0,
     ORIBI_GONE = 1,    /* the client has gone, or the exchange is already answered: stop producing */
     ORIBI_INVALID = 2, /* the response breaks HTTP; the client got 500 if nothing was sent. oribi_last_error() says why */
-    ORIBI_FAILED = 3   /* the system refused (out of descriptors, ...); oribi_last_error() says what */
+    ORIBI_FAILED = 3,  /* the system refused (out of descriptors, ...); oribi_last_error() says what */
+    ORIBI_WOKEN = 4    /* oribi_write() only, see there */
 } oribi_result;
 
 /* A whole response; the content is `parts` one behind the other. Content-Length is added unless a field says it. */
@@ -110,7 +108,9 @@ oribi_result oribi_respond(oribi_lane *lane, oribi_exchange exchange, uint16_t s
 oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                                 size_t field_count, int file, uint64_t offset, uint64_t size);
 
-/* A response piece by piece. oribi_write() returns late while too much waits for a slow client. */
+/* A response piece by piece. oribi_write() returns late while too much waits for a slow client. It returns early, with ORIBI_WOKEN,
+ * when the lane's waker is used meanwhile: what was given is kept and will be sent. See to what the lane was woken for, then call
+ * oribi_write() again with a size of 0 to wait on. Whoever has no waker never gets ORIBI_WOKEN. */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
@@ -118,6 +118,12 @@ oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
 /* Gives an exchange up: 500 if nothing was sent, else the connection is cut so that the response does not look whole. */
 void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
+/* The same with another status than 500: 503 of an app that is overloaded, for instance. */
+void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
+
+/* 1: nobody is left who could receive the response. It asks the kernel for news, so it costs a system call. A client that has
+ * merely ended its sending side is still there. */
+int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 
 /* An informational response (100 to 199 without 101) before the final one; HTTP/1.0 clients are sent nothing. */
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
@@ -135,20 +141,44 @@ int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
  * nobody waits. It asks the kernel for news, so it costs a system call. */
 size_t oribi_waiting(oribi_lane *lane);
 
+/* ---- Waking a lane ------------------------------------------------------------------------------------------------- */
+
+/* Has oribi_host.attend called on the lane's thread as soon as that is between two exchanges, or an oribi_write() that waits for
+ * its client return ORIBI_WOKEN. However often it is used before the lane sees to it, that happens once. */
+typedef struct oribi_waker oribi_waker;
+
+/* A waker of the lane, from oribi_host.begin on; NULL if the lane is closed. It may be kept longer than the lane, and then wakes
+ * nobody. */
+oribi_waker *oribi_lane_waker(oribi_lane *lane);
+/* To be used from any thread and from signal handlers; it leaves errno alone. */
+void oribi_wake(const oribi_waker *waker);
+void oribi_waker_free(oribi_waker *waker);
+
+/* Has oribi_host.attend called whenever a descriptor has become readable: once for each change, so read until nothing is left. That
+ * ends when the descriptor and all its copies are closed, or with oribi_unwatch(). 1: done. 0: oribi_last_error() says why not. */
+int oribi_watch(oribi_lane *lane, int descriptor);
+int oribi_unwatch(oribi_lane *lane, int descriptor);
+
+/* Has oribi_host.attend called once after so many milliseconds (-1: not at all). What was asked for before is forgotten. 1: done.
+ * 0: oribi_last_error() says why not. */
+int oribi_wake_after(oribi_lane *lane, int milliseconds);
+
 /* What the last call in this thread that failed says, NUL-terminated. */
 const char *oribi_last_error(void);
 
 /* ---- Hosts --------------------------------------------------------------------------------------------------------- */
 
-/* What oribi_host.answer and oribi_host.run_deferred return, or-ed. */
+/* What oribi_host.answer, oribi_host.run_deferred and oribi_host.attend return, or-ed. */
 #define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
 #define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
 
 /* A lane that threads of the language share: see oribi_host.work. */
 typedef struct oribi_crew oribi_crew;
 
+/* What is added to this table is added at its end, and a function that is missing there is NULL: a host that was built with an
+ * older header goes on working. */
 typedef struct oribi_host {
-    uint32_t abi;     /* ORIBI_ABI */
+    size_t size;      /* sizeof(oribi_host) */
     const char *name; /* "perl" */
     void *data;       /* given to the functions below */
     int raw_path;     /* 1: PATH_INFO stays percent-encoded */
@@ -191,6 +221,13 @@ typedef struct oribi_host {
     /* With `work`: there is something to do, and the calling thread, which runs an app or is about to, may take no turn soon.
      * Another one should. It must not run the language's code either. */
     void (*summon)(void *data);
+
+    /* Behind `enter`: until `leave` the context answers at this lane, which may be asked for a waker. Not called where threads share
+     * a lane. NULL: the lane is met with the first request. */
+    void (*begin)(void *context, oribi_lane *lane);
+    /* The lane was woken: see oribi_waker, oribi_watch() and oribi_wake_after(). Called on the lane's thread between two exchanges;
+     * ones that were kept may be answered. NULL: it is woken in vain. */
+    uint32_t (*attend)(void *context);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

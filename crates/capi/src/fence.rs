@@ -11,6 +11,7 @@ pub(crate) const OK: i32 = 0;
 pub(crate) const GONE: i32 = 1;
 pub(crate) const INVALID: i32 = 2;
 pub(crate) const FAILED: i32 = 3;
+pub(crate) const WOKEN: i32 = 4;
 
 thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
@@ -42,6 +43,7 @@ pub(crate) fn outcome(result: Result<(), ReplyError>) -> i32 {
     match result {
         Ok(()) => OK,
         Err(ReplyError::Gone) => GONE,
+        Err(ReplyError::Woken) => WOKEN,
         Err(ReplyError::Invalid(why)) => {
             remember(why);
             INVALID

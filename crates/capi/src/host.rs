@@ -4,7 +4,7 @@
 use crate::crew::OribiCrew;
 use crate::types::{OribiBytes, OribiContent, OribiHost, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, PathInfo};
-use oribi_host::{After, Crew, Host, Reply, Request, Runtime};
+use oribi_host::{After, Crew, Host, Outlet, Reply, Request, Runtime};
 use oribi_message::Role;
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -142,6 +142,20 @@ impl CHost {
 impl Host for CHost {
     fn enter(&mut self) {
         self.call(self.table.enter);
+    }
+
+    fn begin(&mut self, outlet: &dyn Outlet) {
+        // SAFETY: the server keeps the outlet where it is until it has called `leave`, which closes the lane.
+        unsafe { self.own_lane.open(outlet) };
+        if let Some(begin) = self.table.begin {
+            // SAFETY: the table's functions take its contexts (`CRuntime::new`), and the lane lives as long as the host.
+            unsafe { begin(self.context, &raw const *self.own_lane) };
+        }
+    }
+
+    fn attend(&mut self) -> After {
+        // SAFETY: as in `call`.
+        self.table.attend.map_or_else(After::default, |attend| after(unsafe { attend(self.context) }))
     }
 
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {

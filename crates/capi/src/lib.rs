@@ -1,6 +1,6 @@
 //! The C face of Oribi: the other side of `include/oribi.h`, which documents every function and type.
 //!
-//! Types here mirror the header field by field; a change in one is a change in both, and of the header's ABI number. Panics end
+//! Types here mirror the header field by field; a change in one is a change in both. Panics end
 //! at this border: a function that panics answers as failed (see `fence`).
 #![deny(unsafe_code)]
 
@@ -11,13 +11,15 @@ mod host;
 mod reply;
 mod run;
 mod types;
+mod waking;
 
 pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
 pub use crew::{OribiCrew, OribiMember, oribi_crew_join, oribi_crew_leave, oribi_crew_turn, oribi_crew_wait};
 pub use fence::oribi_last_error;
 pub use reply::{
-    oribi_abandon, oribi_finish, oribi_inform, oribi_respond, oribi_respond_file, oribi_start, oribi_take_socket,
-    oribi_waiting, oribi_write,
+    oribi_abandon, oribi_fail, oribi_finish, oribi_has_gone, oribi_inform, oribi_respond, oribi_respond_file, oribi_start,
+    oribi_take_socket, oribi_waiting, oribi_write,
 };
 pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
 pub use types::{OribiBytes, OribiField, OribiHost, OribiLane, OribiRequest, OribiVariable};
+pub use waking::{OribiWaker, oribi_lane_waker, oribi_unwatch, oribi_wake, oribi_wake_after, oribi_waker_free, oribi_watch};

@@ -165,6 +165,32 @@ pub unsafe extern "C" fn oribi_abandon(lane: *const OribiLane, exchange: u64) {
     }
 }
 
+/// Gives an exchange up, with a status of the caller's.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_fail(lane: *const OribiLane, exchange: u64, status: u16) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        with(lane, |outlet| {
+            outlet.fail(ExchangeId(exchange), status);
+            0
+        });
+    }
+}
+
+/// Whether nobody is left who could receive the response.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_has_gone(lane: *const OribiLane, exchange: u64) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(1, |outlet| fence(1, || outlet.has_gone(ExchangeId(exchange)).into()))
+}
+
 /// Sends an informational response.
 ///
 /// # Safety

@@ -9,9 +9,6 @@ use oribi_host::environment::Key;
 use oribi_server::{log, process};
 use std::ffi::{c_char, c_int};
 
-/// `ORIBI_ABI`
-const ABI: u32 = 4;
-
 /// Serves until told to stop; returns the exit status for the process.
 ///
 /// # Safety
@@ -19,11 +16,11 @@ const ABI: u32 = 4;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const OribiHost) -> c_int {
     // SAFETY: the caller's promise.
-    let (config, table) = unsafe { (&*config, *host) };
+    let (config, table) = unsafe { (&*config, OribiHost::read(host)) };
     fence(1, || {
-        if table.abi != ABI {
-            return failed(&format!("the host was built for version {} of oribi.h, this is version {ABI}", table.abi));
-        }
+        let Some(table) = table else {
+            return failed("the language host was built with another oribi.h: build it anew for this version of the server");
+        };
         let settings = match config.0.finish() {
             Ok(settings) => settings,
             Err(error) => return failed(&error.to_string()),

@@ -5,6 +5,7 @@ use crate::crew::OribiCrew;
 use oribi_host::{Content, Outlet};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::{MaybeUninit, offset_of};
 use std::os::fd::AsRawFd;
 use std::{ptr, slice};
 
@@ -150,7 +151,7 @@ impl OribiLane {
 #[repr(C)]
 #[allow(missing_docs, reason = "the header documents them")]
 pub struct OribiHost {
-    pub abi: u32,
+    pub size: usize,
     pub name: *const c_char,
     pub data: *mut c_void,
     pub raw_path: c_int,
@@ -171,4 +172,67 @@ pub struct OribiHost {
     pub pause: Option<unsafe extern "C" fn(data: *mut c_void, milliseconds: c_int) -> c_int>,
     pub resume: Option<unsafe extern "C" fn(data: *mut c_void)>,
     pub summon: Option<unsafe extern "C" fn(data: *mut c_void)>,
+    pub begin: Option<unsafe extern "C" fn(context: *mut c_void, lane: *const OribiLane)>,
+    pub attend: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+}
+
+impl OribiHost {
+    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it has not even what every host has.
+    ///
+    /// # Safety
+    /// `host` points to as many bytes as its first field says, which are the beginning of a table as the header has it.
+    pub(crate) unsafe fn read(host: *const Self) -> Option<Self> {
+        // SAFETY: the caller's promise; the first field is there in every table.
+        let size = unsafe { (&raw const (*host).size).read() };
+        if size < offset_of!(Self, run_deferred) {
+            return None;
+        }
+        let mut table = MaybeUninit::<Self>::zeroed();
+        // SAFETY: the caller promises `size` bytes at `host`, and no more than there is room for are copied. Zeros are valid in the
+        // place of each field that was not copied: a function that is not there.
+        unsafe {
+            ptr::copy_nonoverlapping(host.cast::<u8>(), table.as_mut_ptr().cast::<u8>(), size.min(size_of::<Self>()));
+            Some(table.assume_init())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn moment(_data: *mut c_void, _worker: u32) {}
+
+    unsafe extern "C" fn summon(_data: *mut c_void) {}
+
+    fn table(size: usize) -> OribiHost {
+        // SAFETY: zeros are a valid table without functions.
+        let empty = unsafe { MaybeUninit::<OribiHost>::zeroed().assume_init() };
+        OribiHost { size, worker_stopping: Some(moment), summon: Some(summon), ..empty }
+    }
+
+    fn read(size: usize) -> Option<OribiHost> {
+        // SAFETY: the table is there in full, whatever part of it counts.
+        unsafe { OribiHost::read(&raw const *Box::new(table(size))) }
+    }
+
+    #[test]
+    fn functions_behind_the_end_of_an_older_table_are_missing() {
+        let whole = read(size_of::<OribiHost>()).expect("it is whole");
+        assert!(whole.worker_stopping.is_some() && whole.summon.is_some());
+        let older = read(offset_of!(OribiHost, summon)).expect("it has what every host has");
+        assert!(older.worker_stopping.is_some() && older.summon.is_none());
+    }
+
+    #[test]
+    fn a_newer_table_is_read_as_far_as_it_is_known() {
+        let newer = read(size_of::<OribiHost>() + 64).expect("it has what every host has");
+        assert!(newer.summon.is_some());
+    }
+
+    #[test]
+    fn what_is_too_small_for_a_host_is_refused() {
+        // What once was the first field, a number.
+        assert!(read(4).is_none());
+    }
 }

@@ -97,6 +97,19 @@ pub trait Host: Send {
     /// The calling thread uses this context from now on.
     fn enter(&mut self) {}
 
+    /// Called behind [`Host::enter`]: until [`Host::leave`] this is the outlet of all exchanges, and it stays where it is. Its
+    /// [`Outlet::waker`] has [`Host::attend`] called.
+    fn begin(&mut self, outlet: &dyn Outlet) {
+        let _ = outlet;
+    }
+
+    /// Called on the lane's thread, between two exchanges, when the lane was woken by its [`Outlet::waker`] or because of
+    /// [`Outlet::watch`] or [`Outlet::wake_after`]. The app may see to its signals and timers, and answer exchanges that it has
+    /// kept.
+    fn attend(&mut self) -> After {
+        After::default()
+    }
+
     /// Answers one exchange, now or later: a reply that is dropped unfinished is answered 500 or cut off.
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After;
 

@@ -4,8 +4,10 @@ use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
 
 /// The name of an exchange. A host may keep it and answer later; an id that is out of date is answered by
 /// [`ReplyError::Gone`], never by another exchange's connection.
@@ -19,6 +21,9 @@ pub enum ReplyError {
     Gone,
     /// The response breaks a rule of HTTP. If nothing of it had been sent, the client has been answered 500 in its place.
     Invalid(&'static str),
+    /// The lane was woken (see [`Outlet::waker`]) while the app waited for its client. The piece is kept and will be sent. See to
+    /// what the lane was woken for, then write an empty piece to wait on.
+    Woken,
 }
 
 impl fmt::Display for ReplyError {
@@ -26,6 +31,7 @@ impl fmt::Display for ReplyError {
         match self {
             Self::Gone => f.write_str("the client has gone"),
             Self::Invalid(why) => f.write_str(why),
+            Self::Woken => f.write_str("the lane was woken"),
         }
     }
 }
@@ -89,8 +95,8 @@ pub trait Outlet {
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 
-    /// Sends a piece of content. While too much waits for a slow client this does not return, but other connections are
-    /// served meanwhile as far as they need no app.
+    /// Sends a piece of content. While too much waits for a slow client this does not return, unless the lane is woken
+    /// ([`ReplyError::Woken`]), but other connections are served meanwhile as far as they need no app.
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look whole.
@@ -98,6 +104,22 @@ pub trait Outlet {
 
     /// Gives the exchange up: 500 if nothing has been sent, else the connection is cut.
     fn abandon(&self, exchange: ExchangeId);
+
+    /// As [`Outlet::abandon`], with `status` in the place of 500: 503 of an app that is overloaded, for instance.
+    fn fail(&self, exchange: ExchangeId, status: u16) {
+        let page = format!("{}\n", oribi_message::reason(status));
+        let head = ResponseHead { status, fields: &[(b"Content-Type", b"text/plain; charset=utf-8")] };
+        if self.respond(exchange, head, &[page.as_bytes()]).is_err() {
+            self.abandon(exchange);
+        }
+    }
+
+    /// Whether nobody is left who could receive the response: the exchange is over, or its connection is broken. The kernel is asked
+    /// for news. A client that has merely ended its sending side is still there.
+    fn has_gone(&self, exchange: ExchangeId) -> bool {
+        let _ = exchange;
+        false
+    }
 
     /// Sends an informational (1xx) response before the final one. Clients that speak HTTP/1.0 are sent nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
@@ -112,6 +134,39 @@ pub trait Outlet {
     /// How many complete requests wait for an answer, those included that have just arrived: for work that is better done
     /// while nobody waits.
     fn waiting(&self) -> usize;
+
+    /// Wakes the lane, from any thread and from signal handlers, at any time: [`Host::attend`](crate::Host::attend) is called, or a
+    /// [`Outlet::write`] that waits returns. However often it wakes before the lane sees to it, that happens once.
+    fn waker(&self) -> Waker {
+        Waker::noop().clone()
+    }
+
+    /// Wakes the lane whenever `descriptor` has become readable, until it is closed or [`Outlet::unwatch`] is called.
+    ///
+    /// # Errors
+    /// The system's refusal: of a regular file, for instance, which is always readable.
+    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = descriptor;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Ends what [`Outlet::watch`] began.
+    ///
+    /// # Errors
+    /// It was not watched.
+    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = descriptor;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Wakes the lane once after so long; `None`: not at all. What was asked for before is forgotten.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        let _ = time;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// A second descriptor for the connection's socket, set to block. From now on the connection is not used for another
     /// request, and an exchange that is given up unanswered is closed without a word: its host has spoken for it.

@@ -2,6 +2,7 @@
 
 mod named_files;
 
+use crate::attention::Attention;
 use crate::config::{IoModel, Settings};
 use crate::engine::{Census, Engine, Exchange};
 use crate::listen::{Door, Listener};
@@ -21,6 +22,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 /// What a lane needs from its worker.
@@ -41,14 +43,15 @@ pub struct LaneSetup<'a> {
 }
 
 impl<'a> LaneSetup<'a> {
-    /// An engine over `backend` that is one of `lanes` over all workers.
-    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<Engine<'a, B>> {
+    /// An engine over `backend` that is one of `lanes` over all workers, and what wakes it.
+    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, B>, Attention)> {
         let settings = self.settings;
         let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
-        let mut engine =
-            Engine::with_doors(backend, settings, self.listeners, self.doors.to_vec(), self.wake, access_log.transpose()?)?;
+        let attention = Attention::new(self.wake)?;
+        let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
+        let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log.transpose()?)?;
         engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
-        Ok(engine)
+        Ok((engine, attention))
     }
 
     /// How often the log files have been opened, to be asked before a lane opens its own.
@@ -98,27 +101,29 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
-    let engine = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).watched(setup.running).with_logs_of(told).with_files(setup.settings)?;
+    let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
+    let lane = Lane::new(engine, setup.slot).woken_by(attention).watched(setup.running).with_logs_of(told);
+    let lane = lane.with_files(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.engine().accept_ahead(host.is_prompt());
     lane.engine().hold_responses();
     host.enter();
+    host.begin(&lane);
     lane.engine().expect_prompt_answers(host.is_prompt());
     lane.obey();
     let mut due = supply.due();
     let mut answered = 0;
     loop {
         let next = lane.engine().next_exchange()?;
-        let Some(exchange) = next else {
-            if !lane.obey() {
-                break;
-            }
-            continue;
+        let retire = if let Some(exchange) = next {
+            let Some(exchange) = lane.answer_with_file(exchange, setup.listeners) else { continue };
+            answered += 1;
+            lane.answer(exchange, setup.listeners, &mut *host)
+        } else if lane.obey() {
+            lane.attend(&mut *host)
+        } else {
+            break;
         };
-        let Some(exchange) = lane.answer_with_file(exchange, setup.listeners) else { continue };
-        let retire = lane.answer(exchange, setup.listeners, &mut *host);
-        answered += 1;
         // A context that merely has had its share keeps the exchanges that it has yet to answer.
         if retire || (answered >= due && lane.engine().answering() == 0) {
             host.leave();
@@ -136,6 +141,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
                 }
             }
             host.enter();
+            host.begin(&lane);
         }
     }
     lane.engine().abandon_all();
@@ -146,6 +152,8 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
 /// An engine as its host's outlet. Every call borrows the engine for no longer than it takes.
 pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
+    /// What the engine watches, so it goes behind that one. `None`: it is the worker's pipe itself, and nobody has a waker.
+    attention: Option<Attention>,
     slot: &'a WorkerSlot,
     /// What [`WorkerSlot::log_opening`] was when the log files were opened.
     logs_opened: Cell<u32>,
@@ -178,6 +186,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub fn new(engine: Engine<'a, B>, slot: &'a WorkerSlot) -> Self {
         Self {
             engine: RefCell::new(engine),
+            attention: None,
             slot,
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
             running: None,
@@ -205,6 +214,11 @@ impl<'a, B: Backend> Lane<'a, B> {
         let (waiter, held) = (Mutex::new(engine.waiter()?), RefCell::default());
         let aside = Aside { waiter, runtime, threads, busy: Cell::new(0), held, foreseen: Cell::new(None) };
         Ok(Self { aside: Some(aside), ..Self::new(engine, slot) })
+    }
+
+    /// The same lane, whose engine watches `attention`.
+    pub(crate) fn woken_by(self, attention: Attention) -> Self {
+        Self { attention: Some(attention), ..self }
     }
 
     /// The same lane, which tells on `lines` what its threads are running.
@@ -287,6 +301,21 @@ impl<'a, B: Backend> Lane<'a, B> {
             return after.retire;
         }
         self.engine().send_held_back(id);
+        self.run_deferred(host, after)
+    }
+
+    /// Has `host` see to what the lane was woken for, if it was; tells whether it wants to be retired.
+    pub(crate) fn attend(&self, host: &mut dyn Host) -> bool {
+        if !self.attention.as_ref().is_some_and(Attention::take) {
+            return false;
+        }
+        self.count_busy(1);
+        let after = host.attend();
+        self.count_busy(-1);
+        if after.deferred { self.run_deferred(host, after) } else { after.retire }
+    }
+
+    fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
         self.let_leave();
         self.leave_to_others();
         after.retire | host.run_deferred().retire
@@ -320,7 +349,11 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// Looks at the worker's command; `false`: the lane ends.
     pub(crate) fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
-        engine.take_wake();
+        if engine.take_wake()
+            && let Some(attention) = &self.attention
+        {
+            attention.look();
+        }
         let told = self.slot.log_opening.load(Ordering::Relaxed);
         if self.logs_opened.replace(told) != told {
             engine.reopen_logs();
@@ -468,6 +501,9 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let most = engine.output_limit();
         let mut waiting = engine.write(exchange, piece)?;
         while waiting > most {
+            if self.attention.as_ref().is_some_and(Attention::take_ring) {
+                return Err(ReplyError::Woken);
+            }
             // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
             if let Some(running) = &self.running {
                 running.hold(exchange);
@@ -522,6 +558,32 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         drop(engine);
         self.release_held();
         waiting
+    }
+
+    fn has_gone(&self, exchange: ExchangeId) -> bool {
+        let mut engine = self.engine_with_news();
+        // Failing to look is found by the next turn, too.
+        let _ = engine.attend();
+        let gone = engine.waiting(exchange).is_err();
+        drop(engine);
+        self.release_held();
+        gone
+    }
+
+    fn waker(&self) -> Waker {
+        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
+    }
+
+    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
+    }
+
+    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
+    }
+
+    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {

@@ -5,6 +5,7 @@
 //! are told to do; `log` is what they say.
 #![forbid(unsafe_code)]
 
+mod attention;
 pub mod config;
 pub mod engine;
 pub mod lane;

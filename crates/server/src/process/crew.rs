@@ -33,9 +33,9 @@ impl<'a> SharedLane<'a> {
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
         let told = setup.log_opening();
-        let engine = setup.engine(Epoll::new()?, settings.workers)?;
-        let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.watched(setup.running).with_logs_of(told);
-        let lane = lane.with_files(settings)?;
+        let (engine, attention) = setup.engine(Epoll::new()?, settings.workers)?;
+        let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.woken_by(attention);
+        let lane = lane.watched(setup.running).with_logs_of(told).with_files(settings)?;
         lane.obey();
         Ok(Self {
             lane,
@@ -58,10 +58,19 @@ impl<'a> SharedLane<'a> {
     fn count(&self, retire: bool) {
         self.answered.set(self.answered.get() + 1);
         if retire {
-            self.lane.engine().stop(false);
-        } else if self.answered.get() < self.due.get() {
-            return;
+            self.retire();
+        } else if self.answered.get() >= self.due.get() {
+            self.be_replaced();
         }
+    }
+
+    /// Takes no more connections: the process is not to go on.
+    fn retire(&self) {
+        self.lane.engine().stop(false);
+        self.be_replaced();
+    }
+
+    fn be_replaced(&self) {
         self.due.set(u64::MAX);
         self.reporter.report(WorkerState::Retiring);
     }
@@ -88,7 +97,12 @@ impl Crew for SharedLane<'_> {
                     self.count(retire);
                     return Turn::Answered;
                 }
-                Ok(Next::Command) => self.ended.set(!self.lane.obey()),
+                Ok(Next::Command) => {
+                    self.ended.set(!self.lane.obey());
+                    if self.lane.attend(host) {
+                        self.retire();
+                    }
+                }
                 Ok(Next::Nothing(timeout)) if timeout == Some(Duration::ZERO) => {}
                 Ok(Next::Nothing(timeout)) => {
                     self.lane.foresee();

@@ -69,7 +69,7 @@ static void age_what_is_loaded(void) {
 /* serve(app, settings, hooks:, environment:, rack_version:, out_of_band:, error_handler:, early_hints:) */
 static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     const oribi_host host = {
-        .abi = ORIBI_ABI,
+        .size = sizeof(oribi_host),
         .name = "ruby",
         .data = &server,
         .raw_path = 1,

@@ -1,0 +1,238 @@
+//! What has a lane look up from its connections: a command of its worker's, its waker, its timer, and what its app has it watch.
+//!
+//! All of them stand in an epoll instance of the lane's, which is one descriptor to the lane's backend, whatever that is.
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
+use std::cell::{Cell, OnceCell};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+/// The worker's pipe, which the lane asks for its command.
+const COMMAND: u64 = 0;
+/// The waker's bell.
+const BELL: u64 = 1;
+/// What the host is called for: the timer and the watched descriptors.
+const APP: u64 = 2;
+
+/// The sources of a lane's attention. Each reports a change once, whether or not it is read.
+#[derive(Debug)]
+pub(crate) struct Attention {
+    sources: OwnedFd,
+    waker: Arc<LaneWaker>,
+    timer: OnceCell<OwnedFd>,
+    /// The timer or a watched descriptor has had news that the host was not yet called for.
+    news: Cell<bool>,
+}
+
+#[derive(Debug)]
+struct LaneWaker {
+    bell: OwnedFd,
+    /// It was rung, and the lane has not seen to it.
+    rung: AtomicBool,
+}
+
+impl Wake for LaneWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    /// For signal handlers, too: an atomic and a system call that leaves errno alone.
+    fn wake_by_ref(self: &Arc<Self>) {
+        if !self.rung.swap(true, SeqCst) {
+            // It never blocks: the count has room for 2^64 - 2, and nobody would miss one more.
+            let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
+        }
+    }
+}
+
+impl Attention {
+    /// Listens to `command`, the reading end of the worker's pipe, and to a waker.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
+        let sources = epoll::create(CreateFlags::CLOEXEC)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let attention = Self {
+            sources,
+            waker: Arc::new(LaneWaker { bell, rung: AtomicBool::new(false) }),
+            timer: OnceCell::new(),
+            news: Cell::new(false),
+        };
+        attention.add(command, COMMAND)?;
+        attention.add(attention.waker.bell.as_fd(), BELL)?;
+        Ok(attention)
+    }
+
+    /// The descriptor that the lane's backend is to watch.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.sources.as_fd()
+    }
+
+    /// See [`oribi_host::Outlet::waker`].
+    pub(crate) fn waker(&self) -> Waker {
+        Waker::from(Arc::clone(&self.waker))
+    }
+
+    /// Forgets what was reported, so that the next change is reported anew. To be called whenever the backend has told of it.
+    pub(crate) fn look(&self) {
+        let mut events = [MaybeUninit::uninit(); 8];
+        while let Ok((reported, _)) = epoll::wait(&self.sources, &mut events, Some(&Timespec::default())) {
+            if reported.iter().any(|event| event.data.u64() == APP) {
+                self.news.set(true);
+            }
+            if reported.len() < 8 {
+                break;
+            }
+        }
+    }
+
+    /// Whether the waker has rung since the last call.
+    #[inline]
+    pub(crate) fn take_ring(&self) -> bool {
+        self.waker.rung.load(SeqCst) && self.waker.rung.swap(false, SeqCst)
+    }
+
+    /// Whether the host is to be called: its waker has rung, or the timer or a watched descriptor has news.
+    #[inline]
+    pub(crate) fn take(&self) -> bool {
+        self.take_ring() | self.news.take()
+    }
+
+    /// See [`oribi_host::Outlet::watch`].
+    pub(crate) fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(descriptor, APP)
+    }
+
+    /// See [`oribi_host::Outlet::unwatch`].
+    pub(crate) fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(epoll::delete(&self.sources, descriptor)?)
+    }
+
+    /// See [`oribi_host::Outlet::wake_after`].
+    pub(crate) fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        let timer = match self.timer.get() {
+            Some(timer) => timer,
+            None => {
+                let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
+                self.add(timer.as_fd(), APP)?;
+                self.timer.get_or_init(|| timer)
+            }
+        };
+        // A time of zero would stop the timer.
+        let time = time.map_or(Duration::ZERO, |time| time.max(Duration::from_nanos(1)));
+        let it_value = Timespec::try_from(time).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let setting = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(timer, TimerfdTimerFlags::empty(), &setting)?;
+        Ok(())
+    }
+
+    /// Reports each change of `source` once, as long as it is not read.
+    fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
+        Ok(epoll::add(&self.sources, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_io::{Backend, Epoll, Event};
+    use std::io::Write;
+
+    /// An attention, the worker's end of its pipe, and a backend that watches it.
+    fn watched() -> (Attention, io::PipeWriter, Epoll) {
+        let (command, worker) = io::pipe().expect("a pipe is to be had");
+        let attention = Attention::new(command.as_fd()).expect("epoll works");
+        // The lane's worker keeps its end for as long as it lives.
+        std::mem::forget(command);
+        let mut backend = Epoll::new().expect("epoll works");
+        backend.watch(attention.descriptor()).expect("it can be watched");
+        (attention, worker, backend)
+    }
+
+    fn is_woken(backend: &mut Epoll, timeout: Option<Duration>) -> bool {
+        let mut events = Vec::new();
+        backend.wait(timeout, &mut events).expect("it can wait");
+        events.contains(&Event::Wake)
+    }
+
+    const NOW: Option<Duration> = Some(Duration::ZERO);
+
+    #[test]
+    fn a_waker_wakes_from_another_thread_and_once_for_all_that_came_before() {
+        let (attention, _worker, mut backend) = watched();
+        for _ in 0..3 {
+            assert!(!is_woken(&mut backend, NOW) && !attention.take());
+            let waker = attention.waker();
+            std::thread::spawn(move || {
+                waker.wake_by_ref();
+                waker.wake();
+            });
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(attention.take() && !attention.take());
+        }
+    }
+
+    #[test]
+    fn a_ring_that_was_taken_before_it_was_reported_leaves_the_next_one_audible() {
+        let (attention, _worker, mut backend) = watched();
+        attention.waker().wake();
+        assert!(attention.take_ring());
+        attention.waker().wake();
+        assert!(is_woken(&mut backend, None));
+        assert!(attention.take());
+    }
+
+    #[test]
+    fn a_command_wakes_the_lane_but_not_its_host() {
+        let (attention, mut worker, mut backend) = watched();
+        for _ in 0..2 {
+            worker.write_all(&[0]).expect("the pipe has room");
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(!attention.take());
+            assert!(!is_woken(&mut backend, NOW));
+        }
+    }
+
+    #[test]
+    fn a_timer_wakes_once_and_can_be_stopped() {
+        let (attention, _worker, mut backend) = watched();
+        attention.wake_after(Some(Duration::ZERO)).expect("there are timers");
+        assert!(is_woken(&mut backend, None));
+        attention.look();
+        assert!(attention.take());
+        attention.wake_after(Some(Duration::from_secs(600))).expect("there are timers");
+        attention.wake_after(None).expect("there are timers");
+        attention.wake_after(Some(Duration::from_millis(1))).expect("there are timers");
+        assert!(is_woken(&mut backend, None));
+        attention.look();
+        assert!(attention.take() && !is_woken(&mut backend, NOW));
+    }
+
+    #[test]
+    fn watched_descriptors_wake_with_each_change_until_they_are_watched_no_more() {
+        let (attention, _worker, mut backend) = watched();
+        let (reader, mut writer) = io::pipe().expect("a pipe is to be had");
+        attention.watch(reader.as_fd()).expect("a pipe can be watched");
+        for _ in 0..2 {
+            writer.write_all(b"x").expect("the pipe has room");
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(attention.take() && !attention.take());
+        }
+        attention.unwatch(reader.as_fd()).expect("it is watched");
+        writer.write_all(b"x").expect("the pipe has room");
+        assert!(!is_woken(&mut backend, NOW));
+        let file = std::fs::File::open("/proc/self/exe").expect("it is there");
+        assert!(attention.watch(file.as_fd()).is_err(), "a file is always readable");
+    }
+}
