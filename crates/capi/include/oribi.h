@@ -228,6 +228,11 @@ typedef struct oribi_host {
     /* The lane was woken: see oribi_waker, oribi_watch() and oribi_wake_after(). Called on the lane's thread between two exchanges;
      * ones that were kept may be answered. NULL: it is woken in vain. */
     uint32_t (*attend)(void *context);
+
+    /* Ends a worker's process as programs of the language end: with exit handlers, finalizers and buffers that are written. It is
+     * called once, on the thread that loaded the app, when no context and no lane is left, and may end the process itself; when it
+     * returns, the server does so with `status`. It is killed after the graceful timeout. */
+    void (*end)(void *data, int status);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

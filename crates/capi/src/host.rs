@@ -94,6 +94,13 @@ impl Runtime for CRuntime {
         self.moment(self.table.worker_stopping, worker);
     }
 
+    fn end(&self, status: i32) {
+        if let Some(end) = self.table.end {
+            // SAFETY: as in `moment`.
+            unsafe { end(self.table.data, status) };
+        }
+    }
+
     fn server_ready(&self) {
         if let Some(server_ready) = self.table.server_ready {
             // SAFETY: as in `moment`.

@@ -174,6 +174,7 @@ pub struct OribiHost {
     pub summon: Option<unsafe extern "C" fn(data: *mut c_void)>,
     pub begin: Option<unsafe extern "C" fn(context: *mut c_void, lane: *const OribiLane)>,
     pub attend: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
+    pub end: Option<unsafe extern "C" fn(data: *mut c_void, status: c_int)>,
 }
 
 impl OribiHost {

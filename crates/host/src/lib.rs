@@ -87,6 +87,14 @@ pub trait Runtime: Sync {
         let _ = worker;
     }
 
+    /// Runs in a worker when everything of the server's has been let go of: ends the process as programs of the language end,
+    /// with what the app wants done then (handlers, finalizers, buffers to be written). Called once, on the thread that loaded the
+    /// app, and never in a process that the app has forked. It need not return; when it does, the process ends at once. The
+    /// server kills the process if this takes longer than a graceful stop may.
+    fn end(&self, status: i32) {
+        let _ = status;
+    }
+
     /// Runs in the process that forks the workers once the listeners accept connections.
     fn server_ready(&self) {}
 }

@@ -40,19 +40,32 @@ pub(super) struct Post<'a> {
 
 /// Lives the life of a worker and ends the process.
 pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> ! {
-    let outcome = catch_unwind(AssertUnwindSafe(|| serve(post, supervisor_signals)));
-    let status = match outcome {
-        Ok(Ok(())) => 0,
-        Ok(Err(message)) => {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        let outcome = serve(post, supervisor_signals);
+        if let Err(message) = &outcome {
             log::error!("worker {}: {message}", post.number);
-            1
         }
-        Err(panic) => {
-            log::error!("worker {}: panic: {}", post.number, panic_message(panic.as_ref()));
-            1
+        let status = i32::from(outcome.is_err());
+        end(post, status);
+        status
+    }));
+    exit_now(outcome.unwrap_or_else(|panic| {
+        log::error!("worker {}: panic: {}", post.number, panic_message(panic.as_ref()));
+        1
+    }))
+}
+
+/// Has the language end the process. What an app does then may hang, and the supervisor, which ends those that take too long, may
+/// have told this worker nothing, or may have died.
+fn end(post: &Post<'_>, status: i32) {
+    let graceful = post.settings.timeouts.graceful;
+    if graceful < Timeouts::NEVER {
+        match LastResort::new(graceful) {
+            Ok(last_resort) => last_resort.start(),
+            Err(error) => log::error!("worker {}: nothing will end it if its end hangs: {error}", post.number),
         }
-    };
-    exit_now(status);
+    }
+    post.runtime.end(status);
 }
 
 fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(), String> {

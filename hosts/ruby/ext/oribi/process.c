@@ -53,26 +53,24 @@ void process_before_fork(void *data, uint32_t worker) {
     flush_output();
 }
 
-/* The last of a worker's at_exit handlers: behind it stand those of the process that forked it, which are not for a worker to run.
- */
-static void end_worker(VALUE unused) {
-    if (getpid() != worker_process)
-        return;
-    flush_output();
-    _exit(0);
-}
-
 void process_worker_started(void *data, uint32_t worker) {
     worker_number = worker;
     worker_process = getpid();
-    rb_set_end_proc(end_worker, Qnil);
     deferred_begin();
     run_hooks("after_fork", worker);
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
+}
+
+/* As a Ruby program ends: at_exit handlers, those that the app has set while it was loaded included, then finalizers and what waits
+ * in buffers. What the handlers make of the exit status tells nobody how the worker has served. */
+void process_end(void *data, int status) {
+    if (getpid() != worker_process)
+        process_end_stray(status);
     ruby_cleanup(0);
+    exit(status);
 }
 
 void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most) {

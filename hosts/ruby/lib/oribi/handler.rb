@@ -8,6 +8,7 @@ module Oribi
     # Serves until told to stop. Ends the process when that has failed: rackup itself would end well.
     def run(app, **options)
       configuration = Options.new(options, persona: persona).configuration
+      keep_pid_file(options[:pid], configuration)
       yield self if block_given?
       status = serve(app, configuration)
       exit status unless status.zero?
@@ -41,6 +42,13 @@ module Oribi
     end
 
     private
+
+    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. There it must not find the file.
+    def keep_pid_file(path, configuration)
+      return if path.nil? || path.frozen?
+
+      configuration.hook(:after_fork, ->(_worker = nil) { path.replace("") })
+    end
 
     def serve(app, configuration)
       @server = Process.pid

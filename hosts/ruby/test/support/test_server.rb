@@ -180,6 +180,13 @@ class TestServer
     @status.exitstatus || "signal #{@status.termsig}"
   end
 
+  # Stops the server, but keeps what it has left behind.
+  def finish
+    close_connections
+    signal(:TERM)
+    wait_end
+  end
+
   # Stops the server and returns its exit status.
   def stop(signal_name = :TERM)
     close_connections
