@@ -31,6 +31,7 @@ fn limits_of(choice: u8) -> Limits {
             params_bytes: small,
             pairs: small % 8,
             target_bytes: small % 32,
+            strict_target: small % 2 == 0,
             content_bytes: u64::from(choice % 16),
         },
     }

@@ -23,6 +23,7 @@ fn limits_of(choice: u8) -> Limits {
             head_bytes: small,
             fields: small % 8,
             target_bytes: small % 64,
+            strict_target: small % 2 == 0,
             content_bytes: u64::from(choice % 16),
             chunk_line_bytes: small % 24,
             trailer_bytes: small % 48,

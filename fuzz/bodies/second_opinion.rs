@@ -9,8 +9,8 @@ const FIELDS: usize = 100;
 /// Writes the head of `item` out again and has it read.
 pub fn check(item: &Item) {
     let Item::Head(head) = item else { return };
-    // httparse does not take what URIs exclude; the machine does, as browsers send it.
-    if head.target.iter().any(|byte| b"\"<>\\^`{|}".contains(byte)) {
+    // httparse does not take what URIs exclude, nor what is not UTF-8; the machine does, as clients send it.
+    if head.target.iter().any(|byte| b"\"<>\\^`{|}".contains(byte) || !byte.is_ascii()) {
         return;
     }
     let mut bytes = [&head.method[..], b" ", &head.target, b" ", head.version.as_bytes(), b"\r\n"].concat();

@@ -133,7 +133,7 @@ subtest 'behind nginx, on a Unix socket' => sub {
         uploads($url);
     }
     my $env = environment_of($proxy->url);
-    is $env->{REMOTE_ADDR}, '', 'a Unix socket has no remote address';
+    is $env->{REMOTE_ADDR}, '127.0.0.1', 'the peer of a Unix socket is on this machine';
     is environment_of($proxy->url)->{HTTP_X_FORWARDED_FOR}, '127.0.0.1', 'but nginx tells it';
 };
 is $proxy->stop('QUIT'), 0, 'nginx ends';

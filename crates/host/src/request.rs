@@ -1,7 +1,7 @@
 //! A complete request as a host gets it.
 
 use crate::Gateway;
-use oribi_message::RequestHead;
+use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm};
 use std::os::fd::BorrowedFd;
 
 /// One end of a connection, as text because every CGI-like interface wants text, and as bytes because no language cares.
@@ -54,6 +54,133 @@ pub struct Request<'a> {
     pub server: Endpoint<'a>,
     /// Whether the connection is encrypted, or stands behind a proxy that says so and is believed.
     pub https: bool,
+    /// Whether fields with underscores in their names are for the app, if they cannot be mistaken for others.
+    pub underscores: bool,
     /// What a web server in front has said beside that; `None` for a request by HTTP.
     pub gateway: Option<Gateway<'a>>,
+}
+
+impl<'a> Request<'a> {
+    /// REMOTE_ADDR. The peer of a Unix socket has no address but is on this machine, and apps take what they find for an IP
+    /// address; so do Puma and Unicorn say it.
+    #[must_use]
+    pub fn remote_address(&self) -> &'a [u8] {
+        if self.remote.address.is_empty() { b"127.0.0.1" } else { self.remote.address }
+    }
+
+    /// SERVER_PORT, from which apps make URLs for their clients: the port of Host, or the scheme's where Host has none. The port
+    /// of the listener is what clients connect to only if there is no proxy in front, and then it stands in Host, too; it counts for
+    /// clients that send no Host. What a web server says by FastCGI stands above all.
+    #[must_use]
+    pub fn server_port(&self) -> &'a [u8] {
+        let is_told = |gateway: &Gateway<'_>| gateway.get(KnownVariable::ServerPort).is_some_and(|port| !port.is_empty());
+        if self.gateway.as_ref().is_some_and(is_told) {
+            return self.server.port;
+        }
+        let host = self.absolute_authority().or_else(|| self.head.field(KnownField::Host));
+        match host.filter(|host| !host.is_empty()) {
+            Some(host) => port_of(host).unwrap_or_else(|| self.default_port()),
+            None if self.server.port == b"0" => self.default_port(),
+            None => self.server.port,
+        }
+    }
+
+    /// The authority of a target in the absolute form, which stands above Host.
+    pub(crate) fn absolute_authority(&self) -> Option<&'a [u8]> {
+        self.head.authority().filter(|_| self.head.form() == TargetForm::Absolute)
+    }
+
+    const fn default_port(&self) -> &'a [u8] {
+        if self.https { b"443" } else { b"80" }
+    }
+}
+
+/// The port behind the last colon, if it is not one of those within an IPv6 address.
+fn port_of(authority: &[u8]) -> Option<&[u8]> {
+    let colon = memchr::memrchr(b':', authority)?;
+    let port = &authority[colon + 1..];
+    (!port.is_empty() && port.iter().all(u8::is_ascii_digit)).then_some(port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Content, Endpoint, Request};
+    use crate::Gateway;
+    use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Variable};
+
+    /// What a request with that Host is told as SERVER_PORT.
+    fn port(host: Option<&str>, listener: &str, https: bool) -> String {
+        let mut layout = HeadLayout::default();
+        let bytes = host.unwrap_or_default().as_bytes();
+        let value = Span::new(0, bytes.len());
+        if host.is_some() {
+            layout.fields.push(FieldLayout { name: Span::default(), value, known: Some(KnownField::Host) });
+        }
+        let request = request(RequestHead::new(bytes, &layout), listener, https);
+        String::from_utf8(request.server_port().to_vec()).expect("digits")
+    }
+
+    fn request<'a>(head: RequestHead<'a>, listener: &'a str, https: bool) -> Request<'a> {
+        Request {
+            head,
+            content: Content::None,
+            remote: Endpoint { address: b"", port: b"0" },
+            server: Endpoint { address: b"localhost", port: listener.as_bytes() },
+            https,
+            underscores: false,
+            gateway: None,
+        }
+    }
+
+    #[test]
+    fn the_port_is_the_one_that_clients_connect_to() {
+        for listener in ["5000", "0"] {
+            for (host, expected) in [
+                ("example.org:8080", "8080"),
+                ("[::1]:5000", "5000"),
+                ("example.org", "80"),
+                ("[::1]", "80"),
+                ("[2001:db8::443]", "80"),
+                ("example.org:", "80"),
+            ] {
+                assert_eq!(port(Some(host), listener, false), expected, "{host}");
+            }
+            assert_eq!(port(Some("example.org"), listener, true), "443");
+        }
+        for host in [None, Some("")] {
+            assert_eq!(port(host, "5000", false), "5000");
+            assert_eq!(port(host, "0", false), "80");
+            assert_eq!(port(host, "0", true), "443");
+        }
+    }
+
+    #[test]
+    fn the_authority_of_the_target_stands_above_host() {
+        let bytes = b"a:81b:82";
+        let mut layout = HeadLayout { form: TargetForm::Absolute, authority: Some(Span::new(0, 4)), ..HeadLayout::default() };
+        let (name, value) = (Span::default(), Span::new(4, 8));
+        layout.fields.push(FieldLayout { name, value, known: Some(KnownField::Host) });
+        assert_eq!(request(RequestHead::new(bytes, &layout), "5000", false).server_port(), b"81");
+    }
+
+    #[test]
+    fn what_a_web_server_says_stands_above_host() {
+        let (bytes, layout) = (b"8443", HeadLayout::default());
+        for (value, expected) in [(Span::new(0, 4), b"8443"), (Span::default(), b"9000")] {
+            let variables = [Variable { name: Span::default(), value, known: Some(KnownVariable::ServerPort) }];
+            let listener = if value.is_empty() { "9000" } else { "8443" };
+            let mut request = request(RequestHead::new(bytes, &layout), listener, false);
+            request.gateway = Some(Gateway::new(Role::Responder, bytes, &variables, Content::None));
+            assert_eq!(request.server_port(), expected);
+        }
+    }
+
+    #[test]
+    fn the_peer_of_a_unix_socket_is_this_machine() {
+        let layout = HeadLayout::default();
+        let mut request = request(RequestHead::new(b"", &layout), "0", false);
+        assert_eq!(request.remote_address(), b"127.0.0.1");
+        request.remote.address = b"2001:db8::1";
+        assert_eq!(request.remote_address(), b"2001:db8::1");
+    }
 }

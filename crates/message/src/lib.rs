@@ -8,6 +8,7 @@
 
 extern crate alloc;
 
+mod equal;
 mod field;
 mod gateway;
 mod prepared;
@@ -15,6 +16,7 @@ mod request;
 mod response;
 mod status;
 
+pub use equal::equal_names;
 pub use field::KnownField;
 pub use gateway::{KnownVariable, Role, Variable};
 pub use prepared::PreparedFields;

@@ -17,6 +17,7 @@ impl Span {
     #[inline]
     #[must_use]
     pub const fn new(start: usize, end: usize) -> Self {
+        debug_assert!(start <= end && end <= u32::MAX as usize);
         Self { start: start as u32, end: end as u32 }
     }
 
@@ -205,6 +206,13 @@ impl<'a> RequestHead<'a> {
     pub fn fields(&self) -> impl Iterator<Item = (Option<KnownField>, &'a [u8], &'a [u8])> + Clone + use<'a> {
         let bytes = self.bytes;
         self.layout.fields.iter().map(move |field| (field.known, field.name.of(bytes), field.value.of(bytes)))
+    }
+
+    /// The name of the field with that number, counted from 0. A number that no field has is its maker's defect and panics.
+    #[inline]
+    #[must_use]
+    pub fn field_name(&self, number: usize) -> &'a [u8] {
+        self.layout.fields[number].name.of(self.bytes)
     }
 
     /// The value of the field with that number, counted from 0. A number that no field has is its maker's defect and panics.

@@ -50,6 +50,7 @@ fn limits_of(case: &Case) -> Limits {
             "params_bytes" => limits.params_bytes = value as usize,
             "pairs" => limits.pairs = value as usize,
             "target_bytes" => limits.target_bytes = value as usize,
+            "strict_target" => limits.strict_target = value != 0,
             "content_bytes" => limits.content_bytes = value,
             _ => panic!("{}: there is no limit {name}", case.name),
         }

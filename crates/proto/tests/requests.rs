@@ -33,6 +33,7 @@ fn limits_of(case: &Case) -> Limits {
             "head_bytes" => limits.head_bytes = value as usize,
             "fields" => limits.fields = value as usize,
             "target_bytes" => limits.target_bytes = value as usize,
+            "strict_target" => limits.strict_target = value != 0,
             "content_bytes" => limits.content_bytes = value,
             "chunk_line_bytes" => limits.chunk_line_bytes = value as usize,
             "trailer_bytes" => limits.trailer_bytes = value as usize,

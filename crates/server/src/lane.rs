@@ -103,7 +103,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
     let lane = Lane::new(engine, setup.slot).woken_by(attention).watched(setup.running).with_logs_of(told);
-    let lane = lane.with_files(setup.settings)?;
+    let lane = lane.with_settings(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.engine().accept_ahead(host.is_prompt());
     lane.engine().hold_responses();
@@ -165,6 +165,8 @@ pub struct Lane<'a, B: Backend> {
     files: Option<RefCell<Mounts>>,
     /// Files that the app may name in place of content.
     named: Option<Named>,
+    /// See [`Request::underscores`](oribi_host::Request::underscores).
+    underscores: bool,
 }
 
 /// Waiting for a lane while other threads may use it.
@@ -193,15 +195,17 @@ impl<'a, B: Backend> Lane<'a, B> {
             aside: None,
             files: None,
             named: None,
+            underscores: false,
         }
     }
 
-    /// The same lane, with the files that `settings` tells of in front of its host, and those that the host may name.
-    pub(crate) fn with_files(self, settings: &Settings) -> io::Result<Self> {
+    /// The same lane, as `settings` wants it: with files in front of its host and others that the host may name, and with what the
+    /// host gets of a request.
+    pub(crate) fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         let mounts = (!files.mounts.is_empty()).then(|| Mounts::open(&files.mounts, &files.options)).transpose()?;
         let named = NamedFiles::open(files)?.map(Named::new);
-        Ok(Self { files: mounts.map(RefCell::new), named, ..self })
+        Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, ..self })
     }
 
     /// A lane that up to `threads` threads of `runtime` share.
@@ -279,7 +283,8 @@ impl<'a, B: Backend> Lane<'a, B> {
             let engine = self.engine.borrow();
             named.begin(&mut exchange, |id| engine.waiting(id).is_ok());
         }
-        let request = exchange.request(listeners);
+        let mut request = exchange.request(listeners);
+        request.underscores = self.underscores;
         if let Some(running) = &self.running {
             running.begin(id, &request.head);
         }

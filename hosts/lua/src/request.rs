@@ -143,10 +143,10 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
             Part::Query => push_bytes(l, head.query()),
             Part::Protocol => push_bytes(l, variables::protocol(exchange)),
             Part::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
-            Part::RemoteAddress => push_bytes(l, request.remote.address),
+            Part::RemoteAddress => push_bytes(l, request.remote_address()),
             Part::RemotePort => push_port(l, request.remote.port),
             Part::ServerName => push_bytes(l, request.server.address),
-            Part::ServerPort => push_port(l, request.server.port),
+            Part::ServerPort => push_port(l, request.server_port()),
             Part::ScriptName => push_bytes(l, variables::script_name(exchange)),
             Part::PathInfo => {
                 let scratch = &mut *desk.scratch.get();

@@ -42,7 +42,7 @@ my $port   = $server->port;
         REQUEST_URI              => '/a%20b//c?x=%31&y',
         QUERY_STRING             => 'x=%31&y',
         SERVER_NAME              => '127.0.0.1',
-        SERVER_PORT              => $port,
+        SERVER_PORT              => '80',
         SERVER_PROTOCOL          => 'HTTP/1.1',
         REMOTE_ADDR              => '127.0.0.1',
         REMOTE_PORT              => $own_port,
@@ -87,15 +87,16 @@ subtest 'HTTP/1.0' => sub {
     my $old = seen($connection->response('GET'));
     is $old->{SERVER_PROTOCOL}, 'HTTP/1.0';
     ok !exists $old->{HTTP_HOST}, 'without a Host there is none';
+    is $old->{SERVER_PORT}, $port, 'and the port is the one that was connected to';
 };
 
 subtest 'a Unix socket' => sub {
     my $unix = TestServer->start(app => $app, unix => 1);
     my $env  = seen($unix->get('/'));
-    is $env->{REMOTE_ADDR}, q{};
+    is $env->{REMOTE_ADDR}, '127.0.0.1', 'the peer is on this machine';
     is $env->{'psgix.io'},  'IO::Socket::UNIX';
     ok length $env->{SERVER_NAME}, 'there is a SERVER_NAME';
-    ok length $env->{SERVER_PORT}, 'and a SERVER_PORT';
+    is $env->{SERVER_PORT}, '80', 'and the port is the one of Host';
 };
 
 subtest 'values are plain strings' => sub {

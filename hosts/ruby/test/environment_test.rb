@@ -52,13 +52,15 @@ module Environment
     connection = server.connection
     env = decoded(connection.get("/environment"))
     if unix?
-      assert_equal ["", "0", "0"], env.values_at("REMOTE_ADDR", "REMOTE_PORT", "SERVER_PORT")
+      assert_equal ["127.0.0.1", "0"], env.values_at("REMOTE_ADDR", "REMOTE_PORT")
       refute_empty env["SERVER_NAME"]
     else
       own = connection.socket.local_address
       assert_equal [own.ip_address, own.ip_port.to_s], env.values_at("REMOTE_ADDR", "REMOTE_PORT")
-      assert_equal ["127.0.0.1", server.port.to_s], env.values_at("SERVER_NAME", "SERVER_PORT")
+      assert_equal "127.0.0.1", env["SERVER_NAME"]
     end
+    assert_equal "80", env["SERVER_PORT"]
+    assert_equal "8080", decoded(connection.get("/environment", "Host" => "example.org:8080"))["SERVER_PORT"]
   end
 
   def test_keys_are_the_strings_of_the_source

@@ -46,14 +46,14 @@ class HandlersTest < Minitest::Test
     rackup("-s", "Rhebok", "-E", "production", "-O", "MaxWorkers=1", unix: true) do |server|
       assert_equal 0o777, File.stat(server.path).mode & 0o777
       response = server.get("/")
-      assert_equal "", fact(response, "REMOTE_ADDR")
+      assert_equal "127.0.0.1", fact(response, "REMOTE_ADDR")
       assert_equal 200, response.status
     end
   end
 
   def test_host_and_port_of_the_environment_of_the_app_are_told_apart
     rackup("-s", "Rhebok", "-E", "production", "-O", "MaxWorkers=1") do |server|
-      response = server.get("/")
+      response = server.get("/", "Host" => "127.0.0.1:#{server.port}")
       assert_equal server.port.to_s, fact(response, "SERVER_PORT")
       refute_match(/:/, fact(response, "SERVER_NAME"))
     end
@@ -69,11 +69,11 @@ class HandlersTest < Minitest::Test
                                        "#{path}=#{above[2].fileno}" }
       rackup("-s", "Rhebok", "-E", "production", env: env, keep: above.to_h { |io| [io, io] }, wait: false) do
         ports.each do |port|
-          response = get(TCPSocket.new("127.0.0.1", port))
+          response = get(TCPSocket.new("127.0.0.1", port), "Host" => "a:#{port}")
           assert_equal port.to_s, fact(response, "SERVER_PORT")
           refute_match(/:/, fact(response, "SERVER_NAME"))
         end
-        assert_equal "", fact(get(UNIXSocket.new(path)), "REMOTE_ADDR")
+        assert_equal "127.0.0.1", fact(get(UNIXSocket.new(path)), "REMOTE_ADDR")
       end
     ensure
       above&.each(&:close)
@@ -167,9 +167,9 @@ class HandlersTest < Minitest::Test
     TestServer.open(by: :rackup, app: APP, arguments: arguments, **options, &block)
   end
 
-  def get(socket)
+  def get(socket, fields = {})
     connection = Connection.new(socket)
-    connection.get("/")
+    connection.get("/", fields)
   ensure
     connection.close
   end

@@ -27,7 +27,7 @@ impl Environment {
         let mut script_name = None;
         let mut path = None;
         for (number, (known, name, value)) in gateway.variables().enumerate() {
-            let number = number as u16;
+            let number = number as u32;
             match known {
                 Some(KnownVariable::ScriptName) => script_name = Some((number, value)),
                 Some(KnownVariable::PathInfo) => path = Some((number, value)),
@@ -56,7 +56,7 @@ impl Environment {
         self.lay_out_role(gateway);
         if path_info == PathInfo::AsGiven {
             let text =
-                |given: Option<(u16, &[u8])>| given.map_or(Text::Rendered(Span::default()), |given| Text::Variable(given.0));
+                |given: Option<(u32, &[u8])>| given.map_or(Text::Rendered(Span::default()), |given| Text::Variable(given.0));
             self.entries[SCRIPT_NAME].value = text(script_name);
             self.entries[PATH_INFO].value = text(path);
             return;
@@ -219,6 +219,7 @@ mod tests {
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
             https: false,
+            underscores: false,
             gateway: Some(Gateway::new(Role::Responder, text.as_bytes(), &places, Content::None)),
         };
         let mut all = BTreeMap::new();

@@ -4,21 +4,20 @@
 //! then the fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's
 //! key objects once instead of once per request.
 //!
-//! What a client must not be able to do by the choice of its field names is decided here:
-//! * a name with an underscore is dropped, for `X_Forwarded_For` would shadow `X-Forwarded-For`, which a proxy has set;
-//! * `Proxy` is dropped, for HTTP_PROXY means something else to many programs ("httpoxy");
-//! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
-//! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
-//! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2).
+//! What a client must not be able to do by the choice of its field names is decided in `fields`. What a web server in front has
+//! said of a request comes behind the fixed variables (see `gateway`).
 //!
-//! What a web server in front has said of a request comes behind the fixed variables (see `gateway`).
+//! No step is repeated for each pair of fields, so that the work grows with the size of the head and no faster.
 
+mod fields;
 mod gateway;
 
 pub use gateway::{Rest, Split};
 
 use crate::Request;
+use fields::Fields;
 use oribi_message::{KnownField, Span, TargetForm};
+use std::num::NonZeroU32;
 
 /// A number for a variable's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +84,7 @@ pub struct Environment {
     entries: Vec<Entry>,
     /// What does not stand in the request as the variables need it.
     rendered: Vec<u8>,
+    fields: Fields,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,17 +98,31 @@ struct Entry {
 #[derive(Clone, Copy, Debug)]
 enum Text {
     Fixed(u8),
-    Field(u16),
+    /// The value of a field. A head has at most 1 GiB ([`Span`]), so its fields can be counted in 32 bits.
+    Field(u32),
     Rendered(Span),
     /// The gateway's, by number; the name too, where the key is [`Key::OTHER`].
-    Variable(u16),
+    Variable(u32),
+    /// Nothing: what stood here has become a part of another variable, or was dropped.
+    Nothing,
+}
+
+/// The place of a variable behind the fixed ones, which is never 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(NonZeroU32);
+
+impl Place {
+    #[inline]
+    const fn index(self) -> usize {
+        self.0.get() as usize
+    }
 }
 
 impl Environment {
     /// Room for the variables of a request.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: Vec::new(), rendered: Vec::new() }
+        Self { entries: Vec::new(), rendered: Vec::new(), fields: Fields::new() }
     }
 
     /// Lays out the variables of `request` and gives each to `sink`: key, name and value. All that is given stays where it
@@ -131,22 +145,23 @@ impl Environment {
             uri,
             head.query(),
             request.server.address,
-            request.server.port,
+            request.server_port(),
             head.version().as_str().as_bytes(),
-            request.remote.address,
+            request.remote_address(),
             request.remote.port,
         ];
         for entry in &self.entries {
             let name = || entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
             let (name, value) = match entry.value {
                 Text::Fixed(place) => (name(), fixed[usize::from(place)]),
-                Text::Field(number) => (name(), head.field_value(usize::from(number))),
+                Text::Field(number) => (name(), head.field_value(number as usize)),
                 Text::Rendered(span) => (name(), span.of(rendered)),
                 Text::Variable(number) => {
                     let Some(gateway) = &request.gateway else { continue };
-                    let (given, value) = gateway.variable(usize::from(number));
+                    let (given, value) = gateway.variable(number as usize);
                     (entry.key.name().map_or(given, str::as_bytes), value)
                 }
+                Text::Nothing => continue,
             };
             sink(entry.key, name, value);
         }
@@ -164,43 +179,22 @@ impl Environment {
             self.lay_out_gateway(request, gateway, path_info);
         }
         self.lay_out_content(request);
-        // Where each known field has gone, so that a repeated one is joined to it.
-        let mut places = [0_u16; KnownField::ALL.len()];
-        let mut authority = head.authority().filter(|_| head.form() == TargetForm::Absolute);
-        for (number, (known, name, value)) in head.fields().enumerate() {
-            let Some(known) = known else {
-                self.lay_out_other(request, number as u16, name, value);
-                continue;
-            };
-            match known {
-                KnownField::ContentLength | KnownField::TransferEncoding | KnownField::Proxy => continue,
-                KnownField::ContentType if places[known as usize] == 0 => {
-                    places[known as usize] = self.push(Key(CONTENT_TYPE), Text::Field(number as u16));
-                }
-                KnownField::Host if authority.is_some() => {
-                    let value = self.render(authority.take().unwrap_or_default());
-                    self.push(Key::of(known), value);
-                }
-                _ if places[known as usize] == 0 => {
-                    places[known as usize] = self.push(Key::of(known), Text::Field(number as u16));
-                }
-                _ => {
-                    let separator: &[u8] = if known == KnownField::Cookie { b"; " } else { b", " };
-                    self.join(request, usize::from(places[known as usize]), separator, value);
-                }
-            }
-        }
-        if let Some(authority) = authority {
-            let value = self.render(authority);
-            self.push(Key::of(KnownField::Host), value);
-        }
+        self.lay_out_fields(request);
     }
 
     /// Adds an interned variable and tells its place, which is never 0: the fixed ones come first.
-    fn push(&mut self, key: Key, value: Text) -> u16 {
-        let place = self.entries.len();
+    #[inline]
+    fn push(&mut self, key: Key, value: Text) -> Place {
+        let place = self.next_place();
         self.entries.push(Entry { key, name: Span::default(), value });
-        place as u16
+        place
+    }
+
+    /// The place that the next variable gets. Each variable has a line in a head of at most 1 GiB, or a pair in parameters of the
+    /// same size, so 32 bits are enough.
+    #[inline]
+    fn next_place(&self) -> Place {
+        Place(NonZeroU32::MIN.saturating_add(self.entries.len() as u32 - 1))
     }
 
     fn render(&mut self, text: &[u8]) -> Text {
@@ -235,38 +229,6 @@ impl Environment {
             let value = Text::Rendered(Span::new(start, self.rendered.len()));
             self.push(Key(CONTENT_LENGTH), value);
         }
-    }
-
-    #[cold]
-    fn join(&mut self, request: &Request<'_>, place: usize, separator: &[u8], value: &[u8]) {
-        let start = self.rendered.len();
-        match self.entries[place].value {
-            Text::Rendered(span) => self.rendered.extend_from_within(span.start as usize..span.end as usize),
-            Text::Field(number) => self.rendered.extend_from_slice(request.head.field_value(usize::from(number))),
-            // Fields are never joined to these.
-            Text::Fixed(_) | Text::Variable(_) => {}
-        }
-        self.rendered.extend_from_slice(separator);
-        self.rendered.extend_from_slice(value);
-        self.entries[place].value = Text::Rendered(Span::new(start, self.rendered.len()));
-    }
-
-    /// A field whose name is not interned.
-    fn lay_out_other(&mut self, request: &Request<'_>, number: u16, name: &[u8], value: &[u8]) {
-        if name.contains(&b'_') {
-            return;
-        }
-        let start = self.rendered.len();
-        self.rendered.extend_from_slice(b"HTTP_");
-        self.rendered.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-        let span = Span::new(start, self.rendered.len());
-        let same = |entry: &Entry| entry.key == Key::OTHER && entry.name.of(&self.rendered) == span.of(&self.rendered);
-        let Some(place) = self.entries.iter().position(same) else {
-            self.entries.push(Entry { key: Key::OTHER, name: span, value: Text::Field(number) });
-            return;
-        };
-        self.rendered.truncate(start);
-        self.join(request, place, b", ", value);
     }
 }
 
@@ -334,6 +296,7 @@ mod tests {
             remote: Endpoint { address: b"127.0.0.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             https: false,
+            underscores: false,
             gateway: None,
         };
         let mut environment = Environment::new();

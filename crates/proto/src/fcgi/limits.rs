@@ -17,6 +17,9 @@ pub struct Limits {
     pub pairs: usize,
     /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
     pub target_bytes: usize,
+    /// Whether a target with bytes above 0x7F is a 400, as the grammar has it (RFC 3986, section 2). Default false: browsers escape
+    /// them, but other clients send UTF-8 as it is, and nginx, Apache, Puma and Starman take it.
+    pub strict_target: bool,
     /// Bytes of content; a CONTENT_LENGTH above is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54. Whoever
     /// collects the content compares with this as well, since CONTENT_LENGTH need not be there.
     pub content_bytes: u64,
@@ -30,6 +33,7 @@ impl Default for Limits {
             params_bytes: 64 << 10,
             pairs: 500,
             target_bytes: 8 << 10,
+            strict_target: false,
             content_bytes: 1 << 30,
         }
     }

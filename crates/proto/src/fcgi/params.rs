@@ -17,10 +17,13 @@ use super::{Limits, Refusal, target};
 use crate::h1;
 use crate::h1::{grammar, search};
 use alloc::vec::Vec;
-use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version};
+use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
 /// Places are kept in 32 bits, and what is added here must find room, too.
 const PARAMS_BYTES: usize = 1 << 30;
+
+/// Among so many variables, one that stands again is looked for at once; among more, all such are found together at the end.
+const FEW: usize = 64;
 
 /// What the names of fields start with.
 const PREFIX: &[u8] = b"HTTP_";
@@ -78,7 +81,7 @@ pub fn lay_out(
         return Err(Refusal::TARGET_LENGTH);
     }
     let end = layout.target.end as usize;
-    if search::target_end(&bytes[..end], layout.target.start as usize) < end {
+    if search::target_end(&bytes[..end], layout.target.start as usize, limits.strict_target) < end {
         return Err(Refusal::TARGET);
     }
     h1::target::lay_out(bytes, layout)?;
@@ -93,6 +96,9 @@ pub fn lay_out(
     if content_length.is_some_and(|length| length > limits.content_bytes) {
         return Err(Refusal::CONTENT_SIZE);
     }
+    if seen.among_many {
+        keep_last_values(bytes, variables);
+    }
     Ok(Outline { content_length, bodiless: layout.method.of(bytes) == b"HEAD" })
 }
 
@@ -106,6 +112,7 @@ fn read_pairs(
     most: usize,
 ) -> Result<Option<(Span, Span)>, Refusal> {
     let mut forwarded = None;
+    let mut hosts = 0_u32;
     let (mut pos, mut left) = (0, most);
     while let Some(Pair { text, name, value }) = pairs::next(bytes, &mut pos).map_err(|_| Refusal::PAIR_CUT)? {
         left = left.checked_sub(1).ok_or(Refusal::PAIR_COUNT)?;
@@ -114,17 +121,28 @@ fn read_pairs(
             Some(Known::Field(known)) => {
                 let name = behind_prefix(name);
                 bytes[name.start as usize..name.end as usize].copy_from_slice(known.name().as_bytes());
+                hosts += u32::from(known == KnownField::Host);
                 add_field(bytes, name, value, Some(known), layout)?;
             }
             None if text.starts_with(PREFIX) => {
                 let name = behind_prefix(name);
                 if fold(&mut bytes[name.start as usize..name.end as usize]) {
-                    add_field(bytes, name, value, KnownField::lookup(name.of(bytes)), layout)?;
+                    let known = KnownField::lookup(name.of(bytes));
+                    hosts += u32::from(known == Some(KnownField::Host));
+                    add_field(bytes, name, value, known, layout)?;
                 }
             }
             None if text == b"Authorization" => forwarded = Some((name, value)),
             None => seen.add(bytes, name, value, variables),
         }
+    }
+    if hosts > 1 {
+        // Clients cannot send two: the last is the web server's, whose user has overridden the others.
+        layout.fields.retain(|field| {
+            let is_host = field.known == Some(KnownField::Host);
+            hosts -= u32::from(is_host);
+            !is_host || hosts == 0
+        });
     }
     Ok(forwarded)
 }
@@ -135,13 +153,15 @@ struct Seen {
     known: [u32; KnownVariable::ALL.len()],
     /// One of 64 bits for each name of another: only where it is set already may the name stand twice.
     others: u64,
+    /// Names may stand several times, for they were not looked for among [`FEW`] variables or more.
+    among_many: bool,
 }
 
 impl Seen {
     const NOT: u32 = u32::MAX;
 
     const fn new() -> Self {
-        Self { known: [Self::NOT; KnownVariable::ALL.len()], others: 0 }
+        Self { known: [Self::NOT; KnownVariable::ALL.len()], others: 0, among_many: false }
     }
 
     #[inline]
@@ -159,11 +179,13 @@ impl Seen {
     fn add(&mut self, bytes: &[u8], name: Span, value: Span, variables: &mut Vec<Variable>) {
         let text = name.of(bytes);
         let bit = 1 << (spread(text) % 64);
-        if self.others & bit != 0
-            && let Some(before) = variables.iter_mut().find(|variable| variable.name.of(bytes) == text)
-        {
-            before.value = value;
-            return;
+        if self.others & bit != 0 {
+            if variables.len() >= FEW {
+                self.among_many = true;
+            } else if let Some(before) = variables.iter_mut().find(|variable| variable.name.of(bytes) == text) {
+                before.value = value;
+                return;
+            }
         }
         self.others |= bit;
         variables.push(Variable { name, value, known: None });
@@ -175,6 +197,24 @@ impl Seen {
         let value = variables.get(self.known[known as usize] as usize)?.value;
         (!value.is_empty()).then_some(value)
     }
+}
+
+/// Gives each name that is not well known its last value, in its first place, and takes out the others.
+#[cold]
+fn keep_last_values(bytes: &[u8], variables: &mut Vec<Variable>) {
+    let mut numbers: Vec<u32> =
+        (0..).zip(&*variables).filter(|(_, variable)| variable.known.is_none()).map(|(n, _)| n).collect();
+    let mut repeated = alloc::vec![false; variables.len()];
+    let mut kept = Vec::new();
+    for group in equal_names(&mut numbers, |number| variables[number as usize].name.of(bytes)) {
+        group[1..].iter().for_each(|&number| repeated[number as usize] = true);
+        kept.push((group[0], group[group.len() - 1]));
+    }
+    for (first, last) in kept {
+        variables[first as usize].value = variables[last as usize].value;
+    }
+    let mut repeated = repeated.into_iter();
+    variables.retain(|_| repeated.next() != Some(true));
 }
 
 /// A number that seldom is the same for two names.
@@ -214,8 +254,6 @@ fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, l
     match known {
         Some(KnownField::Proxy | KnownField::ContentType | KnownField::ContentLength) => return Ok(()),
         Some(KnownField::Host) if !h1::target::is_authority(bytes, value) => return Err(Refusal::HOST_INVALID),
-        // Clients cannot send two: the second is the web server's, whose user has overridden the first.
-        Some(KnownField::Host) => layout.fields.retain(|field| field.known != known),
         _ => {}
     }
     push_field(bytes, name, value, known, layout)

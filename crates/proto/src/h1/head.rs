@@ -82,7 +82,7 @@ pub(super) fn read(
                 part = Part::Target;
             }
             Part::Target => {
-                pos = search::target_end(input, pos);
+                pos = search::target_end(input, pos, limits.strict_target);
                 if pos - start > limits.target_bytes {
                     return Err(Refusal::TARGET_LENGTH);
                 }
@@ -199,10 +199,11 @@ fn read_version(line: &[u8]) -> Result<Option<Version>, Refusal> {
     for (place, &byte) in line.iter().take(VERSION_LINE.len()).enumerate() {
         match place {
             5 if byte.is_ascii_digit() => {}
-            // A version that is well-formed is one we know, or a 505 (RFC 9110, section 15.6.6).
+            // A minor version that we do not know is read like the highest that we know (RFC 9110, section 2.5). A major version
+            // that is well-formed is ours or a 505 (section 15.6.6).
             7 if byte.is_ascii_digit() => match (line[5], byte) {
-                (b'1', b'1') => {}
                 (b'1', b'0') => version = Version::Http10,
+                (b'1', _) => {}
                 _ => return Err(Refusal::VERSION_UNSUPPORTED),
             },
             9 if byte != b'\n' => return Err(Refusal::BARE_CR),

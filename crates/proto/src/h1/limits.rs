@@ -11,6 +11,9 @@ pub struct Limits {
     pub fields: usize,
     /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
     pub target_bytes: usize,
+    /// Whether a target with bytes above 0x7F is a 400, as the grammar has it (RFC 3986, section 2). Default false: browsers escape
+    /// them, but other clients send UTF-8 as it is, and nginx, Apache, Puma and Starman take it.
+    pub strict_target: bool,
     /// Bytes of content; more is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54.
     pub content_bytes: u64,
     /// Bytes of a chunk-size line with its extensions, without the line end; more is a 400. Default 256: sizes need 16, and
@@ -26,6 +29,7 @@ impl Default for Limits {
             head_bytes: 32 << 10,
             fields: 100,
             target_bytes: 8 << 10,
+            strict_target: false,
             content_bytes: 1 << 30,
             chunk_line_bytes: 256,
             trailer_bytes: 8 << 10,

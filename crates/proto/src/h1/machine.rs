@@ -271,8 +271,15 @@ mod tests {
     fn limits_may_be_lowered_at_any_time() {
         let head = b"POST /a/long/target HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         let input = [&head[..], b"5;x=y\r\nhello\r\n0\r\nA: b\r\n\r\n"].concat();
-        let least =
-            Limits { head_bytes: 5, fields: 0, target_bytes: 2, content_bytes: 1, chunk_line_bytes: 1, trailer_bytes: 1 };
+        let least = Limits {
+            head_bytes: 5,
+            fields: 0,
+            target_bytes: 2,
+            strict_target: true,
+            content_bytes: 1,
+            chunk_line_bytes: 1,
+            trailer_bytes: 1,
+        };
         for place in 1..input.len() {
             let (mut machine, mut layout, mut fed) = (Machine::new(), HeadLayout::default(), 0);
             for (end, limits) in [(place, &Limits::default()), (input.len(), &least)] {

@@ -185,8 +185,10 @@ impl Machine {
             }
         };
         match (said.upgrade, self.close, modern) {
-            (false, true, false) | (false, false, true) => out.extend_from_slice(b"\r\n"),
-            (false, true, true) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
+            (false, false, true) => out.extend_from_slice(b"\r\n"),
+            // To HTTP/1.0 clients, too, for which it is what they expect: as the status line says HTTP/1.1 to everybody, a proxy
+            // that speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
+            (false, true, _) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
             (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
             // Upgrade must be named in Connection (RFC 9110, section 7.8).
             (true, true, _) => out.extend_from_slice(b"Connection: close, upgrade\r\n\r\n"),

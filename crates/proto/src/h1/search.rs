@@ -59,13 +59,15 @@ pub(super) fn has_control(first: [u8; 8], last: [u8; 8]) -> bool {
     controls(&both.to_le_bytes()) != 0
 }
 
-/// The place of the first byte from `pos` on that is not visible ASCII, or is `#`; or the end.
+/// The place of the first byte from `pos` on that is a control byte, a space or `#`, or, for a `strict` search, above 0x7F; or the
+/// end.
 #[inline]
-pub(crate) fn target_end(bytes: &[u8], pos: usize) -> usize {
+pub(crate) fn target_end(bytes: &[u8], pos: usize, strict: bool) -> usize {
+    let excused = i8x16::splat(if strict { 0 } else { i8::MIN });
     first(bytes, pos, |block| {
-        // As signed numbers, the bytes from 0x80 on are below 0x21 too.
         let block = i8x16::new(block.map(|byte| byte as i8));
-        let low = i8x16::splat(0x21).cmp_gt(block);
+        // As signed numbers, the bytes from 0x80 on are below 0x21, too; where they may stand, those below 0 are taken out again.
+        let low = i8x16::splat(0x21).cmp_gt(block) & !(i8x16::splat(0).cmp_gt(block & excused));
         let delete = block.cmp_eq(i8x16::splat(0x7f));
         let hash = block.cmp_eq(i8x16::splat(b'#' as i8));
         (low | delete | hash).move_mask() as u32
@@ -100,7 +102,7 @@ mod tests {
     use std::vec;
 
     /// Each byte at each place of runs of several lengths, among others of no kind, against the plain definition.
-    fn compare(search: fn(&[u8], usize) -> usize, fillers: &[u8], kind: impl Fn(u8) -> bool) {
+    fn compare(search: impl Fn(&[u8], usize) -> usize, fillers: &[u8], kind: impl Fn(u8) -> bool) {
         let lengths = [1, 7, 15, 16, 17, 32, 35];
         for (&filler, length) in fillers.iter().flat_map(|filler| lengths.map(|length| (filler, length))) {
             for place in 0..length {
@@ -125,6 +127,9 @@ mod tests {
         compare(super::control, b"x ~\x80\xfe\xff", |byte| byte.is_ascii_control());
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'-';
         compare(super::plain_host_end, b"az09.-", move |byte| !plain(byte));
-        compare(super::target_end, b"/!~\"$", |byte| !byte.is_ascii_graphic() || byte == b'#');
+        let strict = |bytes: &[u8], pos| super::target_end(bytes, pos, true);
+        compare(strict, b"/!~\"$", |byte| !byte.is_ascii_graphic() || byte == b'#');
+        let lenient = |bytes: &[u8], pos| super::target_end(bytes, pos, false);
+        compare(lenient, b"/!~\x80\xff", |byte| byte.is_ascii() && (!byte.is_ascii_graphic() || byte == b'#'));
     }
 }

@@ -283,12 +283,12 @@ mod tests {
 
     #[test]
     fn workers_of_the_environment() {
-        for (text, expected) in [("auto", 3), ("", 3), (" ", 3), ("AUTO", 3), ("2", 2)] {
+        for (text, expected) in [("auto", 3), ("", 3), (" ", 3), ("AUTO", 3), ("2", 2), ("0", 1)] {
             let pair = format!("WEB_CONCURRENCY={text}");
             assert_eq!(config(&[&pair], &[]).finish().expect("fits").workers, expected, "{text:?}");
         }
         let error = config(&["WEB_CONCURRENCY=many"], &[]).finish().expect_err("does not fit").to_string();
-        assert_eq!(error, "bad value `many` for WEB_CONCURRENCY: expected a whole number from 1 to 1024, or auto");
+        assert_eq!(error, "bad value `many` for WEB_CONCURRENCY: expected a whole number from 0 to 1024, or auto");
         let overruled = config(&["WEB_CONCURRENCY=many"], &["workers=4"]);
         assert_eq!(overruled.finish().expect("nobody asks the environment").workers, 4);
     }
@@ -328,7 +328,7 @@ mod tests {
         for (name, value, expected) in [
             ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
             ("qqq\n", "1", "unknown setting `qqq\\n`"),
-            ("max_workers", "0", "bad value `0` for max_workers: expected a whole number from 1 to 1024, or auto"),
+            ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
             (
                 "max-body-size",
                 "10q",
@@ -384,6 +384,8 @@ mod tests {
             "max-fastcgi-requests=1",
             "protocol=fastcgi",
             "fastcgi-clients=127.0.0.1,::1",
+            "underscore-headers=",
+            "strict-uri=",
             "server-header=",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",

@@ -14,6 +14,8 @@ pub enum Section {
     Timeouts,
     /// Bounds of what a client may send or hold.
     Limits,
+    /// What apps get of requests.
+    Requests,
     /// What is added to responses.
     Responses,
     /// Files that are served without an app.
@@ -31,6 +33,7 @@ impl Section {
             Self::Workers => "Workers and threads",
             Self::Timeouts => "Timeouts",
             Self::Limits => "Limits",
+            Self::Requests => "Requests",
             Self::Responses => "Responses",
             Self::Files => "Files",
             Self::Logs => "Logs and files",

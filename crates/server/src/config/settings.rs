@@ -178,6 +178,10 @@ pub struct Settings {
     pub backlog: u32,
     /// SERVER_NAME for the app; `None`: the host of the listener.
     pub server_name: Option<String>,
+    /// Whether apps get fields with underscores in their names, if these cannot be mistaken for others.
+    pub underscore_headers: bool,
+    /// Whether a request target with bytes above 0x7F is refused.
+    pub strict_uri: bool,
     /// Worker processes.
     pub workers: usize,
     /// Threads of each worker that may run the app: a lane each, or, of a language with one lock, the crew of one lane.
@@ -249,6 +253,8 @@ impl Default for Settings {
             socket_mode: None,
             backlog: 4096,
             server_name: None,
+            underscore_headers: false,
+            strict_uri: false,
             workers: 1,
             threads: 1,
             min_threads: 1,

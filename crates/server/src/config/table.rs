@@ -102,13 +102,15 @@ pub(super) static TABLE: &[Setting] = &[
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
     // ---- Workers and threads
-    Setting::new("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default")
+    Setting::new("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default, 0 is 1")
         .aliases(&["max-workers", "worker-processes"])
         .environment("WEB_CONCURRENCY")
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {
             let automatic = text.trim().eq_ignore_ascii_case("auto");
-            draft.settings.workers = if automatic { draft.processors } else { or_auto(small_count(text, 1..=PROCESSES))? };
+            // 0 is how Puma and Starlet say that one process is to serve; here that is one worker.
+            let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
+            draft.settings.workers = told.max(1);
             Ok(())
         })
         .show(|settings| settings.workers.to_string()),
@@ -330,6 +332,25 @@ pub(super) static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
     .show(|settings| settings.limits.fastcgi_requests.to_string()),
+    // ---- Requests
+    Setting::new(
+        "underscore-headers",
+        Section::Requests,
+        "",
+        "Pass header fields with underscores in their names on to the app, except where they could pass for another field: \
+         X_Forwarded_For for X-Forwarded-For",
+    )
+    .aliases(&["underscores-in-headers"])
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.underscore_headers = on))
+    .show(|settings| show_switch(settings.underscore_headers)),
+    Setting::new(
+        "strict-uri",
+        Section::Requests,
+        "",
+        "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off: they are taken as they are",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
+    .show(|settings| show_switch(settings.strict_uri)),
     // ---- Responses
     Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text sends none")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))

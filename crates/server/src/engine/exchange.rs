@@ -49,6 +49,7 @@ impl Exchange {
             remote: Endpoint { address: lent.remote.address(), port: lent.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
+            underscores: false,
             gateway: None,
         };
         if let Some(parts) = &lent.parts {

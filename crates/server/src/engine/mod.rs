@@ -460,6 +460,7 @@ fn limits(settings: &Settings) -> h1::Limits {
         head_bytes: settings.limits.head_bytes,
         fields: settings.limits.fields,
         target_bytes: settings.limits.target_bytes,
+        strict_target: settings.strict_uri,
         content_bytes: settings.limits.content_bytes,
         ..h1::Limits::default()
     }
@@ -474,6 +475,7 @@ fn record_limits(settings: &Settings) -> fcgi::Limits {
         params_bytes: limits.head_bytes * 2,
         pairs: limits.fields + defaults.pairs,
         target_bytes: limits.target_bytes,
+        strict_target: settings.strict_uri,
         content_bytes: limits.content_bytes,
     }
 }

@@ -35,7 +35,7 @@ impl<'a> SharedLane<'a> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, settings.workers)?;
         let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.woken_by(attention);
-        let lane = lane.watched(setup.running).with_logs_of(told).with_files(settings)?;
+        let lane = lane.watched(setup.running).with_logs_of(told).with_settings(settings)?;
         lane.obey();
         Ok(Self {
             lane,

@@ -310,7 +310,7 @@ fn streams_to_each_kind_of_client() {
     assert!(!client.closed());
     let old = server.connect();
     let response = read_only(&server.exchange(&old, b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"));
-    assert_eq!((response.text(), response.framed, response.closes()), ("one two three", false, false));
+    assert_eq!((response.text(), response.framed, response.closes()), ("one two three", false, true));
     old.end();
     server.run();
     assert!(old.closed() && old.saw_end() && !old.saw_reset());

@@ -122,6 +122,7 @@ impl Site {
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             https: call.https,
+            underscores: false,
             gateway,
         };
         let after = self.host.borrow_mut().answer(&request, Reply::new(outlet, ExchangeId(1)));

@@ -33,7 +33,7 @@ fn answers(script: Script, requests: &[(&str, &str)]) -> Vec<String> {
     let (wake, _writer) = std::io::pipe().expect("a pipe is to be had");
     let (world, slot) = (World::new(), WorkerSlot::unshared());
     let engine = Engine::new(Sim::new(&world), &settings, &listeners, wake.as_fd(), None).expect("nothing can refuse");
-    let lane = Lane::new(engine, &slot).with_files(&settings).expect("it is there");
+    let lane = Lane::new(engine, &slot).with_settings(&settings).expect("it is there");
     let client = world.connect();
     let mut host = Naming(script);
     requests

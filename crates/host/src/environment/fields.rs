@@ -1,0 +1,221 @@
+//! The fields of a request as variables, `HTTP_…`.
+//!
+//! What a client must not be able to do by the choice of its field names is decided here:
+//! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
+//! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2);
+//! * `Proxy` is dropped, for HTTP_PROXY means something else to many programs ("httpoxy");
+//! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
+//! * a name with an underscore becomes the same variable as one with hyphens: `X_Forwarded_For` could pass for the
+//!   `X-Forwarded-For` that a proxy has set or has taken away. Such fields are dropped unless the request says otherwise
+//!   ([`Request::underscores`]), and even then if a field with hyphens means the same variable, in this request or by being well
+//!   known.
+//!
+//! Names are compared with one another in pairs only as long as they are few. Many are sorted.
+
+use super::{CONTENT_TYPE, Entry, Environment, Key, Place, Text};
+use crate::Request;
+use oribi_message::{KnownField, RequestHead, Span, equal_names};
+use std::sync::Once;
+
+/// As many names are compared in pairs; that is cheaper than sorting them, and most requests have fewer that are not well known.
+const FEW: usize = 16;
+
+/// What is noted while fields are laid out.
+#[derive(Debug, Default)]
+pub(super) struct Fields {
+    /// The places of variables whose names are not interned.
+    others: Vec<Place>,
+    /// The numbers of fields that have an underscore in their names.
+    underscored: Vec<u32>,
+    /// Fields that belong to a variable which another has begun.
+    repeated: Vec<(Place, u32)>,
+    /// Numbers of `others`, in order of their names.
+    sorted: Vec<u32>,
+    /// How often two names were compared.
+    #[cfg(test)]
+    pub(super) comparisons: std::cell::Cell<usize>,
+}
+
+impl Fields {
+    pub(super) const fn new() -> Self {
+        Self {
+            others: Vec::new(),
+            underscored: Vec::new(),
+            repeated: Vec::new(),
+            sorted: Vec::new(),
+            #[cfg(test)]
+            comparisons: std::cell::Cell::new(0),
+        }
+    }
+}
+
+impl Environment {
+    pub(super) fn lay_out_fields(&mut self, request: &Request<'_>) {
+        let head = &request.head;
+        self.fields.others.clear();
+        // Where each known field has gone.
+        let mut places = [None::<Place>; KnownField::ALL.len()];
+        let mut authority = request.absolute_authority();
+        for (number, (known, name, _)) in head.fields().enumerate() {
+            let number = number as u32;
+            let Some(known) = known else {
+                if memchr::memchr(b'_', name).is_some() {
+                    self.fields.underscored.push(number);
+                } else {
+                    self.push_other(name, number);
+                }
+                continue;
+            };
+            let key = match known {
+                KnownField::ContentLength | KnownField::TransferEncoding | KnownField::Proxy => continue,
+                KnownField::Host if authority.is_some() => {
+                    let value = self.render(authority.take().unwrap_or_default());
+                    self.push(Key::of(known), value);
+                    continue;
+                }
+                KnownField::ContentType => Key(CONTENT_TYPE),
+                _ => Key::of(known),
+            };
+            match places[known as usize] {
+                None => places[known as usize] = Some(self.push(key, Text::Field(number))),
+                Some(place) => self.fields.repeated.push((place, number)),
+            }
+        }
+        if let Some(authority) = authority {
+            let value = self.render(authority);
+            self.push(Key::of(KnownField::Host), value);
+        }
+        let with_hyphens = self.fields.others.len();
+        if !self.fields.underscored.is_empty() {
+            self.lay_out_underscored(request);
+        }
+        if self.fields.others.len() > 1 {
+            self.unite_others(with_hyphens);
+        }
+        if !self.fields.repeated.is_empty() {
+            self.join_repeated(head);
+        }
+    }
+
+    /// Adds the variable of a field whose name is not interned.
+    fn push_other(&mut self, name: &[u8], number: u32) {
+        let start = self.rendered.len();
+        self.rendered.extend_from_slice(b"HTTP_");
+        self.rendered.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        let name = Span::new(start, self.rendered.len());
+        let place = self.next_place();
+        self.entries.push(Entry { key: Key::OTHER, name, value: Text::Field(number) });
+        self.fields.others.push(place);
+    }
+
+    /// Adds the fields with underscores, behind all others, or drops them.
+    #[cold]
+    fn lay_out_underscored(&mut self, request: &Request<'_>) {
+        let mut numbers = std::mem::take(&mut self.fields.underscored);
+        for number in numbers.drain(..) {
+            let name = request.head.field_name(number as usize);
+            if request.underscores && !is_well_known(name) {
+                self.push_other(name, number);
+            } else {
+                tell_of_dropped(name, request.underscores);
+            }
+        }
+        self.fields.underscored = numbers;
+    }
+
+    /// Finds those of the other variables that have the same name. From number `with_hyphens` on, their fields' names have
+    /// underscores.
+    fn unite_others(&mut self, with_hyphens: usize) {
+        let mut others = std::mem::take(&mut self.fields.others);
+        if others.len() <= FEW {
+            for (number, &place) in others.iter().enumerate().skip(1) {
+                let name = self.name_at(place);
+                let first = others[..number].iter().position(|&other| self.name_at(other) == name);
+                if let Some(first) = first {
+                    self.unite(others[first], place, first < with_hyphens && number >= with_hyphens);
+                }
+            }
+        } else {
+            let mut sorted = std::mem::take(&mut self.fields.sorted);
+            sorted.clear();
+            sorted.extend(0..others.len() as u32);
+            let mut united = Vec::new();
+            for equal in equal_names(&mut sorted, |number| self.name_at(others[number as usize])) {
+                let (first, rest) = (equal[0] as usize, &equal[1..]);
+                united.extend(rest.iter().map(|&number| (first, number as usize)));
+            }
+            for (first, number) in united {
+                self.unite(others[first], others[number], first < with_hyphens && number >= with_hyphens);
+            }
+            self.fields.sorted = sorted;
+        }
+        others.clear();
+        self.fields.others = others;
+    }
+
+    fn name_at(&self, place: Place) -> &[u8] {
+        #[cfg(test)]
+        self.fields.comparisons.set(self.fields.comparisons.get() + 1);
+        self.entries[place.index()].name.of(&self.rendered)
+    }
+
+    /// The variable at `place` has the same name as the one at `first`: its field is joined to that, or is dropped if it only
+    /// `shadows` it.
+    #[cold]
+    fn unite(&mut self, first: Place, place: Place, shadows: bool) {
+        let entry = &mut self.entries[place.index()];
+        if let Text::Field(number) = std::mem::replace(&mut entry.value, Text::Nothing) {
+            if shadows {
+                tell_of_dropped(entry.name.of(&self.rendered), true);
+            } else {
+                self.fields.repeated.push((first, number));
+            }
+        }
+    }
+
+    /// Renders each variable that has several fields, once.
+    #[cold]
+    fn join_repeated(&mut self, head: &RequestHead<'_>) {
+        let mut repeated = std::mem::take(&mut self.fields.repeated);
+        repeated.sort_unstable();
+        for fields in repeated.chunk_by(|one, other| one.0 == other.0) {
+            let entry = &mut self.entries[fields[0].0.index()];
+            let Text::Field(first) = entry.value else { continue };
+            let separator: &[u8] = if entry.key == Key::of(KnownField::Cookie) { b"; " } else { b", " };
+            let start = self.rendered.len();
+            self.rendered.extend_from_slice(head.field_value(first as usize));
+            for &(_, number) in fields {
+                self.rendered.extend_from_slice(separator);
+                self.rendered.extend_from_slice(head.field_value(number as usize));
+            }
+            entry.value = Text::Rendered(Span::new(start, self.rendered.len()));
+        }
+        repeated.clear();
+        self.fields.repeated = repeated;
+    }
+}
+
+/// Whether the name, with hyphens in the place of its underscores, is well known: those that are matter to servers and proxies.
+fn is_well_known(name: &[u8]) -> bool {
+    let hyphens: Vec<u8> = name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte }).collect();
+    KnownField::lookup(&hyphens).is_some()
+}
+
+/// Says once in a process that a field was dropped: a client could otherwise fill the log.
+fn tell_of_dropped(name: &[u8], allowed: bool) {
+    static TOLD: Once = Once::new();
+    TOLD.call_once(|| {
+        let name = name[..name.len().min(64)].escape_ascii();
+        if allowed {
+            log::warn!("dropped the field {name}: a field with hyphens means the same variable (this is said once)");
+        } else {
+            log::warn!(
+                "dropped the field {name}: with its underscore it could pass for one that only a proxy may set; \
+                 --underscore-headers passes such fields on to the app (this is said once)"
+            );
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests;
