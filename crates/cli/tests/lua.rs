@@ -1,159 +1,18 @@
 //! The `oribi` command with Lua scripts, run as its users run it.
 
+mod lua_place;
+
+use lua_place::{PATIENCE, Place, request};
 use oribi_lua::table;
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// How long something may take before a test gives up: far longer than it needs on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const HELLO: &str = "return function(request) return 200, { ['Content-Type'] = 'text/plain' }, 'hello from Lua' end";
-
-/// A directory for one test, which goes away with the value.
-struct Place(PathBuf);
-
-impl Place {
-    fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("oribi-lua-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
-        let place = std::env::temp_dir().join(name);
-        fs::create_dir_all(&place).expect("a directory");
-        Self(place)
-    }
-
-    fn file(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
-        fs::write(&path, text).expect("a file");
-        path
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.0);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Outcome {
-        self.run_as(env!("CARGO_BIN_EXE_oribi"), arguments)
-    }
-
-    fn run_as(&self, program: &str, arguments: &[&str]) -> Outcome {
-        let start = Instant::now();
-        let output = loop {
-            match self.command(program).args(arguments).output() {
-                // While another test forks, its child still has a copy of the program open for writing.
-                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy && start.elapsed() < PATIENCE => {
-                    std::thread::sleep(Duration::from_millis(10));
-                }
-                output => break output.expect("it runs"),
-            }
-        };
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
-        Outcome { status: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
-    }
-
-    fn serve(&self, arguments: &[&str]) -> Server {
-        let mut command = self.command(env!("CARGO_BIN_EXE_oribi"));
-        command.args(arguments).args(["--listen", "x.sock", "--workers", "1", "--error-log", "log"]);
-        Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"))
-    }
-
-    /// What the server answers to a GET for `target`.
-    fn get(&self, target: &str) -> String {
-        let mut text = String::new();
-        self.ask(target).read_to_string(&mut text).expect("an answer");
-        text
-    }
-
-    /// A connection with a GET for `target`, the last on it.
-    fn ask(&self, target: &str) -> UnixStream {
-        let mut connection = self.connect();
-        connection.write_all(request(target, "close").as_bytes()).expect("sent");
-        connection
-    }
-
-    fn connect(&self) -> UnixStream {
-        let start = Instant::now();
-        loop {
-            match UnixStream::connect(self.0.join("x.sock")) {
-                Ok(connection) => return connection,
-                Err(error) => assert!(start.elapsed() < PATIENCE, "{error}: {}", self.log()),
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.0.join("log")).unwrap_or_default()
-    }
-
-    #[track_caller]
-    fn wait_for_log(&self, part: &str) {
-        let start = Instant::now();
-        while !self.log().contains(part) {
-            assert!(start.elapsed() < PATIENCE, "{part:?} does not come into the log: {}", self.log());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn request(target: &str, connection: &str) -> String {
-    format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: {connection}\r\n\r\n")
-}
-
-/// A server that is ended with the value.
-struct Server(Child);
-
-impl Server {
-    fn terminate(&mut self) {
-        let pid = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-struct Outcome {
-    status: Option<i32>,
-    out: String,
-    err: String,
-}
-
-impl Outcome {
-    #[track_caller]
-    fn fails(&self, status: i32, parts: &[&str]) {
-        assert_eq!(self.status, Some(status), "{}{}", self.out, self.err);
-        for part in parts {
-            assert!(self.err.contains(part), "{part:?} is not in {:?}", self.err);
-        }
-    }
-
-    /// What the plan says of a setting: its value and origin.
-    #[track_caller]
-    fn planned(&self, name: &str) -> Vec<&str> {
-        assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
-        let line = self.out.lines().find(|line| line.split_whitespace().next() == Some(name));
-        line.unwrap_or_default().split_whitespace().skip(1).collect()
-    }
-}
 
 #[test]
 fn help_names_every_flag_with_its_default() {

@@ -6,6 +6,7 @@
 //! run in a state of their own, that of the file.
 
 use crate::pool::ScriptCounters;
+use crate::search_paths::operators_state;
 use crate::vm::Slot;
 use crate::vm::stack::push_bytes;
 use mlua::chunk::ChunkMode;
@@ -78,8 +79,7 @@ impl Hooks {
     /// # Errors
     /// As for [`Hooks::read`].
     pub fn from_file(file: &Path) -> Result<Self, String> {
-        // SAFETY: the file is the operator's own: it may load any library.
-        Self::run_file(&unsafe { Lua::unsafe_new() }, file)
+        Self::run_file(&operators_state(), file)
     }
 
     fn run_file(state: &Lua, file: &Path) -> Result<Self, String> {

@@ -14,6 +14,7 @@ mod request;
 mod response;
 mod runtime;
 pub mod script_path;
+mod search_paths;
 pub mod seed_configuration;
 mod settings;
 mod syntax;

@@ -7,6 +7,7 @@ mod keys;
 
 use crate::hooks::Hooks;
 use crate::script_path::ScriptSource;
+use crate::search_paths::operators_state;
 use crate::settings::{ConfigValue, LuaSettings};
 use keys::KEYS;
 use mlua::{Lua, Table, Value};
@@ -45,8 +46,7 @@ impl SeedConfiguration {
     /// Runs a configuration file. It is not an error if that fails: see [`SeedConfiguration::notes`].
     #[must_use]
     pub fn read(file: &Path) -> Self {
-        // SAFETY: the script is the operator's own, as was that of luafcgid: it may load any library.
-        let state = unsafe { Lua::unsafe_new() };
+        let state = operators_state();
         let mut notes = Vec::new();
         let mut given = Vec::new();
         let known = names(&state.globals());
@@ -176,8 +176,8 @@ fn whole(number: mlua::Integer) -> i64 {
 fn adopt_package(state: &Lua, lua: &mut LuaSettings) {
     let text =
         |state: &Lua, name: &str| state.globals().get::<Table>("package").and_then(|package| package.get::<String>(name)).ok();
-    // SAFETY: nothing is run in this state; it only tells what Lua's own values are.
-    let pristine = unsafe { Lua::unsafe_new() };
+    // Nothing is run in this state; it only tells what the values are that no file has changed.
+    let pristine = operators_state();
     let changed = |name: &str| text(state, name).filter(|value| Some(value) != text(&pristine, name).as_ref());
     lua.package_path = changed("path");
     lua.package_cpath = changed("cpath");

@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::stack::{bytes_at, push_bytes};
 use super::watchdog::{Slot, arm};
-use crate::{LuaSettings, modules};
+use crate::{LuaSettings, modules, search_paths};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, Lua, Table};
 use std::ffi::OsStr;
@@ -20,6 +20,7 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     let globals = lua.globals();
     globals.set("print", function(lua, desk, print)?)?;
     globals.get::<Table>("os")?.set("exit", function(lua, desk, exit)?)?;
+    search_paths::extend(lua)?;
     set_paths(&globals.get("package")?, script, settings)?;
     modules::install(lua, &settings.environment)?;
     settings.hooks.install(lua)?;
