@@ -42,16 +42,30 @@ if [ ! -e $policy ]; then
 	printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
 	$as_root chmod 755 $policy
 fi
+
+# Redmine's package has Bundler look for its gems while it is installed. Of the two Bundlers in an updated Debian 12, only that of
+# ruby-bundler knows that a Debian package of a gem has no folder of its own for it.
+bundler=/usr/share/rubygems-integration/all/gems/bundler-2.3.15/lib
 {
 	$as_root apt-get update -qq &&
-		$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq --no-install-recommends $missing </dev/null
+		$as_root env DEBIAN_FRONTEND=noninteractive RUBYLIB=$bundler \
+			apt-get install -qq --no-install-recommends $missing </dev/null
 } || give_up "Debian's packages could not be installed."
 
 # Nor shall it start at the next boot because of us.
-for service in nginx lighttpd; do
+# not_at_boot PACKAGE UNIT...: when PACKAGE has just been installed.
+not_at_boot() {
 	case "$missing " in
-	*" $service "*)
-		if command -v systemctl >/dev/null; then $as_root systemctl --quiet disable $service || true; fi
-		;;
+	*" $1 "*) ;;
+	*) return ;;
 	esac
+	shift
+	if command -v systemctl >/dev/null; then $as_root systemctl --quiet disable "$@" || true; fi
+}
+not_at_boot nginx nginx
+not_at_boot lighttpd lighttpd
+not_at_boot request-tracker5 request-tracker5
+not_at_boot lemonldap-ng-fastcgi-server lemonldap-ng-fastcgi-server
+for part in handler portal; do
+	not_at_boot lemonldap-ng "liblemonldap-ng-$part-perl.service" "liblemonldap-ng-$part-perl.timer"
 done

@@ -1,0 +1,64 @@
+package Test::RequestTracker;
+
+# Request Tracker 5 as Debian's package has installed it, with a database and files of its own.
+
+use v5.36;
+use File::Temp ();
+use Test::Curl qw(content_of);
+
+# The program that is RT's server by itself and an app to whoever loads it.
+use constant PROGRAM => '/usr/share/request-tracker5/libexec/rt-server';
+
+# Test::RequestTracker->new(PORT): a new one, whose address for users has this port. Its administrator is "root", with the
+# password "password".
+sub new ($class, $port) {
+    my $self = bless { folder => File::Temp->newdir }, $class;
+    my $folder = $self->{folder};
+    mkdir "$folder/$_" or die "$folder/$_: $!" for qw(var mason sessions);
+    open my $out, '>', "$folder/RT_SiteConfig.pm" or die "RT_SiteConfig.pm: $!";
+    print {$out} _configuration($folder, $port);
+    close $out or die "RT_SiteConfig.pm: $!";
+
+    # The first one's is everyone's: nothing in it depends on the address.
+    state $database = $self->_new_database;
+    open $out, '>:raw', "$folder/rt.sqlite3" or die "rt.sqlite3: $!";
+    print {$out} $database;
+    close $out or die "rt.sqlite3: $!";
+    return $self;
+}
+
+# The content of a database that RT has set up.
+sub _new_database ($self) {
+    my $folder      = $self->{folder};
+    my %environment = $self->environment;
+    local @ENV{ keys %environment } = values %environment;
+    system("rt-setup-database-5 --action init --skip-create >$folder/setup.log 2>&1") == 0
+        or die "rt-setup-database-5:\n" . content_of("$folder/setup.log");
+    return content_of("$folder/rt.sqlite3");
+}
+
+# What leads RT to its configuration.
+sub environment ($self) {
+    return (RT_SITE_CONFIG => "$self->{folder}/RT_SiteConfig.pm", RT_SITE_CONFIG_DIR => "$self->{folder}/none");
+}
+
+sub _configuration ($folder, $port) {
+    return <<~"PERL";
+        Set(\$rtname, 'rt.test');
+        Set(\$Organization, 'rt.test');
+        Set(\$WebDomain, '127.0.0.1');
+        Set(\$WebPort, $port);
+        Set(\$DatabaseType, 'SQLite');
+        Set(\$DatabaseName, '$folder/rt.sqlite3');
+        Set(\$MailCommand, 'testfile');
+        Set(\$HTMLFormatter, 'core');
+        Set(\$LogToSyslog, undef);
+        Set(\$LogToSTDERR, 'warning');
+        \$RT::VarPath         = '$folder/var';
+        \$RT::MasonDataDir    = '$folder/mason';
+        \$RT::MasonSessionDir = '$folder/sessions';
+        1;
+        PERL
+}
+
+1;
