@@ -55,6 +55,11 @@ sub run_on_port ($class, $port, @command) {
     return $class->_spawn({ port => $port }, @command);
 }
 
+# Test::Oribi->run_on_socket(PATH, COMMAND...): runs a command that is expected to listen on that Unix socket.
+sub run_on_socket ($class, $path, @command) {
+    return $class->_spawn({ socket => $path }, @command);
+}
+
 sub _spawn ($class, $self, @command) {
     bless $self, $class;
     $self->{log} = File::Temp->new;

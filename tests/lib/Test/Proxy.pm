@@ -8,10 +8,10 @@ use File::Temp     ();
 use Net::EmptyPort qw(empty_port);
 
 # Test::Proxy->before(SERVER): an nginx that passes everything on as its manual recommends, with keep-alive connections to
-# SERVER. Below /unbuffered/ it passes on each piece of a request and of a response as soon as it has it.
-sub before ($class, $server) {
+# SERVER. Below /unbuffered/ it passes on each piece of a request and of a response as soon as it has it. PORT is where it
+# listens, for apps that know their address.
+sub before ($class, $server, $port = empty_port()) {
     my $folder = File::Temp->newdir;
-    my $port   = empty_port();
     open my $out, '>', "$folder/nginx.conf" or die "nginx.conf: $!";
     print {$out} _configuration($folder, $port, $server->upstream);
     close $out or die "nginx.conf: $!";

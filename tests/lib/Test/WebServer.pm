@@ -22,15 +22,15 @@ sub before ($class, $server, %options) {
     return $class->configured($class->configuration($server, \%options));
 }
 
-# CLASS->configured(TEXT): a web server with this configuration, in which these stand for values that are found now:
+# CLASS->configured(TEXT, PORT): a web server with this configuration, in which these stand for values that are found now:
 #   %folder%     a temporary folder of its own, with the files `passwords`, `key.pem` and `certificate.pem`
-#   %port%       where it listens
+#   %port%       where it listens: PORT, if that is given
 #   %tls_port%   where it listens for TLS
-sub configured ($class, $text) {
+sub configured ($class, $text, $port = empty_port()) {
     my $folder = File::Temp->newdir;
     # Apache gives up root's rights and must still get in.
     chmod 0755, "$folder" or die "$folder: $!";
-    my ($port, $tls_port) = (empty_port(), empty_port());
+    my $tls_port = empty_port();
     $tls_port = empty_port() while $tls_port == $port;
     my %value = (folder => "$folder", port => $port, tls_port => $tls_port);
     $text =~ s/%(folder|port|tls_port)%/$value{$1}/g;
