@@ -6,6 +6,7 @@ package Test::Browser;
 use v5.36;
 use parent 'WWW::Mechanize';
 use Carp                qw(croak);
+use Encode              qw(encode_utf8);
 use LWP::Protocol::http ();
 use Test::More          ();
 
@@ -48,7 +49,7 @@ sub status_of ($self, $url) {
 sub shows ($self, $pattern, $name) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
     return 1 if Test::More::ok($self->content =~ $pattern, $name);
-    Test::More::diag($self->uri . ' does not show ' . $pattern . ":\n" . $self->content(format => 'text'));
+    Test::More::diag(encode_utf8($self->uri . " does not show $pattern:\n" . $self->content(format => 'text')));
     return 0;
 }
 
