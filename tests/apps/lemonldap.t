@@ -1,7 +1,7 @@
 #!/usr/bin/perl
 # Property: LemonLDAP::NG, as Debian packages it, works: its users are led from an application to the portal, log in, are led back
-# and log out, its administrators read, change and upload its configuration, and a HUP in between goes unnoticed; straight from oribi,
-# and behind nginx by FastCGI with the app and the server program of the packages.
+# and log out, its administrators read, change and upload its configuration, and a HUP in between goes unnoticed; straight from oribi
+# and behind nginx, by HTTP and by FastCGI, with the app and the server program of the packages.
 
 use v5.36;
 use FindBin;
@@ -14,6 +14,7 @@ use Test::Curl qw(content_of random_file);
 use Test::LemonLDAP;
 use Test::More;
 use Test::Oribi;
+use Test::Proxy;
 use Test::WebServer::Nginx;
 
 my $random = encode_base64(content_of(random_file(300_000)->filename), q());
@@ -85,6 +86,16 @@ subtest 'as an app' => sub {
     my @command = (Test::Oribi::command(), $ll->app, '--workers', 2, '--host', '127.0.0.1', '--port', $port);
     my $server  = started($ll, sub { Test::Oribi->run_on_port($port, @command) });
     works($port, $server, qr/generation 2 has taken over/);
+    ends_quietly($server);
+};
+
+subtest 'as an app behind nginx' => sub {
+    my $port   = empty_port();
+    my $ll     = Test::LemonLDAP->new($port);
+    my $server = started($ll, sub { Test::Oribi->start_on_socket($ll->app, '--workers', 2) });
+    my $proxy  = Test::Proxy->before($server, $port);
+    works($port, $server, qr/generation 2 has taken over/);
+    is $proxy->stop('QUIT'), 0, 'nginx ends';
     ends_quietly($server);
 };
 

@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # Property: Request Tracker 5, as Debian packages it, works: its users log in, read, write, attach and download files, send mail and
-# log out, and a HUP in between goes unnoticed; straight from oribi and by RT's own server program, in processes and threads.
+# log out, and a HUP in between goes unnoticed; straight and behind nginx, from oribi and by RT's own server program, in processes
+# and threads.
 
 use v5.36;
 use FindBin;
@@ -10,6 +11,7 @@ use Test::Browser;
 use Test::Curl qw(content_of random_file);
 use Test::More;
 use Test::Oribi;
+use Test::Proxy;
 use Test::RequestTracker;
 
 my $file = random_file(300_000);
@@ -97,19 +99,30 @@ my @app     = (Test::Oribi::command(), '--language', 'perl', Test::RequestTracke
 my $blib    = Test::Oribi::root() . '/hosts/perl/blib';
 my @program = ($^X, "-Mblib=$blib", Test::RequestTracker::PROGRAM, '-s', 'Oribi');
 
-for my $options (['--workers', 2], ['--threads', 2, '--workers', 1]) {
-    subtest "as an app, @{$options}" => sub {
-        my $port   = empty_port();
-        my $server = start_on(Test::RequestTracker->new($port), $port, @app, @{$options});
-        works($server->url, $server, qr/generation 2 has taken over/);
-        ends_quietly($server);
-    };
-}
-
-subtest "by RT's server program" => sub {
+subtest 'straight, in processes' => sub {
     my $port   = empty_port();
-    my $server = start_on(Test::RequestTracker->new($port), $port, @program, '--workers', 2);
-    works($server->url, $server, qr/all workers have been replaced/);
+    my $server = start_on(Test::RequestTracker->new($port), $port, @app, '--workers', 2);
+    works($server->url, $server, qr/generation 2 has taken over/);
+    ends_quietly($server);
+};
+
+subtest 'behind nginx on a Unix socket, in threads' => sub {
+    my $port   = empty_port();
+    my $start  = sub { Test::Oribi->start_on_socket(@app[1 .. $#app], '--threads', 2, '--workers', 1) };
+    my $server = started(Test::RequestTracker->new($port), $start);
+    my $proxy  = Test::Proxy->before($server, $port);
+    works($proxy->url, $server, qr/generation 2 has taken over/);
+    is $proxy->stop('QUIT'), 0, 'nginx ends';
+    ends_quietly($server);
+};
+
+subtest "behind nginx, by RT's server program" => sub {
+    my ($port, $behind) = (empty_port(), empty_port());
+    $behind = empty_port() while $behind == $port;
+    my $server = start_on(Test::RequestTracker->new($port), $behind, @program, '--workers', 2);
+    my $proxy  = Test::Proxy->before($server, $port);
+    works($proxy->url, $server, qr/all workers have been replaced/);
+    is $proxy->stop('QUIT'), 0, 'nginx ends';
     ends_quietly($server);
 };
 
