@@ -6,6 +6,7 @@ use v5.36;
 use File::Temp ();
 use FindBin;
 use lib "$FindBin::Bin/../lib";
+use Test::Command qw(runs write_file);
 use Test::Curl;
 use Test::More;
 use Test::Oribi;
@@ -22,25 +23,7 @@ my @author = ('-c', 'user.name=A user', '-c', 'user.email=user@git.test');
 # git(FOLDER, ARGUMENT...): a test that is passed if git ends well there.
 sub git ($folder, @arguments) {
     local $Test::Builder::Level = $Test::Builder::Level + 1;
-    my $log = File::Temp->new;
-    my $pid = fork // die "fork: $!";
-    if ($pid == 0) {
-        chdir $folder                or die "$folder: $!";
-        open STDOUT, '>', "$log"     or die "$log: $!";
-        open STDERR, '>&', \*STDOUT  or die "$log: $!";
-        exec 'git', @author, @arguments or die "git: $!";
-    }
-    waitpid $pid, 0;
-    return 1 if ok(!$?, "git @arguments");
-    diag content_of("$log");
-    return 0;
-}
-
-sub write_file ($path, $content) {
-    open my $out, '>:raw', $path or die "$path: $!";
-    print {$out} $content;
-    close $out or die "$path: $!";
-    return;
+    return runs("git @arguments", { folder => $folder }, 'git', @author, @arguments);
 }
 
 # A folder with the repository shared.git, into which everyone may push, and with an app that serves it.
@@ -90,8 +73,7 @@ sub works ($url, $place) {
 # Ends SERVER, which has complained of nothing.
 sub ends_quietly ($server) {
     is $server->stop, 0, 'TERM ends it with status 0';
-    my @complaints = grep { /\[(?:warn|error)\]| at \S+ line \d+/ } split /\n/, $server->log_text;
-    is_deeply \@complaints, [], 'and it has complained of nothing';
+    is_deeply [$server->complaints], [], 'and it has complained of nothing';
     return;
 }
 

@@ -11,6 +11,7 @@ use v5.36;
 use File::Path qw(make_path);
 use File::Temp ();
 use JSON::PP   ();
+use Test::Command qw(write_file);
 
 # Where the packages have put what is to be read.
 use constant SHARE => '/usr/share/lemonldap-ng';
@@ -25,10 +26,10 @@ sub new ($class, $port) {
         make_path("$folder/$name");
     }
     chmod 0777, map { ($_, glob "$_/*") } glob "$folder/*" or die "$folder: $!";
-    _write("$folder/lemonldap-ng.ini", _settings($folder));
-    _write("$folder/conf/lmConf-1.json", JSON::PP->new->canonical->encode(_configuration($folder, $port)));
-    _write("$folder/app.psgi", _application());
-    _write("$folder/user.psgi", <<~'PERL');
+    write_file("$folder/lemonldap-ng.ini", _settings($folder));
+    write_file("$folder/conf/lmConf-1.json", JSON::PP->new->canonical->encode(_configuration($folder, $port)));
+    write_file("$folder/app.psgi", _application());
+    write_file("$folder/user.psgi", <<~'PERL');
         sub { [200, ['Content-Type' => 'text/plain'], ["You are $_[0]{REMOTE_USER} at $_[0]{REQUEST_URI}\n"]] };
         PERL
     return $self;
@@ -111,13 +112,6 @@ sub nginx_hosts ($self, $upstream) {
             }
         }
         NGINX
-}
-
-sub _write ($path, $text) {
-    open my $out, '>', $path or die "$path: $!";
-    print {$out} $text;
-    close $out or die "$path: $!";
-    return;
 }
 
 sub _settings ($folder) {

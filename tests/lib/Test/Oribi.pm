@@ -116,6 +116,12 @@ sub log_text ($self) {
     return scalar readline $in;
 }
 
+# The lines of the log that are warnings or errors, or name a line of code as messages of Perl and Ruby do.
+sub complaints ($self) {
+    my $complaint = qr/\[(?:warn|warning|error|critical|alert|emergency)\]|[ ]at[ ]\S+[ ]line[ ]\d+|[.]rb:\d+:/;
+    return grep { /$complaint/ } split /\n/, $self->log_text;
+}
+
 # The processes whose parent is process PID.
 sub children ($pid) {
     my @children;

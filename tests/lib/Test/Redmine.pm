@@ -6,25 +6,26 @@ package Test::Redmine;
 use v5.36;
 use File::Copy qw(copy);
 use File::Temp ();
-use Test::Curl qw(content_of);
+use Test::Command qw(run write_file);
+use Test::Curl    qw(content_of);
 
 # Test::Redmine->new: a new one.
 sub new ($class) {
     my $self = bless { folder => File::Temp->newdir }, $class;
     my $root = $self->root;
-    _run('cp', '-r', '--no-dereference', '/usr/share/redmine', $root);
+    run('cp', '-r', '--no-dereference', '/usr/share/redmine', $root);
     # Links to the places of the one Redmine that Debian's package sets up for the machine.
     unlink "$root/instances", "$root/Gemfile.lock", "$root/config/database.yml";
     my $place = "$root/instances/default";
     for my $name ("$root/instances", $place, map { "$place/$_" } qw(config files log tmp)) {
         mkdir $name or die "$name: $!";
     }
-    _write("$place/config/database.yml", "production:\n  adapter: sqlite3\n  database: $self->{folder}/redmine.sqlite3\n");
-    _write("$place/config/secret_key.txt", 'only a test' x 8);
+    write_file("$place/config/database.yml", "production:\n  adapter: sqlite3\n  database: $self->{folder}/redmine.sqlite3\n");
+    write_file("$place/config/secret_key.txt", 'only a test' x 8);
     # ImageMagick by itself wants Helvetica. This font comes with Request Tracker.
-    _write("$place/config/configuration.yml", "default:\n  minimagick_font_path: /usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf\n");
+    write_file("$place/config/configuration.yml", "default:\n  minimagick_font_path: /usr/share/fonts/truetype/droid/DroidSansFallbackFull.ttf\n");
     # Debian's Gemfile takes the database's gem from the configuration of the machine's Redmine.
-    _write("$root/Gemfile.local", qq{gem "sqlite3"\n});
+    write_file("$root/Gemfile.local", qq{gem "sqlite3"\n});
 
     # The first one's is everyone's.
     state $database = $self->_new_database;
@@ -46,32 +47,11 @@ sub _new_database ($self) {
     local @ENV{qw(RAILS_ENV REDMINE_LANG SCHEMA)} = ('production', 'en', '/dev/null');
     # In a process of its own, since it knows no column that was added after it has asked for them.
     for my $task ('db:migrate', 'redmine:load_default_data') {
-        _run(qw(env -C), $self->root, qw(bundle exec rake), $task);
+        run({ folder => $self->root }, qw(bundle exec rake), $task);
     }
     my $kept = File::Temp->new;
     copy("$self->{folder}/redmine.sqlite3", "$kept") or die "$kept: $!";
     return $kept;
-}
-
-# Runs a command, and dies with what it has written if it fails.
-sub _run (@command) {
-    my $log = File::Temp->new;
-    my $pid = fork // die "fork: $!";
-    if ($pid == 0) {
-        open STDOUT, '>', "$log"    or die "$log: $!";
-        open STDERR, '>&', \*STDOUT or die "$log: $!";
-        exec { $command[0] } @command or die "$command[0]: $!";
-    }
-    waitpid $pid, 0;
-    die "@command:\n" . content_of("$log") if $?;
-    return;
-}
-
-sub _write ($path, $text) {
-    open my $out, '>', $path or die "$path: $!";
-    print {$out} $text;
-    close $out or die "$path: $!";
-    return;
 }
 
 1;

@@ -4,7 +4,8 @@ package Test::RequestTracker;
 
 use v5.36;
 use File::Temp ();
-use Test::Curl qw(content_of);
+use Test::Command qw(run write_file);
+use Test::Curl    qw(content_of);
 
 # The program that is RT's server by itself and an app to whoever loads it.
 use constant PROGRAM => '/usr/share/request-tracker5/libexec/rt-server';
@@ -15,26 +16,20 @@ sub new ($class, $port) {
     my $self = bless { folder => File::Temp->newdir }, $class;
     my $folder = $self->{folder};
     mkdir "$folder/$_" or die "$folder/$_: $!" for qw(var mason sessions);
-    open my $out, '>', "$folder/RT_SiteConfig.pm" or die "RT_SiteConfig.pm: $!";
-    print {$out} _configuration($folder, $port);
-    close $out or die "RT_SiteConfig.pm: $!";
+    write_file("$folder/RT_SiteConfig.pm", _configuration($folder, $port));
 
     # The first one's is everyone's: nothing in it depends on the address.
     state $database = $self->_new_database;
-    open $out, '>:raw', "$folder/rt.sqlite3" or die "rt.sqlite3: $!";
-    print {$out} $database;
-    close $out or die "rt.sqlite3: $!";
+    write_file("$folder/rt.sqlite3", $database);
     return $self;
 }
 
 # The content of a database that RT has set up.
 sub _new_database ($self) {
-    my $folder      = $self->{folder};
     my %environment = $self->environment;
     local @ENV{ keys %environment } = values %environment;
-    system("rt-setup-database-5 --action init --skip-create >$folder/setup.log 2>&1") == 0
-        or die "rt-setup-database-5:\n" . content_of("$folder/setup.log");
-    return content_of("$folder/rt.sqlite3");
+    run(qw(rt-setup-database-5 --action init --skip-create));
+    return content_of("$self->{folder}/rt.sqlite3");
 }
 
 # What leads RT to its configuration.
