@@ -1,4 +1,5 @@
 //! Lets modules written in C be loaded into the Lua that is built in.
+#![forbid(unsafe_code)]
 
 include!("../../hosts/lua/lua_api.rs");
 

@@ -38,7 +38,7 @@ const RULES: &[Rule] = &[
         uses: Uses::Only(&["memchr", "wide"]),
         unsafe_code: Unsafe::Forbidden,
     },
-    Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["memchr"]), unsafe_code: Unsafe::Forbidden },
+    Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {

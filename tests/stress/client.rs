@@ -1,0 +1,187 @@
+//! A connection to the server, and what may go wrong with it.
+
+use crate::App;
+use crate::findings::Findings;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Nobody waits longer for the next bytes.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
+
+/// A client that has waited for so long gives up.
+const PATIENCE: Duration = Duration::from_secs(4);
+
+/// The server that clients speak to.
+pub struct Peer {
+    pub http: SocketAddr,
+    pub fastcgi: SocketAddr,
+    pub(crate) app: App,
+}
+
+/// Why a request was not answered as it should be.
+#[derive(Debug)]
+pub enum Loss {
+    /// The connection ended, or was refused. The worker behind it lived at that moment, but perhaps not any more after it.
+    Ended { what: String, in_order: Instant },
+    /// Something that no killed worker excuses: a wait that was too long, an answer that belongs to another request.
+    Wrong(String),
+}
+
+impl Loss {
+    /// Says which request it was.
+    pub fn to(self, request: &str) -> Self {
+        match self {
+            Self::Ended { what, in_order } => Self::Ended { what: format!("{request}: {what}"), in_order },
+            Self::Wrong(what) => Self::Wrong(format!("{request}: {what}")),
+        }
+    }
+}
+
+/// A response, its chunks put together.
+pub struct Response {
+    pub status: u16,
+    /// Whether the server says that it ends this connection, or that it keeps it. HTTP/1.1 keeps it without a word.
+    pub ends: bool,
+    pub keeps: bool,
+    pub content: Vec<u8>,
+}
+
+pub struct Connection<'a> {
+    stream: TcpStream,
+    findings: &'a Findings,
+    /// What has been received and not yet been taken.
+    bytes: Vec<u8>,
+    /// When the last request was sent.
+    asked: Instant,
+    /// When the last request was sent that has been answered. (When the answer was read tells nothing of the worker: it may have
+    /// waited in the socket while the worker died.)
+    in_order: Instant,
+    /// How many responses came.
+    responses: usize,
+    /// How long to pause in front of each receive, and how much to receive at most.
+    pub pace: Option<(Duration, usize)>,
+}
+
+impl<'a> Connection<'a> {
+    pub fn open(address: SocketAddr, findings: &'a Findings) -> Result<Self, Loss> {
+        let in_order = Instant::now();
+        let ended = |error: std::io::Error| Loss::Ended { what: format!("connecting: {error}"), in_order };
+        let stream = TcpStream::connect(address).map_err(ended)?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(ended)?;
+        stream.set_nodelay(true).map_err(ended)?;
+        Ok(Self { stream, findings, bytes: Vec::new(), asked: in_order, in_order, responses: 0, pace: None })
+    }
+
+    /// Has the kernel keep little for this client, so that the server waits for it.
+    pub fn receive_little(&self) {
+        // A kernel that refuses gives the client more than it asks for; nothing is proved less by that.
+        let _ = set_socket_recv_buffer_size(&self.stream, 65_536);
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) -> Result<(), Loss> {
+        self.asked = Instant::now();
+        let sent = self.stream.write_all(bytes);
+        sent.map_err(|error| self.ended(format!("sending: {error}")))
+    }
+
+    /// Tells the server that no more will come.
+    pub fn finish_sending(&self) -> Result<(), Loss> {
+        self.stream.shutdown(Shutdown::Write).map_err(|error| self.ended(format!("ending: {error}")))
+    }
+
+    fn ended(&self, what: String) -> Loss {
+        let what = format!("{what}, {:.1?} after the request and behind {} responses", self.asked.elapsed(), self.responses);
+        Loss::Ended { what, in_order: self.in_order }
+    }
+
+    /// Receives more. False: the server has ended its side.
+    fn receive(&mut self) -> Result<bool, Loss> {
+        let mut buffer = [0; 65_536];
+        let mut room = buffer.len();
+        if let Some((pause, most)) = self.pace {
+            std::thread::sleep(pause);
+            room = most.min(room);
+        }
+        let begun = Instant::now();
+        let received = self.stream.read(&mut buffer[..room]);
+        let wait = begun.elapsed();
+        self.findings.note_wait(wait);
+        match received {
+            Ok(count) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                if wait > LONGEST_WAIT {
+                    return Err(Loss::Wrong(format!("waited {wait:.1?}")));
+                }
+                Ok(count > 0)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                let local = self.stream.local_addr().map_or(0, |address| address.port());
+                Err(Loss::Wrong(format!(
+                    "waited {PATIENCE:?} in vain, from port {local}, with {} bytes received",
+                    self.bytes.len()
+                )))
+            }
+            Err(error) => Err(self.ended(format!("receiving: {error}, after {} bytes", self.bytes.len()))),
+        }
+    }
+
+    /// Takes `count` bytes, as soon as they are there.
+    pub fn take(&mut self, count: usize) -> Result<Vec<u8>, Loss> {
+        while self.bytes.len() < count {
+            if !self.receive()? {
+                return Err(self.ended(format!("the end after {} of {count} bytes", self.bytes.len())));
+            }
+        }
+        let rest = self.bytes.split_off(count);
+        Ok(std::mem::replace(&mut self.bytes, rest))
+    }
+
+    /// Takes what stands in front of `mark`, and the mark.
+    fn take_to(&mut self, mark: &str) -> Result<String, Loss> {
+        loop {
+            if let Some(at) = self.bytes.windows(mark.len()).position(|window| window == mark.as_bytes()) {
+                let taken = self.take(at + mark.len())?;
+                return Ok(String::from_utf8_lossy(&taken[..at]).into_owned());
+            }
+            if !self.receive()? {
+                return Err(self.ended(format!("the end after {} bytes", self.bytes.len())));
+            }
+        }
+    }
+
+    /// Waits for the server to end the connection.
+    pub fn expect_end(&mut self) -> Result<(), Loss> {
+        if !self.bytes.is_empty() || self.receive()? {
+            return Err(Loss::Wrong(format!("{} bytes came behind the response", self.bytes.len())));
+        }
+        Ok(())
+    }
+
+    /// Takes the next response.
+    pub fn response(&mut self) -> Result<Response, Loss> {
+        let head = self.take_to("\r\n\r\n")?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or_else(|| Loss::Wrong(format!("this is no response: {head:?}")))?;
+        let field = |name: &str| {
+            let mut fields = head.lines().skip(1).filter_map(|line| line.split_once(": "));
+            fields.find_map(|(found, value)| found.eq_ignore_ascii_case(name).then_some(value))
+        };
+        let says = |token| field("Connection").is_some_and(|value| value.eq_ignore_ascii_case(token));
+        let length = field("Content-Length").and_then(|length| length.parse().ok());
+        let (ends, keeps) = (says("close"), says("keep-alive"));
+        let content = match length {
+            Some(length) => self.take(length)?,
+            None => return Err(Loss::Wrong(format!("the length of the content is not told: {head:?}"))),
+        };
+        self.is_in_order();
+        Ok(Response { status, ends, keeps, content })
+    }
+
+    /// Notes that the last request has been answered.
+    pub fn is_in_order(&mut self) {
+        self.in_order = self.asked;
+        self.responses += 1;
+    }
+}

@@ -1,0 +1,73 @@
+//! What the clients of a run have found out.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How many different failures are kept: enough to see what is wrong.
+const KEPT: usize = 20;
+
+#[derive(Default)]
+pub struct Findings(Mutex<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    answered: BTreeMap<&'static str, usize>,
+    failures: Vec<String>,
+    /// A worker is being killed, or when the last one was dead.
+    killing: bool,
+    killed: Option<Instant>,
+    longest_wait: Duration,
+}
+
+impl Findings {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a request that was answered as it should be.
+    pub fn note_answer(&self, kind: &'static str) {
+        *self.inner().answered.entry(kind).or_default() += 1;
+    }
+
+    pub fn note_wait(&self, wait: Duration) {
+        let mut inner = self.inner();
+        inner.longest_wait = inner.longest_wait.max(wait);
+    }
+
+    pub fn note_failure(&self, kind: &str, failure: &str) {
+        let mut inner = self.inner();
+        if inner.failures.len() < KEPT {
+            inner.failures.push(format!("{kind}: {failure}"));
+        }
+    }
+
+    /// Has `kill` kill a worker and wait for its death. Until then it may still answer, so that is when the kill counts.
+    pub fn note_kill(&self, kill: impl FnOnce()) {
+        self.inner().killing = true;
+        kill();
+        let mut inner = self.inner();
+        inner.killed = Some(Instant::now());
+        inner.killing = false;
+    }
+
+    /// Whether a connection that was in order at `moment` may have been lost with a worker that was killed.
+    pub fn killed_since(&self, moment: Instant) -> bool {
+        let inner = self.inner();
+        inner.killing || inner.killed.is_some_and(|killed| killed >= moment)
+    }
+
+    pub fn answered(&self) -> usize {
+        self.inner().answered.values().sum()
+    }
+
+    pub fn failures(&self) -> Vec<String> {
+        self.inner().failures.clone()
+    }
+
+    pub fn summary(&self) -> String {
+        let inner = self.inner();
+        let answered = inner.answered.iter().map(|(kind, count)| format!("{kind} {count}"));
+        format!("answered: {}; longest wait {:?}", answered.collect::<Vec<_>>().join(", "), inner.longest_wait)
+    }
+}

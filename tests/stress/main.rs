@@ -1,0 +1,144 @@
+//! A stress: clients of every kind, over four workers that are replaced, added, taken away, recycled and killed meanwhile. Every
+//! request is answered, in order and with what it asked for, and nobody waits longer than [`client::LONGEST_WAIT`].
+//!
+//! Each run has two halves. First there is a crowd. Then there is one client alone: a connection that every worker believes to be
+//! another one's is found there, because nobody comes behind it and wakes them.
+
+mod client;
+mod fastcgi;
+mod findings;
+mod kinds;
+// Each test program uses its own part of it.
+#[allow(dead_code)]
+#[path = "../process/server.rs"]
+mod server;
+mod trouble;
+
+use client::Peer;
+use findings::Findings;
+use kinds::Kind;
+use rustix::process::Signal;
+use server::{Folder, Server};
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use trouble::Trouble;
+
+/// How long each half of a run lasts. There are two halves and six runs, which is less than a minute in all.
+const HALF: Duration = Duration::from_secs(4);
+
+/// A file that no socket takes at once, and one that it does.
+const LARGE_FILE: usize = 2 << 20;
+const SMALL_FILE: usize = 3000;
+
+/// What answers the requests.
+#[derive(Clone, Copy, PartialEq)]
+enum App {
+    Native,
+    Psgi,
+}
+
+impl App {
+    /// The content of its answer.
+    fn answer(self, method: &str, path: &str, length: usize) -> Vec<u8> {
+        match self {
+            Self::Native => b"hello".to_vec(),
+            Self::Psgi => format!("{method} {path} {length}\n").into_bytes(),
+        }
+    }
+
+    /// What the server logs when a HUP has replaced all workers.
+    fn replaced(self) -> &'static str {
+        match self {
+            Self::Native => "all workers have been replaced",
+            Self::Psgi => "has taken over",
+        }
+    }
+}
+
+#[test]
+fn native_over_epoll() {
+    run("epoll", App::Native);
+}
+
+#[test]
+fn native_over_io_uring() {
+    run("io_uring", App::Native);
+}
+
+#[cfg(feature = "libevent")]
+#[test]
+fn native_over_libevent() {
+    run("libevent", App::Native);
+}
+
+#[test]
+fn psgi_over_epoll() {
+    run("epoll", App::Psgi);
+}
+
+#[test]
+fn psgi_over_io_uring() {
+    run("io_uring", App::Psgi);
+}
+
+#[cfg(feature = "libevent")]
+#[test]
+fn psgi_over_libevent() {
+    run("libevent", App::Psgi);
+}
+
+/// The runs share the processors: at the same time they would measure each other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn run(io: &str, app: App) {
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new();
+    std::fs::write(folder.file("large"), kinds::content_of_file(LARGE_FILE)).expect("the folder is writable");
+    std::fs::write(folder.file("small"), kinds::content_of_file(SMALL_FILE)).expect("the folder is writable");
+
+    let mut server = start(io, app, &folder);
+    let addresses = server.addresses();
+    let address = |scheme| addresses.iter().find_map(|address| address.strip_prefix(scheme)?.parse().ok());
+    let peer = Peer {
+        http: address("http://").expect("it listens for HTTP"),
+        fastcgi: address("fcgi://").expect("it listens for FastCGI"),
+        app,
+    };
+
+    let findings = Findings::default();
+    let mut troubles = Vec::new();
+    for clients in [Kind::CROWD, Kind::ALONE] {
+        let end = Instant::now() + HALF;
+        let mut trouble = Trouble::new(app);
+        std::thread::scope(|scope| {
+            for kind in clients {
+                scope.spawn(|| kind.work(&peer, &findings, end));
+            }
+            while Instant::now() < end {
+                trouble.make(&server, &findings, end);
+            }
+        });
+        troubles.push(trouble);
+    }
+
+    let troubles_made: Vec<_> = troubles.iter().map(Trouble::summary).collect();
+    println!("{io}: {}; {}", troubles_made.join("; then "), findings.summary());
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{io}: the stop:\n{}", server.log());
+    assert!(!server.log().contains("panicked"), "{io}:\n{}", server.log());
+    assert_eq!(findings.failures(), [""; 0], "{io}: requests that were not answered as they should be");
+    assert!(troubles.iter().all(Trouble::was_made), "{io}: too little happened to the workers to prove anything");
+}
+
+fn start(io: &str, app: App, folder: &Folder) -> Server {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oribi"));
+    match app {
+        App::Native => command.args(["--native", "hello"]),
+        App::Psgi => command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/stress/app.psgi")),
+    };
+    command.args(["--listen", "127.0.0.1:0", "--listen", "fcgi://127.0.0.1:0", "--io", io, "--workers", "4"]);
+    command.args(["--max-requests", "100", "--min-requests", "50", "--err-respawn-interval", "10ms"]);
+    command.arg("--static").arg(format!("/files={}", folder.0.display()));
+    Server::run(&mut command)
+}
