@@ -125,8 +125,9 @@ subtest "by LemonLDAP::NG's server program behind nginx" => sub {
     run('cp', '-r', Test::Oribi::root() . '/hosts/perl/blib', $run);
     my @user    = $> == 0 ? qw(-u nobody -g nogroup) : ();
     my @command = ($^X, "-I$run/blib/lib", "-I$run/blib/arch", '/usr/sbin/llng-fastcgi-server', '--foreground', '-e', 'Oribi',
-        '-n', 2, @user, '-p', "$run/llng.pid", '-s', "fcgi+unix:$run/llng.sock?mode=666");
+        '-n', 3, @user, '-p', "$run/llng.pid", '-s', "fcgi+unix:$run/llng.sock?mode=666");
     my $server = started($ll, sub { Test::Oribi->run_on_socket("$run/llng.sock", @command) });
+    like $server->log_text, qr/[(]workers: 3,/, 'it has as many workers as it was asked for';
     works_behind_nginx($port, $ll, $server, qr/all workers have been replaced/);
 };
 

@@ -266,6 +266,7 @@ mod tests {
             ("max_reqs_per_child", "max-requests", false),
             ("MaxRequestPerChild", "max-requests", false),
             ("max-workers", "workers", false),
+            ("nproc", "workers", false),
             ("BackLog", "backlog", false),
             ("disable_keepalive", "disable-keepalive", false),
             ("no-keepalive", "disable-keepalive", false),

@@ -103,7 +103,7 @@ pub(super) static TABLE: &[Setting] = &[
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
     // ---- Workers and threads
     Setting::new("workers", Section::Workers, "NUMBER", "Worker processes; `auto` for the default, 0 is 1")
-        .aliases(&["max-workers", "worker-processes"])
+        .aliases(&["max-workers", "worker-processes", "nproc"])
         .environment("WEB_CONCURRENCY")
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {

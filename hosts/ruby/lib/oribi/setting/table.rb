@@ -35,7 +35,7 @@ module Oribi
       new("server-name", %w[], %w[], nil, "NAME",
           "the host listened on",
           "What the app is told as SERVER_NAME"),
-      new("workers", %w[max-workers worker-processes], %w[], "WEB_CONCURRENCY", "NUMBER",
+      new("workers", %w[max-workers worker-processes nproc], %w[], "WEB_CONCURRENCY", "NUMBER",
           "the CPUs that the process may use, cgroup quota included",
           "Worker processes; `auto` for the default, 0 is 1"),
       new("threads", %w[], %w[], nil, "NUMBER",
