@@ -15,8 +15,9 @@ use Test::Redmine;
 my $file = random_file(300_000);
 my $sent = content_of($file->filename);
 
-# What a user does; in the middle of it SERVER gets a HUP.
-sub works ($url, $server) {
+# What a user does; in the middle of it SERVER gets a HUP. Whoever asks for the bytes from 1000 to 1999 of a file gets PART, which is
+# the whole file if Redmine sends it.
+sub works ($url, $server, $part) {
     my $browser = Test::Browser->new($url);
     $browser->visit('/my/page');
     $browser->send_form(username => 'admin', password => 'wrong');
@@ -38,6 +39,9 @@ sub works ($url, $server) {
     $browser->shows(qr/Printer is on fire \x{263a}/, 'which is shown');
     my $attachment = $browser->find_link(url_regex => qr{/attachments/download/})->url_abs;
     ok $browser->get($attachment)->content eq $sent, 'its attachment comes back byte by byte';
+    $browser->add_header(Range => 'bytes=1000-1999');
+    ok $browser->get($attachment)->content eq $part, 'and so does what is given to those who ask for a part of it';
+    $browser->delete_header('Range');
 
     $server->signal('HUP');
     ok $server->wait_until(sub { $server->log_text =~ /generation 2 has taken over/ }), 'after a HUP';
@@ -72,10 +76,12 @@ sub ends_quietly ($server, $redmine) {
     return;
 }
 
-subtest 'straight, in threads' => sub {
+subtest 'straight, in threads, with files sent by the server' => sub {
     my $redmine = Test::Redmine->new;
-    my $server  = Test::Oribi->start($redmine->root . '/config.ru', '--threads', 3, '--workers', 1);
-    works($server->url, $server);
+    $redmine->leave_files_to_server;
+    my @options = ('--threads', 3, '--workers', 1, '--sendfile-root', $redmine->files);
+    my $server  = Test::Oribi->start($redmine->root . '/config.ru', @options);
+    works($server->url, $server, substr $sent, 1000, 1000);
     ends_quietly($server, $redmine);
 };
 
@@ -83,7 +89,7 @@ subtest 'behind nginx on a Unix socket, in processes' => sub {
     my $redmine = Test::Redmine->new;
     my $server  = Test::Oribi->start_on_socket($redmine->root . '/config.ru', '--workers', 2);
     my $proxy   = Test::Proxy->before($server);
-    works($proxy->url, $server);
+    works($proxy->url, $server, $sent);
     is $proxy->stop('QUIT'), 0, 'nginx ends';
     ends_quietly($server, $redmine);
 };

@@ -39,6 +39,15 @@ sub new ($class) {
 # The folder of the application.
 sub root ($self) { return "$self->{folder}/redmine" }
 
+# Has the server send the files that users have attached.
+sub leave_files_to_server ($self) {
+    write_file($self->root . '/config/additional_environment.rb', qq{config.action_dispatch.x_sendfile_header = "X-Sendfile"\n});
+    return;
+}
+
+# Where these files are.
+sub files ($self) { return $self->root . '/instances/default/files' }
+
 # What it has written into its log.
 sub log_text ($self) { return content_of($self->root . '/instances/default/log/production.log') }
 
