@@ -113,7 +113,7 @@ fn what_does_not_finish_in_time_is_cut_off_and_said() {
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 1);
     let log = server.log();
-    assert!(log.contains("time to finish is over: ended 1 workers with 1 open connections"), "{log}");
+    assert!(log.contains("time to finish is over: ended 1 worker with 1 open connection"), "{log}");
 }
 
 #[test]

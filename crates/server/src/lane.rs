@@ -1,6 +1,8 @@
 //! A lane: one engine and one host's context on one thread.
 
+mod app_chunks;
 mod named_files;
+mod outlet;
 
 use crate::attention::Attention;
 use crate::config::{IoModel, Settings};
@@ -9,20 +11,20 @@ use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::scoreboard::running::RunningApps;
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use app_chunks::AppChunks;
 use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
-use oribi_host::{After, ExchangeId, Host, Outlet, Piece, Reply, ReplyError, Runtime};
+use oribi_host::{After, ExchangeId, Host, Reply, ReplyError, Runtime};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
-use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_message::ResponseHead;
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
-use std::task::Waker;
 use std::time::Duration;
 
 /// What a lane needs from its worker.
@@ -167,6 +169,7 @@ pub struct Lane<'a, B: Backend> {
     named: Option<Named>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
     underscores: bool,
+    app_chunks: AppChunks,
 }
 
 /// Waiting for a lane while other threads may use it.
@@ -196,6 +199,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             files: None,
             named: None,
             underscores: false,
+            app_chunks: AppChunks::default(),
         }
     }
 
@@ -461,137 +465,5 @@ impl<'a, B: Backend> Lane<'a, B> {
         let mut engine = self.engine.borrow_mut();
         engine.catch_up(self.slot.command() != WorkerCommand::Serve);
         engine
-    }
-}
-
-impl<B: Backend> Outlet for Lane<'_, B> {
-    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        if let Some(sent) = self.send_named(exchange, &head) {
-            return sent;
-        }
-        let sent = self.engine_after_app(exchange).respond(exchange, head, parts);
-        self.let_leave();
-        sent
-    }
-
-    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
-        if let Some(sent) = self.send_named(exchange, &head) {
-            return sent;
-        }
-        let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
-        self.let_leave();
-        sent
-    }
-
-    fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
-        let sent = self.engine_after_app(exchange).respond_prepared(exchange, fields, content);
-        self.let_leave();
-        sent
-    }
-
-    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
-        if let Some(sent) = self.send_named(exchange, &head) {
-            self.named.iter().for_each(|named| named.drop_content(exchange));
-            return sent;
-        }
-        self.engine_after_app(exchange).start(exchange, head)
-    }
-
-    fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        self.get_on(exchange);
-        if self.named.as_ref().is_some_and(|named| named.drops_content(exchange)) {
-            return Ok(());
-        }
-        let mut engine = self.engine.borrow_mut();
-        let most = engine.output_limit();
-        let mut waiting = engine.write(exchange, piece)?;
-        while waiting > most {
-            if self.attention.as_ref().is_some_and(Attention::take_ring) {
-                return Err(ReplyError::Woken);
-            }
-            // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
-            if let Some(running) = &self.running {
-                running.hold(exchange);
-            }
-            let waited = self.wait_for_client(engine, exchange, most);
-            self.get_on(exchange);
-            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
-            engine = next;
-            // The client may take long. The wake-up is left for the loop that this app returns to.
-            if !self.pass_on_command(&mut engine) {
-                return Err(ReplyError::Gone);
-            }
-            waiting = engine.waiting(exchange)?;
-        }
-        engine.submit();
-        Ok(())
-    }
-
-    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
-            return Ok(());
-        }
-        let finished = self.engine.borrow_mut().finish(exchange);
-        self.let_leave();
-        finished
-    }
-
-    fn abandon(&self, exchange: ExchangeId) {
-        // A file that was sent in place of the content is whole whatever becomes of that.
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
-            return;
-        }
-        self.engine_after_app(exchange).abandon(exchange);
-        self.let_leave();
-    }
-
-    fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        let sent = self.engine.borrow_mut().inform(exchange, status, fields);
-        self.let_leave();
-        sent
-    }
-
-    fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
-        self.engine.borrow_mut().report(exchange, message)
-    }
-
-    fn waiting(&self) -> usize {
-        let mut engine = self.engine_with_news();
-        // Failing to look is found by the next turn, too.
-        let _ = engine.attend();
-        let waiting = engine.waiting_requests();
-        drop(engine);
-        self.release_held();
-        waiting
-    }
-
-    fn has_gone(&self, exchange: ExchangeId) -> bool {
-        let mut engine = self.engine_with_news();
-        // Failing to look is found by the next turn, too.
-        let _ = engine.attend();
-        let gone = engine.waiting(exchange).is_err();
-        drop(engine);
-        self.release_held();
-        gone
-    }
-
-    fn waker(&self) -> Waker {
-        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
-    }
-
-    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
-    }
-
-    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
-    }
-
-    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
-        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
-    }
-
-    fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.engine.borrow_mut().take_socket(exchange)
     }
 }

@@ -61,9 +61,31 @@ subtest 'unknown' => sub {
     my $result = options_with(max_wokers => 3, no_such_thing => 1);
     is $result->{error}, undef, 'is no error';
     is scalar @{ $result->{warnings} }, 2, 'but a warning each';
-    like $result->{warnings}[0], qr/max_wokers/, 'that says what';
+    like $result->{warnings}[0], qr/\Aplackup: unknown setting `max_wokers`/, 'that says who said what';
     like $result->{warnings}[0], qr/max.workers/, 'and what was probably meant';
     is scalar @{ options_with(no_such_list => [ 1, 2, 3 ])->{warnings} }, 1, 'once only';
+};
+
+subtest 'what would have protected' => sub {
+    for my $pair ([ ssl => 1 ], [ ssl_key_file => 'key.pem' ], [ chroot => '/srv' ], [ cidr_allow => '10.0.0.0/8' ]) {
+        my ($name, $value) = @{$pair};
+        like options_with($name => $value)->{error}, qr/\Aplackup: cannot do what `$name` asks for: /, "$name ends the start";
+    }
+    is options_with(ssl => 0)->{error}, undef, 'but not if it is turned off';
+};
+
+subtest 'another user' => sub {
+    is $>, 0, 'these tests run as root' or return;
+    my $who    = sub { [ 200, [], [ join q{ }, $<, $>, ( split q{ }, $) )[0] ] ] };
+    my $user   = getpwnam 'nobody';
+    my $group  = getgrnam 'daemon';
+    my $server = TestServer->start(app => $who, options => { user => 'nobody', group => 'daemon' });
+    is $server->get('/')->{body}, "$user $user $group", 'workers are who they are told to be';
+    is $server->stop, 0;
+    $server = TestServer->start(app => $who, options => { user => 'no-such-user' });
+    ok !$server->started, 'and nobody serves as root in place of a user that is not there';
+    is $server->wait_end >> 8, 1, 'which the status says';
+    like $server->log_text, qr/there is no user/, 'and the log';
 };
 
 subtest 'bad values' => sub {

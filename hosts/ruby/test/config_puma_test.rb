@@ -122,7 +122,7 @@ class ConfigPumaTest < Minitest::Test
       import_from_control_server io_selector_backend log_formatter max_io_threads mutate_stdout_and_stderr_to_sync_on_write
       nakayoshi_fork on_refork on_restart on_stopped on_thread_exit on_thread_start plugin prune_bundler queue_requests rackup
       raise_exception_on_sigterm restart_command set_remote_address shutdown_debug silence_fork_callback_warning
-      silence_single_worker_warning ssl_bind state_path state_permission supported_http_methods tag wait_for_less_busy_worker
+      silence_single_worker_warning state_path state_permission supported_http_methods tag wait_for_less_busy_worker
       worker_boot_timeout worker_check_interval worker_culling_strategy worker_directory
     ]
     calls = words.map.with_index { |word, index| ["#{word} 1", "#{word} 1, b: 2", "#{word}(1) { |*| 3 }"][index % 3] }
@@ -132,9 +132,18 @@ class ConfigPumaTest < Minitest::Test
     assert_empty told(configuration)
     _, notes = read_puma("worker_timeout 60\nidle_timeout 60\nbefore_fork { 1 }")
     assert_equal(["`worker_timeout`", "`idle_timeout`"], notes.map { |note| note[/`.*?`/] })
-    _, notes = read_puma("bind 'ssl://0.0.0.0:443?key=x&cert=y'")
-    assert_match(%r{\Apuma\.rb:1: `ssl://` is not honoured: let a proxy do TLS}, notes.first)
     assert_equal 1, read_puma("preload_app! false").last.size
+  end
+
+  def test_what_would_have_protected_ends_the_start
+    {
+      "bind 'ssl://0.0.0.0:443?key=x&cert=y'" => "`ssl` cannot be done: let a proxy do TLS",
+      "ssl_bind '0.0.0.0', 443, key: 'x'" => "`ssl` cannot be done: let a proxy do TLS"
+    }.each do |text, words|
+      message = assert_raises(Oribi::Error) { read_puma(text) }.message
+      assert_includes message, words
+      assert_match(/\Apuma\.rb:1: /, message)
+    end
   end
 
   def test_rackups_own_host_is_the_default_of_a_port

@@ -88,7 +88,6 @@ class ConfigUnicornTest < Minitest::Test
 
   def test_what_is_not_honoured_is_named_with_its_place
     text = <<~RUBY
-      user "www", "www"
       before_exec { |server| 1 }
       logger Object.new
       default_middleware false
@@ -97,11 +96,16 @@ class ConfigUnicornTest < Minitest::Test
       preload_app false
     RUBY
     configuration, notes = read_unicorn(text)
-    words = %w[user before_exec logger default_middleware after_worker_exit check_client_connection preload_app]
+    words = %w[before_exec logger default_middleware after_worker_exit check_client_connection preload_app]
     expected = words.map.with_index(1) { |word, line| "config/unicorn.rb:#{line}: `#{word}` is not honoured:" }
     assert_equal(expected, notes.map { |note| note[/\A.*honoured:/] })
     assert_empty told(configuration)
     assert_empty configuration.hooks
+  end
+
+  def test_who_the_workers_become
+    assert_equal %w[user=www group=web], told(read_unicorn(%(user "www", "web"\n)).first)
+    assert_equal %w[user=www], told(read_unicorn(%(user "www"\n)).first)
   end
 
   # The objects never raise NoMethodError; what they say goes to the log of a server that runs.
@@ -109,7 +113,7 @@ class ConfigUnicornTest < Minitest::Test
     server = Oribi::UnicornServer.new({ pid: "x.pid", timeout: 5 })
     worker = Oribi::UnicornWorker.new(3)
     assert_nil server.listen("/x.sock")
-    assert_nil worker.user("www")
+    assert_match(/write `user "www"` outside of it/, assert_raises(Oribi::Error) { worker.user("www") }.message)
     assert_equal ["x.pid", 5, 2], [server.pid, server.timeout, worker.nr]
     assert worker == 2
     assert_equal [server, worker], [[server], [worker]].flatten

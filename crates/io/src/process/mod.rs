@@ -1,14 +1,16 @@
 //! What the life of processes needs and safe code cannot do by itself: forking, memory shared by processes, signal handlers,
-//! inherited descriptors.
+//! inherited descriptors, other users.
 
 mod adopt;
 mod fork;
+mod identity;
 mod last_resort;
 mod shared;
 mod signal;
 
 pub use adopt::adopt;
 pub use fork::{Fork, exit_now, fork};
+pub use identity::Identity;
 pub use last_resort::LastResort;
 pub use shared::{SharedLine, shared_lines};
 pub use signal::{Effect, Watch, watch};

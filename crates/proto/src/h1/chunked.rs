@@ -186,3 +186,101 @@ impl Chunks {
 fn expect(byte: u8, wanted: u8, refusal: Refusal) -> Result<(), Refusal> {
     if byte == wanted { Ok(()) } else { Err(refusal) }
 }
+
+/// Content that somebody else than the client of this connection has framed in chunks, such as an app, on its way back to what it
+/// was. It knows no bound but those of lines, since whoever sends it has been trusted with the content itself.
+#[derive(Clone, Copy, Debug)]
+pub struct FramedContent {
+    chunks: Chunks,
+    begun: bool,
+    ended: bool,
+}
+
+impl Default for FramedContent {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl FramedContent {
+    /// Nothing has been read.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { chunks: Chunks::START, begun: false, ended: false }
+    }
+
+    /// Reads on and gives each piece of content in `input` to `sink`.
+    ///
+    /// # Errors
+    /// The rule that the framing has broken. What stood in front of that place has been given.
+    pub fn read<'a>(&mut self, input: &'a [u8], mut sink: impl FnMut(&'a [u8])) -> Result<(), Refusal> {
+        let limits = Limits { content_bytes: u64::MAX, ..Limits::default() };
+        let mut rest = input;
+        self.begun |= !input.is_empty();
+        while !rest.is_empty() {
+            if self.ended {
+                return Err(Refusal::CHUNK_SIZE);
+            }
+            match self.chunks.read(rest, &limits)? {
+                Found::Nothing => return Ok(()),
+                Found::Piece(range) => {
+                    sink(&rest[range.clone()]);
+                    rest = &rest[range.end..];
+                }
+                Found::End(end) => {
+                    self.ended = true;
+                    rest = &rest[end..];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the content may end here: behind the last chunk, or, as a response without content has no frame either, before any
+    /// byte.
+    #[must_use]
+    pub const fn may_end(&self) -> bool {
+        self.ended || !self.begun
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FramedContent;
+    use std::vec::Vec;
+
+    /// What is in `pieces`, and whether it may end there; `None`: the framing is broken.
+    fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
+        let (mut framed, mut content) = (FramedContent::new(), Vec::new());
+        for piece in pieces {
+            framed.read(piece, |bytes| content.extend_from_slice(bytes)).ok()?;
+        }
+        Some((content, framed.may_end()))
+    }
+
+    #[test]
+    fn framed_content_is_read_alike_however_it_is_cut() {
+        for (framed, wanted) in [
+            (&b"0\r\n\r\n"[..], Some((&b""[..], true))),
+            (b"", Some((b"", true))),
+            (b"5\r\nhello\r\n0\r\n\r\n", Some((b"hello", true))),
+            (b"A;a=b\r\n0123456789\r\n1\r\nx\r\n000\r\nA: b\r\nC: d\r\n\r\n", Some((b"0123456789x", true))),
+            (b"5\r\nhello\r\n", Some((b"hello", false))),
+            (b"5\r\nhel", Some((b"hel", false))),
+            (b"0\r\n\r\nx", None),
+            (b"hello", None),
+            (b"5\nhello\n0\n\n", None),
+            (b"3\r\nhello\r\n", None),
+            (b"-1\r\n", None),
+            (b"\r\n", None),
+        ] {
+            let wanted = wanted.map(|(content, ended)| (content.to_vec(), ended));
+            assert_eq!(read([framed]), wanted, "{}", framed.escape_ascii());
+            assert_eq!(read(framed.chunks(1)), wanted, "{}, byte by byte", framed.escape_ascii());
+            for place in 0..=framed.len() {
+                let (front, back) = framed.split_at(place);
+                assert_eq!(read([front, back]), wanted, "{}, cut at {place}", framed.escape_ascii());
+            }
+        }
+    }
+}

@@ -9,9 +9,9 @@
 //! * lines end in CR LF; a lone CR or LF is a 400, and so is a folded field line;
 //! * the request line has exactly two spaces; a field name is a token with the colon right behind it;
 //! * a field value may hold anything but control bytes (HTAB may stand); bytes from 0x80 on are passed on as they are;
-//! * a target is visible ASCII without `#`. The characters that URIs exclude but browsers send unescaped (`"<>[]\^{|}` and
-//!   the backquote) are let through, bytes from 0x80 on are not: no browser sends them, and what they would mean depends on
-//!   the reader. Broken percent escapes are left to the host, who decodes;
+//! * a target holds no control byte, no space and no `#`. The characters that URIs exclude but clients send unescaped
+//!   (`"<>[]\^{|}`, the backquote, and bytes from 0x80 on: UTF-8 mostly) are let through, the last only without
+//!   [`Limits::strict_target`], and never in a host. Broken percent escapes are left to the host, who decodes;
 //! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty one is legal (RFC 9112, section 3.2);
 //! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal;
 //! * CONNECT is a 501: there is nothing to tunnel to.
@@ -33,6 +33,7 @@ pub(crate) mod response;
 pub(crate) mod search;
 pub(crate) mod target;
 
+pub use chunked::FramedContent;
 pub use limits::Limits;
 pub use machine::{Event, Framing, Machine, Step};
 pub use refusal::Refusal;

@@ -12,6 +12,13 @@ pub enum SettingError {
         /// A name that is close to it.
         suggestion: Option<&'static str>,
     },
+    /// An option of other servers that protects somebody, which this one does not have: the server must not start without it.
+    Protective {
+        /// The name, as given.
+        name: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
     /// The value does not fit.
     Bad {
         /// The name of the setting or of the environment variable, as given.
@@ -32,7 +39,12 @@ impl SettingError {
 impl fmt::Display for SettingError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unknown { name, suggestion: None } => write!(formatter, "unknown setting `{}`", name.escape_debug()),
+            Self::Unknown { name, suggestion: None } => {
+                write!(formatter, "unknown setting `{}`; `oribi --help` lists all that there are", name.escape_debug())
+            }
+            Self::Protective { name, instead } => {
+                write!(formatter, "cannot do what `{}` asks for: {instead}", name.escape_debug())
+            }
             Self::Unknown { name, suggestion: Some(suggestion) } => {
                 write!(formatter, "unknown setting `{}`; did you mean `{suggestion}`?", name.escape_debug())
             }

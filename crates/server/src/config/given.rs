@@ -3,8 +3,9 @@
 use super::cpus;
 use super::error::SettingError;
 use super::origin::Origin;
+use super::protective;
 use super::resolve::Resolved;
-use super::setting::{Draft, find, suggest, table};
+use super::setting::{Draft, find, squash, suggest, table};
 use super::settings::Settings;
 
 /// One text for one setting.
@@ -76,6 +77,9 @@ impl Config {
     /// The name is unknown, or the value does not fit; then nothing has changed.
     pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
         let Some((row, inverted)) = find(name) else {
+            if let Some(instead) = protective::instead_of(&squash(name), value) {
+                return Err(SettingError::Protective { name: name.to_owned(), instead });
+            }
             return Err(SettingError::Unknown { name: name.to_owned(), suggestion: suggest(name) });
         };
         let given = Given { row, name: name.to_owned(), text: value.to_owned(), inverted, origin };

@@ -9,6 +9,7 @@ mod error;
 mod given;
 mod origin;
 mod plan;
+mod protective;
 mod resolve;
 mod setting;
 mod settings;

@@ -3,6 +3,7 @@
 use super::origin::Origin;
 use super::resolve::Resolved;
 use super::settings::{ListenAddress, Place, Protocol};
+use crate::log::counted;
 use std::fmt;
 
 /// What would be served, and how. Displayed, it is a text of several lines for people.
@@ -68,10 +69,6 @@ fn spelled(address: &ListenAddress, otherwise: Protocol) -> String {
             format!("{scheme}:{}{mode}", path.display())
         }
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -327,7 +327,18 @@ mod tests {
         let mut config = Config::with(|_| None, 1);
         for (name, value, expected) in [
             ("wrkers", "1", "unknown setting `wrkers`; did you mean `workers`?"),
-            ("qqq\n", "1", "unknown setting `qqq\\n`"),
+            ("qqq\n", "1", "unknown setting `qqq\\n`; `oribi --help` lists all that there are"),
+            (
+                "chroot",
+                "/srv",
+                "cannot do what `chroot` asks for: Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
+            ),
+            ("ssl", "off", "unknown setting `ssl`; `oribi --help` lists all that there are"),
+            (
+                "ssl-key_file",
+                "k.pem",
+                "cannot do what `ssl-key_file` asks for: Oribi has no TLS; let a web server or proxy in front do it, and give Oribi its plain address",
+            ),
             ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
             (
                 "max-body-size",
@@ -403,6 +414,9 @@ mod tests {
             "error-log=/var/log/oribi",
             "log-level=debug",
             "pid=/run/oribi.pid",
+            "user=www-data",
+            "gid=33",
+            "umask=027",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");

@@ -183,7 +183,7 @@ pub fn table() -> &'static [Setting] {
 }
 
 /// A name as it is compared: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` are the same.
-fn squash(name: &str) -> String {
+pub(super) fn squash(name: &str) -> String {
     name.chars().filter(|character| !matches!(character, '-' | '_')).map(|character| character.to_ascii_lowercase()).collect()
 }
 

@@ -222,6 +222,12 @@ pub struct Settings {
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
+    /// The user that workers run as, by name or number; `None`: the one that started the server.
+    pub user: Option<String>,
+    /// The group that workers run as, by name or number; `None`: that of `user`.
+    pub group: Option<String>,
+    /// The permission bits that files made from now on do not get.
+    pub umask: Option<u32>,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
 }
@@ -294,6 +300,9 @@ impl Default for Settings {
             access_log_format: AccessFormat::Combined,
             error_log: LogTarget::Standard,
             log_level: log::LevelFilter::Info,
+            user: None,
+            group: None,
+            umask: None,
             pid_file: None,
         }
     }

@@ -7,8 +7,8 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, Place};
 use super::value::{
-    accept_model, access_format, boolean, count, deadline, duration, duration_or_off, field_value, file_mode, file_names,
-    host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
+    accept_model, access_format, account, boolean, count, deadline, duration, duration_or_off, field_value, file_mode,
+    file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
     show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_ip_addresses,
     show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
 };
@@ -175,6 +175,25 @@ pub(super) static TABLE: &[Setting] = &[
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
     .show(|settings| show_duration(settings.respawn_interval)),
+    Setting::new(
+        "user",
+        Section::Workers,
+        "NAME",
+        "The user, by name or number, that the workers become; `oribi` loads the app as that user, too. Only root can give it, and \
+         keeps listeners, logs and the pid file",
+    )
+    .aliases(&["uid"])
+    .default_words("who starts the server")
+    .apply(|draft, text| account(text).map(|name| draft.settings.user = Some(name)))
+    .show(|settings| settings.user.clone().unwrap_or_default()),
+    Setting::new("group", Section::Workers, "NAME", "The group, by name or number, that the workers become")
+        .aliases(&["gid"])
+        .default_words("that of --user")
+        .apply(|draft, text| account(text).map(|name| draft.settings.group = Some(name)))
+        .show(|settings| settings.group.clone().unwrap_or_default()),
+    Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, as in 022; off: as it is")
+        .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
+        .show(|settings| show_file_mode(settings.umask)),
     Setting::new(
         "graceful-timeout",
         Section::Workers,

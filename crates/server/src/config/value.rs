@@ -43,6 +43,17 @@ pub fn show_span(low: usize, high: usize) -> String {
     if low == high { high.to_string() } else { format!("{low}:{high}") }
 }
 
+/// The name or number of a user or a group.
+pub fn account(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    if text.is_empty()
+        || text.contains(|character: char| character.is_control() || character.is_whitespace() || character == ':')
+    {
+        return Err("expected the name or number of a user or a group".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
 /// Permission bits of a file, as an octal number; `off` leaves them to the umask.
 pub fn file_mode(text: &str) -> Result<Option<u32>, String> {
     let text = text.trim();

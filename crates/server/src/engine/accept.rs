@@ -5,6 +5,7 @@ use super::deadline::Deadline;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::listen::Door;
+use crate::log::counted;
 use oribi_io::{Accepted, Backend, Peer};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
@@ -236,7 +237,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         if self.accepting != Accepting::Yes {
             return;
         }
-        log::warn!("accepting pauses with {} connections open: {why}", self.connections.len());
+        log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
         self.unlisten();
         self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
     }

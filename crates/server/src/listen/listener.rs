@@ -116,6 +116,18 @@ impl Listener {
         }
     }
 
+    /// Makes `user` and `group` the owners of the file of a Unix socket that this process made.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub(crate) fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
+        let Some(SocketFile { path, .. }) = &self.file else { return Ok(()) };
+        let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
+        let (user, group) = (rustix::fs::Uid::from_raw(user), rustix::fs::Gid::from_raw(group));
+        rustix::fs::chownat(rustix::fs::CWD, path, Some(user), Some(group), flags)
+            .map_err(|error| format!("cannot give {} to user {}: {}", path.display(), user.as_raw(), words(error)))
+    }
+
     /// Removes the file of a Unix socket, if this process made it and it is still the same.
     pub(crate) fn remove_file(&mut self) {
         let Some(file) = self.file.take() else { return };

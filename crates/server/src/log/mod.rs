@@ -4,15 +4,22 @@
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
 
 mod access;
+mod counted;
 mod error;
 mod escape;
 mod sink;
 mod stamp;
 
 pub use access::{AccessEntry, AccessLog};
+pub(crate) use counted::counted;
 
 use crate::config::{LogTarget, Settings};
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+use std::fs::OpenOptions;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
 
 /// Sets both logs up as told: the messages of the `log` facade go where the error log is wanted, and the access log, which each
 /// lane opens for itself later, is opened once to see whether it can be.
@@ -37,4 +44,36 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
 /// The file cannot be opened; then the old one stays.
 pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
+}
+
+/// Makes `user` and `group` the owners of the log files, so that workers that run as such can open them by name. Files that are not
+/// there are made first.
+///
+/// # Errors
+/// Which file cannot be given away, and why.
+pub fn give_to(settings: &Settings, user: u32, group: u32) -> Result<(), String> {
+    let targets = [Some(&settings.error_log), settings.access_log.as_ref()];
+    for path in targets.into_iter().flatten().filter_map(|target| match target {
+        LogTarget::Standard => None,
+        LogTarget::File(path) => Some(path),
+    }) {
+        give_file_to(path, user, group).map_err(|error| format!("cannot give {} to user {user}: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// A link is not followed: whoever may write to the folder of a log could have root give away any file. What is no file, such as a
+/// device or a named pipe, keeps its owner.
+fn give_file_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
+    let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
+        Ok(file) => file,
+        // A link, or a named pipe without a reader.
+        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NXIO)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if file.metadata()?.is_file() {
+        std::os::unix::fs::fchown(&file, Some(user), Some(group))?;
+    }
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! A lane in this process: no supervisor, no worker, no second thread.
 
+use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::lane::{self, ContextSupply, LaneSetup, Renewal};
@@ -16,7 +17,10 @@ use std::os::fd::AsFd;
 pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl FnOnce(&[&str], &str)) -> Result<(), String> {
     let io = io_model::explain(settings, runtime)?;
     raise_descriptor_limit();
+    let privileges = Privileges::of(settings)?;
     let listeners = open(settings)?;
+    privileges.hand_over(settings, &listeners)?;
+    privileges.drop_here()?;
     let (wake, _writer) = std::io::pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
     announce(&listeners.iter().map(|listener| listener.display.as_str()).collect::<Vec<_>>(), &io);
     let setup = LaneSetup {

@@ -7,6 +7,7 @@ use super::adoption::adopt_or_open;
 use super::inheritance::Word;
 use super::pace::Pace;
 use super::pid_file::PidFile;
+use super::privileges::Privileges;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
@@ -47,6 +48,7 @@ struct Master<'a> {
     settings: &'a Settings,
     mold: Command,
     listeners: Vec<Listener>,
+    privileges: Privileges,
     signals: Signals,
     wishes: Wishes,
     /// The one that serves, the one that is being loaded, those that finish what they have.
@@ -75,21 +77,25 @@ enum Stage {
 }
 
 impl<'a> Master<'a> {
-    fn start(settings: &'a Settings, mold: Command) -> Result<Self, String> {
+    fn start(settings: &'a Settings, mut mold: Command) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let privileges = Privileges::of(settings)?;
+        privileges.drop_in(&mut mold);
         let signals = Signals::watch(true).map_err(|error| failed("watch signals", error))?;
         raise_descriptor_limit();
         // Workers whose mold has died come to this process, so that they are waited for.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| failed("become the parent of orphans", error.into()))?;
         let mut listeners = adopt_or_open(settings)?;
-        let pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose().inspect_err(|_| {
-            listeners.iter_mut().for_each(Listener::remove_file);
-        })?;
+        let pid_file = privileges
+            .hand_over(settings, &listeners)
+            .and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose())
+            .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         Ok(Self {
             settings,
             mold,
             listeners,
+            privileges,
             signals,
             wishes: Wishes::default(),
             generations: Vec::new(),
@@ -135,7 +141,7 @@ impl<'a> Master<'a> {
             self.reload();
         }
         if signals::take(Signal::USR1) > 0 {
-            super::reopen_error_log(self.settings);
+            super::reopen_error_log(self.settings, &self.privileges);
             self.say(Word::Reopen);
         }
         if signals::take(Signal::USR2) > 0 {

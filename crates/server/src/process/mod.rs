@@ -16,6 +16,7 @@ pub mod master;
 mod member;
 mod pace;
 mod pid_file;
+mod privileges;
 mod signals;
 mod supervisor;
 mod worker;
@@ -26,6 +27,7 @@ pub use supervisor::supervise;
 
 use crate::config::Settings;
 use crate::listen::Listener;
+use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 
 /// Tells people where the server can be reached.
@@ -36,8 +38,11 @@ fn announce(listeners: &[Listener], settings: &Settings) {
     }
 }
 
-/// Opens the error log of this process again.
-fn reopen_error_log(settings: &Settings) {
+/// Opens the error log of this process again. What the logs' rotation has put in their place belongs to the workers, too.
+fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
+    if let Err(message) = privileges.hand_over_logs(settings) {
+        log::error!("{message}");
+    }
     match crate::log::reopen_error_log(settings) {
         Ok(()) => log::info!("the log files are opened again"),
         Err(error) => log::error!("cannot open the error log again: {error}"),

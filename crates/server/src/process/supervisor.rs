@@ -10,11 +10,13 @@ use super::io_model;
 use super::member::Member;
 use super::pace::Pace;
 use super::pid_file::PidFile;
+use super::privileges::Privileges;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::worker::{self, Post};
 use super::{describe_end, descriptor_shortage, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::listen::{Listener, Seat};
+use crate::log::counted;
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
 use oribi_io::process::{Fork, Watch, fork};
@@ -72,6 +74,7 @@ struct Supervisor<'a> {
     settings: &'a Settings,
     runtime: &'a dyn Runtime,
     listeners: Vec<Listener>,
+    privileges: Privileges,
     /// The process that opened the listeners and decides; `None`: this one does.
     master: Option<Link>,
     /// How many times the master has had the app loaded, this time included.
@@ -99,6 +102,7 @@ struct Supervisor<'a> {
 impl<'a> Supervisor<'a> {
     fn start(settings: &'a Settings, runtime: &'a dyn Runtime) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
+        let privileges = Privileges::of(settings)?;
         let broken_pipes = signals::survive_broken_pipes().map_err(|error| failed("watch signals", error))?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
         let descriptors = raise_descriptor_limit();
@@ -125,6 +129,7 @@ impl<'a> Supervisor<'a> {
             settings,
             runtime,
             listeners,
+            privileges,
             signals,
             wishes: Wishes::default(),
             notices,
@@ -142,7 +147,8 @@ impl<'a> Supervisor<'a> {
             generation,
         };
         if supervisor.master.is_none() {
-            match settings.pid_file.as_deref().map(PidFile::write).transpose() {
+            let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
+            match handed_over.and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose()) {
                 Ok(file) => supervisor._pid_file = file,
                 Err(message) => {
                     supervisor.listeners.iter_mut().for_each(Listener::remove_file);
@@ -248,7 +254,7 @@ impl<'a> Supervisor<'a> {
     fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
         let slots = self.scoreboard.slots();
         let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
-        let index = vacant.ok_or_else(|| io::Error::other(format!("{} workers have not ended yet", slots.len())))?;
+        let index = vacant.ok_or_else(|| io::Error::other(format!("{} not ended yet", counted(slots.len(), "worker"))))?;
         let (slot, number) = (slots[index], index + 1);
         self.runtime.before_fork(number);
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -294,6 +300,7 @@ impl<'a> Supervisor<'a> {
             settings: self.settings,
             runtime: self.runtime,
             listeners: &self.listeners,
+            privileges: &self.privileges,
             seat,
             slot,
             number,
@@ -339,14 +346,15 @@ impl<'a> Supervisor<'a> {
         let (number, pid) = (member.number, member.pid);
         let well = status.is_none_or(|status| status.exit_status() == Some(0));
         if well && (state != WorkerState::Starting || command != WorkerCommand::Serve) {
-            log::debug!("worker {number} (pid {pid}) ended after {requests} requests");
+            log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
             return;
         }
         if command == WorkerCommand::Quit {
             return;
         }
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        log::error!("worker {number} (pid {pid}) {end} after {requests} requests; {connections} connections were open");
+        let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
+        log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
         match &mut self.stage {
             Stage::Serving => {}
             Stage::Leaving { .. } => return,
@@ -364,7 +372,7 @@ impl<'a> Supervisor<'a> {
 
     /// Opens the log files again, in all processes.
     fn reopen_logs(&mut self) {
-        super::reopen_error_log(self.settings);
+        super::reopen_error_log(self.settings, &self.privileges);
         let Some(member) = self.members.first() else { return };
         member.slot.log_opening.fetch_add(1, Relaxed);
         self.members.iter().for_each(Member::wake);

@@ -2,6 +2,7 @@
 
 use super::contexts::{Pool, Pooled, Reporter, Single};
 use super::crew::SharedLane;
+use super::privileges::Privileges;
 use super::signals;
 use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
@@ -25,6 +26,7 @@ pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     pub(super) listeners: &'a [Listener],
+    pub(super) privileges: &'a Privileges,
     /// Among all workers.
     pub(super) seat: Seat,
     pub(super) slot: WorkerSlot,
@@ -70,6 +72,9 @@ fn end(post: &Post<'_>, status: i32) {
 
 fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(), String> {
     let _watches = take_over_signals(post, supervisor_signals).map_err(|error| format!("cannot watch signals: {error}"))?;
+    // Before anything else: nothing of the app runs with the rights of root, and the signal that is asked for next would be
+    // forgotten when the user changes (prctl(2), PR_SET_PDEATHSIG).
+    post.privileges.drop_here()?;
     // Without its supervisor nobody would replace or end this worker. It must not leave the queue of the listeners to others
     // either: they are ending, too. Hence QUIT and not TERM.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))

@@ -4,6 +4,7 @@ mod harness;
 mod records;
 mod response;
 
+mod app_chunks;
 mod content;
 mod deadlines;
 mod exchanges;

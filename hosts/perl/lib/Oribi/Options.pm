@@ -75,7 +75,7 @@ sub _take_listeners {
 }
 
 # Sets one setting by any of its names. An unknown one is worth a warning: other servers have options that Oribi does not need.
-# A value that does not fit is an error.
+# A value that does not fit is an error, and so is an option that would protect somebody and that Oribi does not have.
 sub set {
     my ($self, $name, $value) = @_;
     # plackup turns --enable-x and --disable-x into truth values.
@@ -87,9 +87,9 @@ sub set {
     }
     my $result = $self->{config}->set($name, $value, $self->{origin});
     if ($result == 1) {
-        warn Oribi::last_error() . "\n" if !$self->{warned}{$name}++;
+        warn "$self->{origin}: " . Oribi::last_error() . "\n" if !$self->{warned}{$name}++;
     } elsif ($result != 0) {
-        die Oribi::last_error() . "\n";
+        die "$self->{origin}: " . Oribi::last_error() . "\n";
     }
     return $result == 0;
 }

@@ -2,6 +2,7 @@
 
 use super::Supervisor;
 use crate::listen::{Listener, Seat};
+use crate::log::counted;
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
@@ -48,7 +49,8 @@ impl Supervisor<'_> {
                     close_listeners: None,
                     cut: false,
                 };
-                log::info!("stopping: {} workers finish what they have begun", self.members.len());
+                let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
+                log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
             }
             Stage::Stopping { command: WorkerCommand::Retire, .. } if command == WorkerCommand::Drain => {
                 if let Stage::Stopping { command: present, .. } = &mut self.stage {
@@ -83,7 +85,7 @@ impl Supervisor<'_> {
         }
         if let Stage::Serving = self.stage {
             let interval = self.settings.spawn_interval.as_secs_f64();
-            log::info!("stopping slowly: {} workers, one every {interval} s", self.members.len());
+            log::info!("stopping slowly: {}, one every {interval} s", counted(self.members.len(), "worker"));
             self.stage = Stage::Leaving { next: Instant::now() };
         }
     }
@@ -115,7 +117,9 @@ impl Supervisor<'_> {
             connections += member.end();
         }
         if !self.members.is_empty() {
-            log::warn!("{reason}: ended {} workers with {connections} open connections", self.members.len());
+            let (workers, connections) =
+                (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
+            log::warn!("{reason}: ended {workers} with {connections}");
         }
         if let Stage::Stopping { cut, last_workers, deadline, close_listeners, .. } = &mut self.stage {
             *cut = true;

@@ -16,7 +16,15 @@ module Oribi
 
       # Where to listen; several addresses are several listeners.
       def bind(*addresses)
-        addresses.flatten.each { |address| sheet.listen(Address.puma(address) { |text| sheet.note(text) }) }
+        addresses.flatten.each do |address|
+          ssl_bind if address.to_s.start_with?("ssl://")
+          sheet.listen(Address.puma(address) { |text| sheet.note(text) })
+        end
+      end
+
+      # Clients would be answered without the protection that somebody asked for.
+      def ssl_bind(*, **)
+        sheet.refuse(:ssl, "let a proxy do TLS, and give Oribi its plain address")
       end
 
       # A port, or an address with Unicorn's options.

@@ -87,6 +87,11 @@ module Oribi
         note("`#{word}` is not honoured: #{advice}")
       end
 
+      # For what would have protected somebody: the server must not start as if it had not been said.
+      def refuse(word, advice)
+        raise Error, "#{place}: `#{word}` cannot be done: #{advice}"
+      end
+
       # Says something about the line that is evaluated. Returns nil.
       def note(text)
         @file.note(place, text)

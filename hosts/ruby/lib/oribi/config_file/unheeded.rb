@@ -2,11 +2,9 @@
 
 module Oribi
   class ConfigFile
-    manager = "let the service manager do it (User= in a systemd unit)"
     status = "there is no control server; signals do what it did, see docs/signals.md"
     preloaded = "the app is always loaded before the workers are forked"
     threads = "threads live as long as their worker: after_fork is called once in each worker"
-    proxy = "let a proxy do TLS, and give Oribi its plain address"
 
     # Words of other servers that Oribi knows and does not honour, with what to do instead.
     UNHEEDED = {
@@ -48,7 +46,6 @@ module Oribi
       shutdown_debug: "the log says what was cut off",
       silence_single_worker_warning: "there is no such warning",
       silence_fork_callback_warning: "there is no such warning",
-      ssl_bind: proxy,
       state_path: status,
       state_permission: status,
       supported_http_methods: "all methods reach the app",
@@ -63,9 +60,7 @@ module Oribi
       before_exec: "a new server does not start from the old one; start_server replaces one without a gap",
       check_client_connection: "an app is called also if its client has gone meanwhile",
       default_middleware: "no middleware is added",
-      group: manager,
-      logger: "use error_log and log_level",
-      user: manager
+      logger: "use error_log and log_level"
     }.freeze
   end
 end

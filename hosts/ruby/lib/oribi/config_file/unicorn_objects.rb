@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "logger"
+require "oribi/error"
 
 module Oribi
   # What a hook of a unicorn.rb is given as its worker.
@@ -20,6 +21,12 @@ module Oribi
     # Anything but conversions, which Ruby itself asks for.
     def respond_to_missing?(name, _private)
       !name.start_with?("to_")
+    end
+
+    # It must not be passed over: the worker would go on as root.
+    def user(name, group = nil)
+      words = [name, group].compact.map(&:inspect).join(", ")
+      raise Error, "a hook cannot change the user of a worker: write `user #{words}` outside of it"
     end
 
     def method_missing(name, *)

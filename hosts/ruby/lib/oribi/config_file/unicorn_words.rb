@@ -12,6 +12,12 @@ module Oribi
         sheet.set(dialect_is?(:unicorn) ? "request_timeout" : "timeout", time)
       end
 
+      # Who the workers become.
+      def user(name, group = nil)
+        sheet.set("user", name)
+        sheet.set("group", group) if group
+      end
+
       # The app is always loaded before the workers are forked.
       def preload_app(answer = true)
         sheet.record[:preload_app] = answer

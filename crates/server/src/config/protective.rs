@@ -1,0 +1,52 @@
+//! Options of other servers that protect somebody and that Oribi does not have. Most options that are unknown can be passed over
+//! with a warning; who gives one of these relies on it, so the server must not start as if nothing had been said.
+
+use super::value::boolean;
+
+/// Their names, squashed, and what to do instead.
+const OPTIONS: &[(&[&str], &str)] = &[
+    (
+        &[
+            "ssl",
+            "tls",
+            "https",
+            "enablessl",
+            "sslbind",
+            "sslkey",
+            "sslcert",
+            "sslkeyfile",
+            "sslcertfile",
+            "sslcertificate",
+            "sslcertificatekey",
+            "sslverify",
+            "sslverifymode",
+            "sslverifyclient",
+            "sslca",
+            "sslcafile",
+            "sslcapath",
+            "sslcipherlist",
+            "sslversion",
+            "certfile",
+            "keyfile",
+            "cacerts",
+            "tlscert",
+            "tlskey",
+        ],
+        "Oribi has no TLS; let a web server or proxy in front do it, and give Oribi its plain address",
+    ),
+    (
+        &["chroot", "chrootdir", "rootdirectory"],
+        "Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
+    ),
+    (
+        &["allow", "deny", "cidrallow", "cidrdeny", "allowedhosts", "permittedhosts", "allowip", "denyip"],
+        "Oribi does not choose among clients by their addresses; let a firewall or a web server in front do it",
+    ),
+    (&["setuid", "setgid", "runas", "dropprivileges", "changeuser", "changegroup"], "the names are --user and --group"),
+];
+
+/// What to do instead of giving an option that protects; `None`: it is none, or is turned off by this text.
+pub(super) fn instead_of(squashed: &str, text: &str) -> Option<&'static str> {
+    let (_, instead) = OPTIONS.iter().find(|(names, _)| names.contains(&squashed))?;
+    (boolean(text) != Ok(false)).then_some(*instead)
+}

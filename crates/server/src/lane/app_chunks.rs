@@ -1,0 +1,104 @@
+//! Apps that frame their own content in chunks, as those do that were written for servers which pass everything on: their heads say
+//! `Transfer-Encoding: chunked`. How content is framed on a connection depends on its protocol and version, which such an app
+//! does not know. So its chunks are taken apart here, and what was in them is framed like any other content.
+
+use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_message::{FieldPair, ResponseHead};
+use oribi_proto::h1::FramedContent;
+use std::cell::RefCell;
+
+/// Exchanges are looked through for those that are over when there are so many, and at twice as many as were left.
+const MANY: usize = 64;
+
+const BROKEN: ReplyError = ReplyError::Invalid("the content is not in the chunks that Transfer-Encoding announces");
+
+/// The exchanges of a lane whose apps send chunks, piece by piece.
+#[derive(Debug, Default)]
+pub(super) struct AppChunks {
+    begun: RefCell<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    exchanges: Vec<(ExchangeId, FramedContent)>,
+    bound: usize,
+}
+
+impl Default for Begun {
+    fn default() -> Self {
+        Self { exchanges: Vec::new(), bound: MANY }
+    }
+}
+
+/// Whether the app has framed its content.
+#[inline]
+pub(super) fn are_announced(head: &ResponseHead<'_>) -> bool {
+    head.fields.iter().any(is_announcement)
+}
+
+#[inline]
+fn is_announcement((name, value): &FieldPair<'_>) -> bool {
+    const NAME: &[u8] = b"transfer-encoding";
+    name.len() == NAME.len() && name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"chunked")
+}
+
+/// The fields of a head but those that say how the content is framed. A Content-Length does not count beside chunks
+/// (RFC 9112, section 6.3).
+pub(super) fn other_fields<'a>(head: &ResponseHead<'a>) -> Vec<FieldPair<'a>> {
+    let frames = |field: &FieldPair<'_>| is_announcement(field) || field.0.eq_ignore_ascii_case(b"content-length");
+    head.fields.iter().filter(|field| !frames(field)).copied().collect()
+}
+
+/// What is in the chunks of a whole content.
+pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyError> {
+    let (mut framed, mut content) = (FramedContent::new(), Vec::new());
+    for part in parts {
+        framed.read(part, |piece| content.push(piece)).map_err(|_| BROKEN)?;
+    }
+    if framed.may_end() { Ok(content) } else { Err(BROKEN) }
+}
+
+/// The same of pieces, none of which may be a file: a file is what the client is to get, and nobody looks into it.
+pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]>, ReplyError> {
+    let bytes = |piece: &Piece<'a>| match piece {
+        Piece::Bytes(bytes) => Ok(*bytes),
+        Piece::File { .. } => Err(BROKEN),
+    };
+    take_apart(&pieces.iter().map(bytes).collect::<Result<Vec<_>, _>>()?)
+}
+
+impl AppChunks {
+    /// The content of an exchange comes in chunks. `is_open` tells whether an exchange is still to be answered.
+    pub(super) fn begin(&self, exchange: ExchangeId, is_open: impl Fn(ExchangeId) -> bool) {
+        let mut begun = self.begun.borrow_mut();
+        if begun.exchanges.len() >= begun.bound {
+            begun.exchanges.retain(|(exchange, _)| is_open(*exchange));
+            begun.bound = MANY.max(begun.exchanges.len() * 2);
+        }
+        begun.exchanges.push((exchange, FramedContent::new()));
+    }
+
+    /// What is in the chunks of a piece of content; `None`: the app sends none.
+    #[inline]
+    pub(super) fn read<'a>(&self, exchange: ExchangeId, piece: &'a [u8]) -> Option<Result<Vec<&'a [u8]>, ReplyError>> {
+        let mut begun = self.begun.borrow_mut();
+        if begun.exchanges.is_empty() {
+            return None;
+        }
+        let (_, framed) = begun.exchanges.iter_mut().find(|(other, _)| *other == exchange)?;
+        let mut content = Vec::new();
+        Some(framed.read(piece, |piece| content.push(piece)).map(|()| content).map_err(|_| BROKEN))
+    }
+
+    /// An exchange is finished or given up.
+    ///
+    /// # Errors
+    /// Its last chunk has not come.
+    #[inline]
+    pub(super) fn end(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let mut begun = self.begun.borrow_mut();
+        let Some(index) = begun.exchanges.iter().position(|(other, _)| *other == exchange) else { return Ok(()) };
+        let (_, framed) = begun.exchanges.swap_remove(index);
+        if framed.may_end() { Ok(()) } else { Err(BROKEN) }
+    }
+}

@@ -1,0 +1,212 @@
+//! A lane as its host's outlet: what a host says becomes what the engine sends.
+
+use super::{Lane, app_chunks};
+use crate::attention::Attention;
+use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
+use oribi_io::Backend;
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::task::Waker;
+use std::time::Duration;
+
+impl<B: Backend> Outlet for Lane<'_, B> {
+    fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
+        if app_chunks::are_announced(&head) {
+            return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
+        }
+        let sent = self.engine_after_app(exchange).respond(exchange, head, parts);
+        self.let_leave();
+        sent
+    }
+
+    fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            return sent;
+        }
+        if app_chunks::are_announced(&head) {
+            return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
+        }
+        let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
+        self.let_leave();
+        sent
+    }
+
+    fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
+        let sent = self.engine_after_app(exchange).respond_prepared(exchange, fields, content);
+        self.let_leave();
+        sent
+    }
+
+    fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        if let Some(sent) = self.send_named(exchange, &head) {
+            self.named.iter().for_each(|named| named.drop_content(exchange));
+            return sent;
+        }
+        if !app_chunks::are_announced(&head) {
+            return self.engine_after_app(exchange).start(exchange, head);
+        }
+        let mut engine = self.engine_after_app(exchange);
+        engine.start(exchange, ResponseHead { fields: &app_chunks::other_fields(&head), ..head })?;
+        self.app_chunks.begin(exchange, |id| engine.waiting(id).is_ok());
+        Ok(())
+    }
+
+    fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        self.get_on(exchange);
+        if self.named.as_ref().is_some_and(|named| named.drops_content(exchange)) {
+            return Ok(());
+        }
+        match self.app_chunks.read(exchange, piece) {
+            None => self.write_content(exchange, piece),
+            Some(Ok(content)) => self.write_all_content(exchange, &content),
+            Some(Err(broken)) => {
+                self.abandon(exchange);
+                Err(broken)
+            }
+        }
+    }
+
+    fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return Ok(());
+        }
+        if let Err(broken) = self.app_chunks.end(exchange) {
+            self.abandon(exchange);
+            return Err(broken);
+        }
+        let finished = self.engine.borrow_mut().finish(exchange);
+        self.let_leave();
+        finished
+    }
+
+    fn abandon(&self, exchange: ExchangeId) {
+        // A file that was sent in place of the content is whole whatever becomes of that.
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return;
+        }
+        // However far its chunks have come, the response is not whole.
+        let _ = self.app_chunks.end(exchange);
+        self.engine_after_app(exchange).abandon(exchange);
+        self.let_leave();
+    }
+
+    fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        let sent = self.engine.borrow_mut().inform(exchange, status, fields);
+        self.let_leave();
+        sent
+    }
+
+    fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
+        self.engine.borrow_mut().report(exchange, message)
+    }
+
+    fn waiting(&self) -> usize {
+        let mut engine = self.engine_with_news();
+        // Failing to look is found by the next turn, too.
+        let _ = engine.attend();
+        let waiting = engine.waiting_requests();
+        drop(engine);
+        self.release_held();
+        waiting
+    }
+
+    fn has_gone(&self, exchange: ExchangeId) -> bool {
+        let mut engine = self.engine_with_news();
+        // Failing to look is found by the next turn, too.
+        let _ = engine.attend();
+        let gone = engine.waiting(exchange).is_err();
+        drop(engine);
+        self.release_held();
+        gone
+    }
+
+    fn waker(&self) -> Waker {
+        self.attention.as_ref().map_or_else(|| Waker::noop().clone(), Attention::waker)
+    }
+
+    fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.watch(descriptor)
+    }
+
+    fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.unwatch(descriptor)
+    }
+
+    fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
+        self.attention.as_ref().ok_or(io::ErrorKind::Unsupported)?.wake_after(time)
+    }
+
+    fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        self.engine.borrow_mut().take_socket(exchange)
+    }
+}
+
+/// Content that consists of framing alone: an empty piece is what an app waits on, too.
+const NOTHING: &[&[u8]] = &[b""];
+
+impl<B: Backend> Lane<'_, B> {
+    /// Sends several pieces of content. One that the lane is woken at has been taken, so the others are written nevertheless.
+    fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
+        let mut woken = Ok(());
+        let pieces = if pieces.is_empty() { NOTHING } else { pieces };
+        for piece in pieces {
+            match self.write_content(exchange, piece) {
+                Err(ReplyError::Woken) => woken = Err(ReplyError::Woken),
+                outcome => outcome?,
+            }
+        }
+        woken
+    }
+
+    /// Sends a piece of content as the client is to get it.
+    fn write_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
+        let mut engine = self.engine.borrow_mut();
+        let most = engine.output_limit();
+        let mut waiting = engine.write(exchange, piece)?;
+        while waiting > most {
+            if self.attention.as_ref().is_some_and(Attention::take_ring) {
+                return Err(ReplyError::Woken);
+            }
+            // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
+            if let Some(running) = &self.running {
+                running.hold(exchange);
+            }
+            let waited = self.wait_for_client(engine, exchange, most);
+            self.get_on(exchange);
+            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
+            engine = next;
+            // The client may take long. The wake-up is left for the loop that this app returns to.
+            if !self.pass_on_command(&mut engine) {
+                return Err(ReplyError::Gone);
+            }
+            waiting = engine.waiting(exchange)?;
+        }
+        engine.submit();
+        Ok(())
+    }
+
+    /// Answers with what was in the chunks of an app, or as an app is answered for that has broken a rule.
+    #[cold]
+    fn respond_taken_apart(
+        &self,
+        exchange: ExchangeId,
+        head: &ResponseHead<'_>,
+        content: Result<Vec<&[u8]>, ReplyError>,
+    ) -> Result<(), ReplyError> {
+        let mut engine = self.engine_after_app(exchange);
+        let sent = match content {
+            Ok(parts) => engine.respond(exchange, ResponseHead { fields: &app_chunks::other_fields(head), ..*head }, &parts),
+            Err(broken) => {
+                engine.abandon(exchange);
+                Err(broken)
+            }
+        };
+        drop(engine);
+        self.let_leave();
+        sent
+    }
+}

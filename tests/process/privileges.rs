@@ -1,0 +1,212 @@
+//! Black-box tests of `--user` and `--group`: who runs as whom, and what still works then. They need root, as the servers under test
+//! do. This program is the tests, the master, the mold and the supervisor: see `roles`.
+
+// Each test program uses its own part of them.
+#[allow(dead_code)]
+mod client;
+#[allow(dead_code)]
+mod roles;
+#[allow(dead_code)]
+mod server;
+
+use client::{Target, get};
+use oribi_host::Native;
+use oribi_io::process::Identity;
+use oribi_server::config::{AccessFormat, ListenAddress, LogTarget, Settings};
+use oribi_server::process;
+use rustix::process::Signal;
+use server::{Folder, Server, children, wait_for, wait_until};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+fn main() {
+    match roles::role().as_deref() {
+        None => {
+            assert!(
+                rustix::process::geteuid().is_root(),
+                "these tests must be run as root: they start servers that become others"
+            );
+            roles::run(&[
+                ("a_supervisor_forks_workers_that_become_the_user", a_supervisor_forks_workers_that_become_the_user),
+                ("a_mold_is_the_user_before_it_loads_the_app", a_mold_is_the_user_before_it_loads_the_app),
+                ("files_belong_to_who_needs_them", files_belong_to_who_needs_them),
+                ("what_cannot_be_given_up_ends_the_start", what_cannot_be_given_up_ends_the_start),
+                ("who_is_the_user_already_needs_no_root", who_is_the_user_already_needs_no_root),
+            ]);
+        }
+        Some("supervisor" | "mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
+        Some(_) => std::process::exit(process::master::run(&settings(), roles::program("mold"))),
+    }
+}
+
+fn settings() -> Settings {
+    let variable = |name: &str| std::env::var(name).ok();
+    let listen = variable("ORIBI_TEST_SOCKET")
+        .map_or_else(|| ListenAddress::tcp("127.0.0.1", 0), |path| ListenAddress::unix(path, Some(0o600)));
+    let settings = Settings {
+        listen: vec![listen],
+        workers: 2,
+        user: variable("ORIBI_TEST_USER"),
+        group: variable("ORIBI_TEST_GROUP"),
+        error_log: variable("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into())),
+        access_log: variable("ORIBI_TEST_ACCESS_LOG").map(|path| LogTarget::File(path.into())),
+        access_log_format: AccessFormat::Common,
+        ..Settings::default()
+    };
+    oribi_server::log::prepare(&settings).expect("the logs can be opened");
+    settings
+}
+
+/// This program in a role, from a place that everybody may run it from.
+struct Site {
+    folder: Folder,
+}
+
+impl Site {
+    fn new() -> Self {
+        let folder = Folder::new();
+        std::fs::set_permissions(&folder.0, Permissions::from_mode(0o755)).expect("it is ours");
+        std::fs::copy(std::env::current_exe().expect("it is running"), folder.file("program")).expect("there is room");
+        Self { folder }
+    }
+
+    fn command(&self, role: &str, variables: &[(&str, &str)]) -> Command {
+        let mut command = Command::new(self.folder.file("program"));
+        command.env("ORIBI_TEST_ROLE", role).envs(variables.iter().copied());
+        command
+    }
+}
+
+/// The users and groups of a process: real, effective, saved, and that of the file system.
+fn identity(pid: u32) -> (Vec<u32>, Vec<u32>) {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    let numbers = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("the line is there");
+        line.split_whitespace().map(|number| number.parse().expect("a number")).collect()
+    };
+    (numbers("Uid:"), numbers("Gid:"))
+}
+
+/// Waits for the workers of a process, and for all of them to be that user and group.
+fn workers_as(parent: u32, user: u32, group: u32) -> Vec<u32> {
+    wait_for("two workers with another identity", || {
+        let workers = children(parent);
+        let changed = |worker: &u32| identity(*worker) == (vec![user; 4], vec![group; 4]);
+        (workers.len() == 2 && workers.iter().all(changed)).then_some(workers)
+    })
+}
+
+fn nobody() -> (u32, u32) {
+    let nobody = Identity::named(Some("nobody"), Some("daemon")).expect("every system has them");
+    (nobody.user(), nobody.group())
+}
+
+const NOBODY: [(&str, &str); 2] = [("ORIBI_TEST_USER", "nobody"), ("ORIBI_TEST_GROUP", "daemon")];
+
+fn a_supervisor_forks_workers_that_become_the_user() {
+    let site = Site::new();
+    let mut server = Server::run(&mut site.command("supervisor", &NOBODY));
+    let target = Target::Tcp(server.address());
+    let (user, group) = nobody();
+    let before = workers_as(server.pid(), user, group);
+    assert_eq!(identity(server.pid()).0, [0; 4], "it is needed for what only root may do");
+    get(&target).expect("it answers");
+    server.signal(Signal::HUP);
+    wait_until("other workers", || {
+        let now = children(server.pid());
+        now.len() == 2 && !now.iter().any(|worker| before.contains(worker))
+    });
+    workers_as(server.pid(), user, group);
+    get(&target).expect("it answers");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+fn a_mold_is_the_user_before_it_loads_the_app() {
+    let site = Site::new();
+    // The mold is this program in its other role; it is started by its own path.
+    let mut server = Server::run(&mut site.command("master", &NOBODY));
+    let target = Target::Tcp(server.address());
+    let (user, group) = nobody();
+    let mold = children(server.pid())[0];
+    assert_eq!(identity(mold), (vec![user; 4], vec![group; 4]));
+    workers_as(mold, user, group);
+    get(&target).expect("it answers");
+    server.signal(Signal::HUP);
+    server.wait_for_log("generation 2 has taken over");
+    wait_until("the end of the first mold", || !children(server.pid()).contains(&mold));
+    workers_as(children(server.pid())[0], user, group);
+    get(&target).expect("it answers");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+fn files_belong_to_who_needs_them() {
+    let (user, group) = nobody();
+    for role in ["supervisor", "master"] {
+        let site = Site::new();
+        let file = |name: &str| site.folder.file(name);
+        let text = |path: &PathBuf| path.display().to_string();
+        let (log, access, socket) = (file("log"), file("access"), file("socket"));
+        let variables =
+            [("ORIBI_TEST_LOG", text(&log)), ("ORIBI_TEST_ACCESS_LOG", text(&access)), ("ORIBI_TEST_SOCKET", text(&socket))];
+        let mut command = site.command(role, &NOBODY);
+        let mut server = Server::run(command.envs(variables));
+        let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        wait_until("the server", || read(&log).contains("listening on"));
+        let owned = |path: &PathBuf| {
+            let found = std::fs::metadata(path).expect("it is there");
+            (found.uid(), found.gid()) == (user, group)
+        };
+        assert!(owned(&log) && owned(&access) && owned(&socket), "{role}");
+        let target = Target::Unix(socket.clone());
+        get(&target).expect("it answers");
+        wait_until("its line", || read(&access).contains("GET / "));
+        // As logrotate does it.
+        for path in [&log, &access] {
+            std::fs::rename(path, path.with_extension("old")).expect("root may");
+        }
+        server.signal(Signal::USR1);
+        wait_until("the new log", || read(&log).contains("opened again"));
+        wait_until("a line in the new log", || {
+            get(&target).expect("it answers");
+            read(&access).contains("GET / ")
+        });
+        assert!(owned(&log) && owned(&access), "{role}");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{role}: {}", read(&log));
+        assert!(!socket.exists(), "{role} removes its socket");
+    }
+}
+
+fn what_cannot_be_given_up_ends_the_start() {
+    let site = Site::new();
+    let (user, group) = nobody();
+    for role in ["supervisor", "master"] {
+        let mut unknown = Server::run(&mut site.command(role, &[("ORIBI_TEST_USER", "no-such-user")]));
+        assert_eq!(unknown.wait(), 1);
+        assert!(unknown.log().contains("--user no-such-user: there is no user `no-such-user`"), "{}", unknown.log());
+        let mut unknown = Server::run(&mut site.command(role, &[("ORIBI_TEST_GROUP", "no-such-group")]));
+        assert_eq!(unknown.wait(), 1);
+        assert!(unknown.log().contains("there is no group"), "{}", unknown.log());
+        let mut command = site.command(role, &[("ORIBI_TEST_USER", "daemon")]);
+        let mut powerless = Server::run(command.uid(user).gid(group));
+        assert_eq!(powerless.wait(), 1);
+        assert!(powerless.log().contains("only root may become another user"), "{}", powerless.log());
+    }
+}
+
+fn who_is_the_user_already_needs_no_root() {
+    let site = Site::new();
+    let (user, group) = nobody();
+    for role in ["supervisor", "master"] {
+        let mut command = site.command(role, &NOBODY);
+        let mut server = Server::run(command.uid(user).gid(group));
+        get(&Target::Tcp(server.address())).expect("it answers");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
