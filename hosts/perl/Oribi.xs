@@ -49,6 +49,7 @@ serve(config)
         .before_fork = process_before_fork,
         .worker_started = process_worker_started,
         .worker_stopping = process_worker_stopping,
+        .set_title = process_set_title,
         .server_ready = process_server_ready,
     };
   CODE:

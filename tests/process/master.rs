@@ -34,6 +34,7 @@ fn main() {
             ),
             ("what_is_being_loaded_gives_way_to_what_is_loaded_later", what_is_being_loaded_gives_way_to_what_is_loaded_later),
             ("usr1_opens_the_logs_of_all_processes_again", usr1_opens_the_logs_of_all_processes_again),
+            ("processes_say_what_they_are", processes_say_what_they_are),
         ]),
         Some("mold") => serve(),
         Some("mold that loads once") if !is_first_generation() => std::process::exit(7),
@@ -66,7 +67,9 @@ fn settings() -> Settings {
     // The same tests are run for each way in which connections reach lanes: see tests/run.
     let accept = std::env::var("ORIBI_TEST_ACCEPT").map_or(Ok(AcceptModel::Shared), |model| value::accept_model(&model));
     let accept = accept.expect("it is one");
-    let settings = Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, accept, ..Settings::default() };
+    let app_name = std::env::var("ORIBI_TEST_APP").unwrap_or_default();
+    let settings =
+        Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, accept, app_name, ..Settings::default() };
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }
@@ -263,4 +266,31 @@ fn usr1_opens_the_logs_of_all_processes_again() {
     wait_until("the new log everywhere", || workers.iter().chain([&mold, &master.pid()]).all(is_open));
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 0);
+}
+
+/// What lists of processes show.
+fn title(pid: u32) -> String {
+    let shown = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&shown).trim_end_matches('\0').replace('\0', " ")
+}
+
+fn processes_say_what_they_are() {
+    // The variable is in the way of the title, and is still there behind it.
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300))]);
+    master.address();
+    let (mold, workers) = generation(&master);
+    let app = "x".repeat(300);
+    wait_until("the titles", || title(mold) == format!("oribi: mold {app} (generation 1)"));
+    assert_eq!(title(master.pid()), format!("oribi: master {app}"));
+    let mut titles: Vec<String> = workers.iter().map(|worker| title(*worker)).collect();
+    titles.sort();
+    assert_eq!(titles, [1, 2].map(|number| format!("oribi: worker {number} {app} (generation 1)")));
+    // The mold of the second generation is given the variables that have been moved.
+    master.signal(Signal::HUP);
+    master.wait_for_log("generation 2 has taken over");
+    wait_until("the next mold", || {
+        children(master.pid()).iter().any(|mold| title(*mold) == format!("oribi: mold {app} (generation 2)"))
+    });
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
 }

@@ -233,6 +233,10 @@ typedef struct oribi_host {
      * called once, on the thread that loaded the app, when no context and no lane is left, and may end the process itself; when it
      * returns, the server does so with `status`. It is killed after the graceful timeout. */
     void (*end)(void *data, int status);
+
+    /* Gives the process a title in lists of processes, as the language does it; on the thread that loaded the app. NULL: the title
+     * stays as it is, for the program is the language's. */
+    void (*set_title)(void *data, const char *title, size_t size);
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

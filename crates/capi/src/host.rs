@@ -101,6 +101,14 @@ impl Runtime for CRuntime {
         }
     }
 
+    fn set_title(&self, title: &str) -> bool {
+        if let Some(set_title) = self.table.set_title {
+            // SAFETY: as in `moment`; the text is borrowed for the call.
+            unsafe { set_title(self.table.data, title.as_ptr().cast(), title.len()) };
+        }
+        true
+    }
+
     fn server_ready(&self) {
         if let Some(server_ready) = self.table.server_ready {
             // SAFETY: as in `moment`.

@@ -175,6 +175,7 @@ pub struct OribiHost {
     pub begin: Option<unsafe extern "C" fn(context: *mut c_void, lane: *const OribiLane)>,
     pub attend: Option<unsafe extern "C" fn(context: *mut c_void) -> u32>,
     pub end: Option<unsafe extern "C" fn(data: *mut c_void, status: c_int)>,
+    pub set_title: Option<unsafe extern "C" fn(data: *mut c_void, title: *const c_char, size: usize)>,
 }
 
 impl OribiHost {

@@ -4,6 +4,8 @@ use crate::configuration::Configuration;
 use crate::host_files::HostFiles;
 use crate::{lua, perl, ruby};
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -15,6 +17,8 @@ pub struct Language {
     pub title: &'static str,
     /// Endings of the files of its apps.
     pub endings: &'static [&'static str],
+    /// What runs its scripts, by a first line that starts with `#!`; versions may follow the names.
+    pub programs: &'static [&'static str],
     /// Files that are looked for in a directory.
     pub files: &'static [&'static str],
     /// Where its apps run.
@@ -34,12 +38,16 @@ pub enum Home {
     BuiltIn,
 }
 
+/// What the system itself reads of a first line (execve(2)).
+const FIRST_LINE_BYTES: u64 = 256;
+
 /// All languages. A new one is a row here and a file beside this one.
 pub static LANGUAGES: &[Language] = &[
     Language {
         name: "perl",
         title: "Perl (PSGI)",
         endings: &["psgi", "pl"],
+        programs: &["perl", "plackup"],
         files: &["app.psgi"],
         home: Home::Mold { files: &perl::FILES, find_runner: perl::find_runner },
     },
@@ -47,10 +55,18 @@ pub static LANGUAGES: &[Language] = &[
         name: "ruby",
         title: "Ruby (Rack)",
         endings: &["ru"],
+        programs: &["ruby", "rackup"],
         files: &["config.ru"],
         home: Home::Mold { files: &ruby::FILES, find_runner: ruby::find_runner },
     },
-    Language { name: "lua", title: "Lua", endings: &["lua"], files: &["app.lua"], home: Home::BuiltIn },
+    Language {
+        name: "lua",
+        title: "Lua",
+        endings: &["lua"],
+        programs: &["lua", "luajit"],
+        files: &["app.lua"],
+        home: Home::BuiltIn,
+    },
 ];
 
 /// What the command line says of how to run the app.
@@ -123,10 +139,13 @@ impl App {
         if metadata.is_dir() {
             return in_directory(path, language);
         }
-        let language = language.or_else(|| by_ending(path)).ok_or_else(|| {
+        let language = language.or_else(|| by_ending(path)).or_else(|| by_first_line(path)).ok_or_else(|| {
             let endings: Vec<String> = LANGUAGES.iter().map(describe_endings).collect();
             let known = endings.join(", ");
-            format!("cannot tell the language of {} by its name; known are {known}; or say --language NAME", path.display())
+            format!(
+                "cannot tell the language of {} by its name or its first line; known are {known}; or say --language NAME",
+                path.display()
+            )
         })?;
         Ok(Self { path: path.to_owned(), language })
     }
@@ -166,7 +185,56 @@ fn by_ending(path: &Path) -> Option<&'static Language> {
     LANGUAGES.iter().find(|language| language.endings.contains(&ending))
 }
 
+/// By a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
+fn by_first_line(path: &Path) -> Option<&'static Language> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
+    let line = start.split(|byte| *byte == b'\n').next()?;
+    let mut words = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.split_whitespace();
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut program = name(words.next()?);
+    if program == "env" {
+        // Its options and assignments stand in front of the program.
+        program = name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+    }
+    let program = program.trim_end_matches(|character: char| character.is_ascii_digit() || matches!(character, '.' | '-'));
+    LANGUAGES.iter().find(|language| language.programs.contains(&program))
+}
+
 fn describe_endings(language: &Language) -> String {
     let endings: Vec<String> = language.endings.iter().map(|ending| format!(".{ending}")).collect();
     format!("{} ({})", endings.join(" and "), language.title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_first_line;
+
+    #[test]
+    fn the_first_line_of_a_script_says_its_language() {
+        let folder = tempfile::tempdir().expect("a folder is to be had");
+        let path = folder.path().join("rt-server");
+        for (line, expected) in [
+            ("#!/usr/bin/perl", Some("perl")),
+            ("#!/usr/bin/perl -w -T", Some("perl")),
+            ("#! /opt/perl/bin/perl5.36.0", Some("perl")),
+            ("#!/usr/bin/env plackup", Some("perl")),
+            ("#!/usr/bin/env ruby", Some("ruby")),
+            ("#!/usr/bin/env -S LANG=C ruby3.1 -w", Some("ruby")),
+            ("#!/usr/bin/env -S rackup -s oribi", Some("ruby")),
+            ("#!/usr/bin/lua5.4", Some("lua")),
+            ("#!/usr/bin/env luajit-2.1", Some("lua")),
+            ("#!/bin/sh", None),
+            ("#!/usr/bin/env", None),
+            ("#!", None),
+            ("use strict; #!/usr/bin/perl", None),
+            ("", None),
+            ("#!/usr/bin/python3 perl", None),
+        ] {
+            std::fs::write(&path, format!("{line}\nuse strict;\n")).expect("it is writable");
+            assert_eq!(by_first_line(&path).map(|language| language.name), expected, "{line}");
+        }
+        std::fs::write(&path, b"#!\xff\xfe").expect("it is writable");
+        assert!(by_first_line(&path).is_none() && by_first_line(folder.path()).is_none());
+    }
 }

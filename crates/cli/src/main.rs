@@ -20,10 +20,11 @@ mod trouble;
 use command_line::{Content, Mode, Subject};
 use language::{App, Home, Runner};
 use oribi_host::Native;
-use oribi_server::config::{Config, Plan, Resolved};
+use oribi_server::config::{Config, Origin, Plan, Resolved};
 use oribi_server::{log, process};
 use std::fmt;
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use trouble::Trouble;
 
@@ -57,7 +58,7 @@ fn run() -> Result<u8, Trouble> {
     if command_line.mode == Mode::Version {
         return print(&help::version());
     }
-    let config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
+    let mut config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config)?),
         Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config)?),
@@ -68,6 +69,7 @@ fn run() -> Result<u8, Trouble> {
                 return lua::document_root(command_line.mode, path.as_deref(), &options, config);
             }
             let app = App::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
+            name_app(&mut config, &app.path)?;
             match &app.language.home {
                 Home::Mold { find_runner, .. } => {
                     let runner = find_runner(&options).map_err(Trouble::failure)?;
@@ -80,6 +82,14 @@ fn run() -> Result<u8, Trouble> {
             resolve(&config)?;
             lua::luafcgid(command_line.mode, file.as_deref(), &options, config)
         }
+    }
+}
+
+/// Has lists of processes name the app, unless somebody has chosen a name. A path that cannot be shown is no name.
+fn name_app(config: &mut Config, path: &Path) -> Result<(), Trouble> {
+    match path.to_str().filter(|name| !name.chars().any(char::is_control)) {
+        Some(name) => config.set("app-name", name, Origin::Default).map_err(|error| Trouble::usage(error.to_string())),
+        None => Ok(()),
     }
 }
 

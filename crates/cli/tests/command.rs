@@ -139,8 +139,8 @@ fn mistakes_are_explained() {
     for (arguments, parts) in [
         (&["--wrkers", "2"][..], &["unexpected argument '--wrkers'", "'--workers'", "--help"][..]),
         (
-            &["app.psgi", "--workers", "0"],
-            &["oribi: bad value `0` for workers: expected a whole number from 1 to 1024, or auto"],
+            &["app.psgi", "--workers", "many"],
+            &["oribi: bad value `many` for workers: expected a whole number from 0 to 1024, or auto"],
         ),
         (&["app.psgi", "--max-body-len", "64q"], &["bad value `64q` for max-body-size: expected a size"]),
         (
@@ -239,6 +239,7 @@ fn perl_is_told_everything() {
         "listen=127.0.0.1:0",
         "fastcgi-clients=",
         "workers=2",
+        "app-name=shop/app.psgi",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called(), expected);

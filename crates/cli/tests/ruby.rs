@@ -104,6 +104,7 @@ fn ruby_is_told_everything() {
         "listen=127.0.0.1:0",
         "fastcgi-clients=",
         "workers=2",
+        "app-name=config.ru",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called("molded").expect("called"), expected);

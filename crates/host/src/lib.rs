@@ -95,6 +95,13 @@ pub trait Runtime: Sync {
         let _ = status;
     }
 
+    /// Gives the process a title in lists of processes, in the way that the language has for it. `false`: the process is the
+    /// server's own program, which then does it.
+    fn set_title(&self, title: &str) -> bool {
+        let _ = title;
+        false
+    }
+
     /// Runs in the process that forks the workers once the listeners accept connections.
     fn server_ready(&self) {}
 }

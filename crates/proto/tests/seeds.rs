@@ -7,6 +7,8 @@ mod fcgi_machine;
 mod fcgi_params;
 #[path = "../../../fuzz/bodies/fcgi_response.rs"]
 mod fcgi_response;
+#[path = "../../../fuzz/bodies/framed_content.rs"]
+mod framed_content;
 #[path = "../../../fuzz/bodies/h1_request.rs"]
 mod h1_request;
 #[path = "../../../fuzz/bodies/h1_response.rs"]
@@ -34,6 +36,11 @@ fn replay(target: &str, check: impl Fn(&[u8])) {
 #[test]
 fn requests() {
     replay("h1_request", |data| drop(h1_request::check(data)));
+}
+
+#[test]
+fn content_of_apps() {
+    replay("framed_content", framed_content::check);
 }
 
 #[test]

@@ -283,6 +283,7 @@ typedef struct {
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
 void process_worker_stopping(void *data, uint32_t worker);
+void process_set_title(void *data, const char *title, size_t size);
 void process_server_ready(void *data);
 /* Counts the forks that made this process: a copy of a serving process that the app forked knows itself by it. */
 unsigned process_forks(void);

@@ -91,6 +91,15 @@ void process_worker_stopping(void *data, uint32_t worker) {
     end_interpreter(aTHX);
 }
 
+/* As `$0 = TITLE` does it: perl knows what of its memory the system shows. */
+void process_set_title(void *data, const char *title, size_t size) {
+    dSERVER_PERL(data);
+    SV *const name = get_sv("0", GV_ADD);
+    /* An app may have forbidden it; then a title is not worth a word. */
+    if (!SvREADONLY(name))
+        sv_setpvn_mg(name, title, size);
+}
+
 void process_server_ready(void *data) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "server_ready", 0);

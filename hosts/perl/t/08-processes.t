@@ -204,4 +204,16 @@ subtest 'hooks that fail' => sub {
     like $server->log_text, qr/the child_exit hook died: no luck either/;
 };
 
+subtest 'titles' => sub {
+    my $titled = TestServer->start(
+        app     => sub { [ 200, [], [$0] ] },
+        options => { workers => 1, 'app-name' => 'shop.psgi' }
+    );
+    is $titled->get('/')->{body}, 'oribi: worker 1 shop.psgi', 'a worker says what it is';
+    is $titled->stop, 0;
+    $titled = TestServer->start(app => sub { [ 200, [], [$0] ] }, options => { workers => 1, proctitle => 0 });
+    unlike $titled->get('/')->{body}, qr/worker/, 'unless it is told not to, as plackup says --disable-proctitle';
+    is $titled->stop, 0;
+};
+
 done_testing;

@@ -22,6 +22,13 @@ class ProcessesTest < Minitest::Test
     end
   end
 
+  def test_a_worker_says_what_it_is
+    serve(app_name: "shop.ru") do |server|
+      title = File.read("/proc/#{server.workers.first}/cmdline").delete("\0").strip
+      assert_equal "oribi: worker 1 shop.ru", title
+    end
+  end
+
   # Begins a request that ends when `finish` is called with its name.
   def begin_slow(server, name)
     connection = server.connection

@@ -1,5 +1,5 @@
 //! What the life of processes needs and safe code cannot do by itself: forking, memory shared by processes, signal handlers,
-//! inherited descriptors, other users.
+//! inherited descriptors, other users, titles.
 
 mod adopt;
 mod fork;
@@ -7,6 +7,7 @@ mod identity;
 mod last_resort;
 mod shared;
 mod signal;
+mod title;
 
 pub use adopt::adopt;
 pub use fork::{Fork, exit_now, fork};
@@ -14,3 +15,4 @@ pub use identity::Identity;
 pub use last_resort::LastResort;
 pub use shared::{SharedLine, shared_lines};
 pub use signal::{Effect, Watch, watch};
+pub use title::set_title;

@@ -417,6 +417,8 @@ mod tests {
             "user=www-data",
             "gid=33",
             "umask=027",
+            "disable-proctitle=",
+            "app-name=shop",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");

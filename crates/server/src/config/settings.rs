@@ -222,6 +222,10 @@ pub struct Settings {
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
+    /// Whether processes say in their titles what they are.
+    pub process_titles: bool,
+    /// What the titles call the app; empty: nothing.
+    pub app_name: String,
     /// The user that workers run as, by name or number; `None`: the one that started the server.
     pub user: Option<String>,
     /// The group that workers run as, by name or number; `None`: that of `user`.
@@ -300,6 +304,8 @@ impl Default for Settings {
             access_log_format: AccessFormat::Combined,
             error_log: LogTarget::Standard,
             log_level: log::LevelFilter::Info,
+            process_titles: true,
+            app_name: String::new(),
             user: None,
             group: None,
             umask: None,

@@ -11,6 +11,7 @@ use super::value::{
     file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
     show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_ip_addresses,
     show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
+    title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -194,6 +195,19 @@ pub(super) static TABLE: &[Setting] = &[
     Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, as in 022; off: as it is")
         .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
         .show(|settings| show_file_mode(settings.umask)),
+    Setting::new(
+        "proctitle",
+        Section::Workers,
+        "",
+        "Tell in lists of processes what each one is: `oribi: worker 3 app.psgi (generation 2)`",
+    )
+    .opposites(&["disable-proctitle", "no-proctitle"])
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.process_titles = on))
+    .show(|settings| show_switch(settings.process_titles)),
+    Setting::new("app-name", Section::Workers, "TEXT", "What lists of processes call the app")
+        .default_words("its file, as it was given")
+        .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
+        .show(|settings| settings.app_name.clone()),
     Setting::new(
         "graceful-timeout",
         Section::Workers,

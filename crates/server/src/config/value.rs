@@ -43,6 +43,14 @@ pub fn show_span(low: usize, high: usize) -> String {
     if low == high { high.to_string() } else { format!("{low}:{high}") }
 }
 
+/// A part of a line for people.
+pub fn title_part(text: &str) -> Result<String, String> {
+    if text.chars().any(char::is_control) {
+        return Err("expected a text of one line without control characters".to_owned());
+    }
+    Ok(text.trim().to_owned())
+}
+
 /// The name or number of a user or a group.
 pub fn account(text: &str) -> Result<String, String> {
     let text = text.trim();

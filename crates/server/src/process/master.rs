@@ -9,6 +9,7 @@ use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
 use super::signals::{self, Signals, Wish, Wishes};
+use super::title::Title;
 use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::listen::Listener;
@@ -62,6 +63,11 @@ struct Master<'a> {
     _pid_file: Option<PidFile>,
 }
 
+/// Says in lists of processes what this one does.
+fn entitle(settings: &Settings, state: &str) {
+    Title { role: "master", generation: None, state }.show(settings, None);
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Serving,
@@ -91,6 +97,7 @@ impl<'a> Master<'a> {
             .hand_over(settings, &listeners)
             .and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose())
             .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
+        entitle(settings, "loading");
         Ok(Self {
             settings,
             mold,
@@ -163,6 +170,7 @@ impl<'a> Master<'a> {
         self.listeners.iter_mut().for_each(Listener::remove_file);
         self.generations.iter().for_each(Generation::stop);
         self.stage = Stage::Stopping { deadline: Instant::now() + self.patience(), cut: false };
+        entitle(self.settings, "stopping");
     }
 
     /// How long a mold may take to stop.
@@ -198,6 +206,7 @@ impl<'a> Master<'a> {
                 newest = Some(generation.number);
             } else {
                 self.served = true;
+                entitle(self.settings, "");
                 super::announce(&self.listeners, self.settings);
             }
         }

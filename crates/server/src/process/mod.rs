@@ -19,6 +19,7 @@ mod pid_file;
 mod privileges;
 mod signals;
 mod supervisor;
+mod title;
 mod worker;
 
 pub use alone::serve_alone;

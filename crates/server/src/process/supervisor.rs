@@ -12,6 +12,7 @@ use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
 use super::signals::{self, Signals, Wish, Wishes};
+use super::title::Title;
 use super::worker::{self, Post};
 use super::{describe_end, descriptor_shortage, raise_descriptor_limit};
 use crate::config::Settings;
@@ -156,7 +157,19 @@ impl<'a> Supervisor<'a> {
                 }
             }
         }
+        supervisor.entitle("starting");
         Ok(supervisor)
+    }
+
+    /// Says in lists of processes what this one does.
+    fn entitle(&self, state: &str) {
+        let role = if self.master.is_some() { "mold" } else { "supervisor" };
+        Title { role, generation: self.generation_told(), state }.show(self.settings, Some(self.runtime));
+    }
+
+    /// The number of the generation, where there may be others.
+    fn generation_told(&self) -> Option<u64> {
+        self.master.as_ref().map(|_| self.generation)
     }
 
     fn run(&mut self) -> i32 {
@@ -289,6 +302,7 @@ impl<'a> Supervisor<'a> {
         (wake, waker): (OwnedFd, OwnedFd),
         supervisor: Pid,
     ) -> ! {
+        let generation = self.generation_told();
         self.members.clear();
         self.master = None;
         let notice = self.notices.1.try_clone();
@@ -301,6 +315,7 @@ impl<'a> Supervisor<'a> {
             runtime: self.runtime,
             listeners: &self.listeners,
             privileges: &self.privileges,
+            generation,
             seat,
             slot,
             number,
@@ -309,6 +324,7 @@ impl<'a> Supervisor<'a> {
             notice,
             supervisor,
         };
+        post.entitle("");
         worker::live(&post, &mut self.signals)
     }
 
@@ -387,6 +403,7 @@ impl<'a> Supervisor<'a> {
         let ready = self.members.iter().filter(accepts).count();
         if ready > 0 && self.served_since.is_none() {
             self.served_since = Some(Instant::now());
+            self.entitle("");
             self.runtime.server_ready();
         }
         let Some(since) = self.served_since else { return };

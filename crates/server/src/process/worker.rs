@@ -4,6 +4,7 @@ use super::contexts::{Pool, Pooled, Reporter, Single};
 use super::crew::SharedLane;
 use super::privileges::Privileges;
 use super::signals;
+use super::title::Title;
 use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
@@ -27,6 +28,8 @@ pub(super) struct Post<'a> {
     pub(super) runtime: &'a dyn Runtime,
     pub(super) listeners: &'a [Listener],
     pub(super) privileges: &'a Privileges,
+    /// The number of the load of the app, where there may be others.
+    pub(super) generation: Option<u64>,
     /// Among all workers.
     pub(super) seat: Seat,
     pub(super) slot: WorkerSlot,
@@ -38,6 +41,14 @@ pub(super) struct Post<'a> {
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: OwnedFd,
     pub(super) supervisor: Pid,
+}
+
+impl Post<'_> {
+    /// Says in lists of processes what this one does. To be called on the thread that loaded the app, with no lane at work.
+    pub(super) fn entitle(&self, state: &str) {
+        let role = format!("worker {}", self.number);
+        Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
+    }
 }
 
 /// Lives the life of a worker and ends the process.
@@ -88,6 +99,8 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
     } else {
         if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) }
     };
+    // Hooks and handlers of the app may take their time.
+    post.entitle("ending");
     post.runtime.worker_stopping(post.number);
     outcome
 }

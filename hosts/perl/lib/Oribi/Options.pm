@@ -10,7 +10,7 @@ my %HOOK = map { $_ => 1 } qw(before_fork after_fork child_exit server_ready);
 # What plackup and other launchers pass on for themselves or for other servers, and what is always so.
 my %IGNORED = map { $_ => 1 } qw(
     env app eval loader reload includes modules default_middleware path argv help version server
-    preload_app disable_proctitle
+    preload_app
 );
 
 # Options are a hash, but the order of listeners is that of the command line and a shorthand goes before what it sets.
@@ -79,7 +79,7 @@ sub _take_listeners {
 sub set {
     my ($self, $name, $value) = @_;
     # plackup turns --enable-x and --disable-x into truth values.
-    if ($name =~ /\Akeep_?alive\z/) {
+    if ($name =~ /\A(?:keep_?alive|proctitle)\z/) {
         $value = $value ? 'on' : 'off';
     }
     if ($name eq 'threads' && $value =~ /\A\s*0*(?:[2-9]|1\d)/ && !has_threads()) {

@@ -80,6 +80,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .before_fork = process_before_fork,
         .worker_started = process_worker_started,
         .worker_stopping = process_worker_stopping,
+        .set_title = process_set_title,
         .end = process_end,
         .server_ready = process_server_ready,
         .fork = fork_by_ruby,

@@ -60,6 +60,16 @@ void process_worker_started(void *data, uint32_t worker) {
     run_hooks("after_fork", worker);
 }
 
+static VALUE show_title(VALUE argument) {
+    const oribi_bytes *const title = (const oribi_bytes *)argument;
+    return rb_funcall(rb_mProcess, rb_intern("setproctitle"), 1, rb_str_new(title->data, (long)title->size));
+}
+
+void process_set_title(void *data, const char *title, size_t size) {
+    const oribi_bytes text = {title, size};
+    failure_guard("the title of the process cannot be set", Qnil, show_title, (VALUE)&text);
+}
+
 void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
 }

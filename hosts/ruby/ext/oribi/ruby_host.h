@@ -289,6 +289,7 @@ void deferred_begin(void);
 void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
 void process_worker_stopping(void *data, uint32_t worker);
+void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
 void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);

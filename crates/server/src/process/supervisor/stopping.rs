@@ -49,6 +49,7 @@ impl Supervisor<'_> {
                     close_listeners: None,
                     cut: false,
                 };
+                self.entitle("stopping");
                 let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
                 log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
             }

@@ -1,0 +1,33 @@
+//! What must hold for all bytes that an app can frame its content with.
+
+use oribi_proto::h1::FramedContent;
+
+/// However the bytes are cut, the same content comes out, or the same is wrong; and what was framed again reads as the same.
+pub fn check(data: &[u8]) {
+    let whole = read([data]);
+    assert_eq!(read(data.chunks(1)), whole, "byte by byte");
+    let place = data.first().map_or(0, |&byte| usize::from(byte) % data.len());
+    let (front, back) = data.split_at(place);
+    assert_eq!(read([front, back]), whole, "cut at {place}");
+    assert_eq!(read([front, b"", back]), whole, "with nothing in between");
+    let Some((content, may_end)) = whole else { return };
+    assert!(content.len() <= data.len());
+    assert!(may_end || !data.is_empty());
+    let mut framed = Vec::new();
+    for piece in content.chunks(place + 1) {
+        framed.extend(format!("{:x}\r\n", piece.len()).into_bytes());
+        framed.extend_from_slice(piece);
+        framed.extend_from_slice(b"\r\n");
+    }
+    framed.extend_from_slice(b"0\r\n\r\n");
+    assert_eq!(read([&framed[..]]), Some((content, true)), "framed again");
+}
+
+/// What is in the chunks, and whether it may end there; `None`: the framing is broken.
+fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
+    let (mut framed, mut content) = (FramedContent::new(), Vec::new());
+    for piece in pieces {
+        framed.read(piece, |bytes| content.extend_from_slice(bytes)).ok()?;
+    }
+    Some((content, framed.may_end()))
+}

@@ -1,0 +1,7 @@
+//! Content that apps have framed in chunks themselves.
+#![no_main]
+
+#[path = "../bodies/framed_content.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| body::check(data));
