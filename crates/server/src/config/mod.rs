@@ -4,6 +4,7 @@
 //! text is read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
 mod address;
+mod counted;
 pub(crate) mod cpus;
 mod error;
 mod given;
@@ -16,6 +17,7 @@ mod settings;
 mod table;
 pub mod value;
 
+pub(crate) use counted::counted;
 pub use error::SettingError;
 pub use given::Config;
 pub use origin::Origin;

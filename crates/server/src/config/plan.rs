@@ -1,9 +1,9 @@
 //! The plan that `oribi check` prints: what would be served, how, and where each word of it came from.
 
+use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
 use super::settings::{ListenAddress, Place, Protocol};
-use crate::log::counted;
 use std::fmt;
 
 /// What would be served, and how. Displayed, it is a text of several lines for people.

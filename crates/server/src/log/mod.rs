@@ -4,14 +4,12 @@
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
 
 mod access;
-mod counted;
 mod error;
 mod escape;
 mod sink;
 mod stamp;
 
 pub use access::{AccessEntry, AccessLog};
-pub(crate) use counted::counted;
 
 use crate::config::{LogTarget, Settings};
 use rustix::fs::OFlags;

@@ -1,8 +1,8 @@
 //! Stopping: all workers together, or slowly, one after the other.
 
 use super::Supervisor;
+use crate::config::counted;
 use crate::listen::{Listener, Seat};
-use crate::log::counted;
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Numbers with their nouns.
+//! Numbers with their nouns, in what is said to people.
 
 /// `1 worker`, `2 workers`: for nouns whose plural is made by an `s`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
