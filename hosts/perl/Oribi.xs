@@ -20,6 +20,7 @@ PROTOTYPES: DISABLE
 BOOT:
     socket_define(aTHX);
     errors_define(aTHX);
+    input_define(aTHX);
     process_watch_forks();
     alarms_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);

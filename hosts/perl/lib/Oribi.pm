@@ -75,7 +75,8 @@ Always true: C<psgi.input> is a real handle over the complete content, in memory
 
 An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. It takes the connection over when it is
 first used: when its descriptor is asked for, or when it is read from or written to. Looking at it, or copying the environment,
-changes nothing. From then on the app answers for the connection, and what it returns may be anything.
+changes nothing. From then on the app answers for the connection: what it returns, or gives to a responder, is dropped. Asking for
+an address or setting an option of the socket leaves the answer to what the app returns; the connection ends behind it.
 
 =item psgix.harakiri, psgix.harakiri.commit
 

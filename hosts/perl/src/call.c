@@ -11,7 +11,7 @@
 static SV *log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
     SV **method = NULL, **target = NULL;
-    if (environment && hv_exists(environment, "REQUEST_METHOD", 14) && hv_exists(environment, "REQUEST_URI", 11)) {
+    if (environment && !SvRMAGICAL(environment) && hv_exists(environment, "REQUEST_METHOD", 14) && hv_exists(environment, "REQUEST_URI", 11)) {
         method = hv_fetchs(environment, "REQUEST_METHOD", 0);
         target = hv_fetchs(environment, "REQUEST_URI", 0);
     }
@@ -43,7 +43,7 @@ void call_log_error(pTHX_ HV *environment, const char *what) {
     ENTER;
     SAVETMPS;
     line = log_line(aTHX_ environment);
-    error = sv_mortalcopy(ERRSV);
+    error = sv_mortalcopy_flags(ERRSV, SV_NOSTEAL);
     /* The log takes bytes: characters beyond them are written as UTF-8. */
     if (SvPOK(error) && !SvROK(error)) {
         text.data = SvPVX_const(error);
@@ -70,31 +70,33 @@ static bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
-SV *call_protected(pTHX_ SV *code, SV *argument) {
+/* Calls `code`, or the method of the argument that has this name. It runs on a stack of its own: `last`, `next` and `goto` look for
+ * their loop no further than there, so they cannot leave for one of the program that started the server. */
+static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;
+    PUSHSTACKi(PERLSI_REQUIRE);
     PUSHMARK(SP);
     if (argument)
         XPUSHs(argument);
     PUTBACK;
-    call_sv(code, G_SCALAR | G_EVAL);
+    if (method)
+        call_method(method, G_SCALAR | G_EVAL);
+    else
+        call_sv(code, G_SCALAR | G_EVAL);
     SPAGAIN;
     result = POPs;
     PUTBACK;
+    POPSTACK;
     return UNLIKELY(has_died(aTHX)) ? NULL : result;
 }
 
+SV *call_protected(pTHX_ SV *code, SV *argument) {
+    return call_fenced(aTHX_ code, NULL, argument);
+}
+
 SV *call_method_protected(pTHX_ SV *object, const char *method) {
-    dSP;
-    SV *result;
-    PUSHMARK(SP);
-    XPUSHs(object);
-    PUTBACK;
-    call_method(method, G_SCALAR | G_EVAL);
-    SPAGAIN;
-    result = POPs;
-    PUTBACK;
-    return UNLIKELY(has_died(aTHX)) ? NULL : result;
+    return call_fenced(aTHX_ NULL, method, object);
 }
 
 /* ---- Answering ---------------------------------------------------------------------------------------------------------- */
@@ -104,11 +106,24 @@ static bool is_true(pTHX_ SV *value) {
     return value && (SvROK(value) || (SvOK(value) && !SvGMAGICAL(value) && SvTRUE_nomg(value)));
 }
 
-void call_finished(pTHX_ Context *context, HV *environment) {
+/* The handlers in psgix.cleanup.handlers, or NULL if there are none. */
+static AV *cleanup_handlers(pTHX_ Context *context, HV *environment) {
     SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
+    AV *list;
+    if (!handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV)
+        return NULL;
+    list = (AV *)SvRV(handlers);
+    return SvRMAGICAL(list) || AvFILLp(list) < 0 ? NULL : list;
+}
+
+bool call_has_cleanup(pTHX_ Context *context, HV *environment) {
+    return cleanup_handlers(aTHX_ context, environment) != NULL;
+}
+
+void call_finished(pTHX_ Context *context, HV *environment) {
     if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
         context->retiring = TRUE;
-    if (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV && av_len((AV *)SvRV(handlers)) >= 0) {
+    if (cleanup_handlers(aTHX_ context, environment)) {
         if (!context->deferred)
             context->deferred = newAV();
         av_push(context->deferred, newRV_inc((SV *)environment));
@@ -132,8 +147,12 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
     const char *wrong = NULL;
     if (LIKELY(SvROK(response))) {
         SV *thing = SvRV(response);
+        if (UNLIKELY(socket_is_taken(context, context->exchange)) && SvTYPE(thing) != SVt_PVCV) {
+            socket_drop(aTHX_ context, context->exchange, "what it returned");
+            return TRUE;
+        }
         if (LIKELY(SvTYPE(thing) == SVt_PVAV)) {
-            AV *array = response_array(aTHX_ (AV *)thing);
+            AV *array = response_settle(aTHX_ (AV *)thing);
             if (LIKELY(AvFILLp(array) == 2)) {
                 wrong = response_send(aTHX_ &target, array);
                 if (UNLIKELY(wrong != NULL))
@@ -146,7 +165,7 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
     }
     oribi_abandon(target.lane, target.exchange);
     /* An app that speaks for itself need not return anything. */
-    if (!context->has_taken || context->taken != context->exchange)
+    if (!socket_is_taken(context, context->exchange))
         call_log(aTHX_ environment, ORIBI_LOG_ERROR,
                  "the app must return an array reference of 3 elements or a code reference, not %s",
                  text_describe(aTHX_ response));
@@ -171,6 +190,8 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     }
     FREETMPS;
     LEAVE;
+    if (answered)
+        socket_forget(context, context->exchange);
     if (UNLIKELY(!environment_return_untouched(aTHX_ context, environment))) {
         if (answered)
             call_finished(aTHX_ context, environment);
@@ -188,6 +209,8 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
         LEAVE;
     FREETMPS;
     PL_stack_sp = PL_stack_base;
+    /* It may have been left half-way. */
+    environment_forget(&context->environment);
     if (answering)
         oribi_abandon(context->lane, context->exchange);
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);
@@ -217,21 +240,20 @@ static uint32_t run_deferred(pTHX_ Context *context) {
     AV *list = context->deferred;
     context->deferred = NULL;
     while (list && av_len(list) >= 0) {
-        SV *reference, *handlers;
+        SV *reference;
+        AV *handlers;
         HV *environment;
         ENTER;
         SAVETMPS;
         reference = sv_2mortal(av_shift(list));
         environment = (HV *)SvRV(reference);
-        handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
         /* A handler may register another. */
-        while (handlers && SvROK(handlers) && SvTYPE(SvRV(handlers)) == SVt_PVAV && av_len((AV *)SvRV(handlers)) >= 0) {
-            SV *handler = sv_2mortal(av_shift((AV *)SvRV(handlers)));
+        while ((handlers = cleanup_handlers(aTHX_ context, environment)) != NULL) {
+            SV *handler = sv_2mortal(av_shift(handlers));
             if (!call_protected(aTHX_ handler, reference))
                 call_log_error(aTHX_ environment, "a cleanup handler died");
             if (context->forks != process_forks())
                 process_end_stray(aTHX_ 0);
-            handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
         }
         if (is_true(aTHX_ environment_value(aTHX_ &context->environment, environment, PSGIX_HARAKIRI_COMMIT)))
             context->retiring = TRUE;

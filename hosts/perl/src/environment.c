@@ -69,6 +69,7 @@ void environment_prepare(pTHX_ Environment *environment) {
     /* Clones have it buffered: what an app says would come late, or never if its process is ended. */
     IoFLAGS(GvIOn((GV *)environment->errors)) |= IOf_FLUSH;
     environment->logger = SvREFCNT_inc((SV *)logger);
+    environment->handle_stash = gv_stashpvs("IO::File", GV_ADD);
 }
 
 void environment_release(pTHX_ Environment *environment) {
@@ -82,6 +83,12 @@ void environment_release(pTHX_ Environment *environment) {
     SvREFCNT_dec(environment->errors);
     SvREFCNT_dec(environment->logger);
     SvREFCNT_dec(environment->content);
+}
+
+void environment_forget(Environment *environment) {
+    /* It is not freed: what is in it may be freed already. */
+    environment->hash = NULL;
+    environment->rememberable = FALSE;
 }
 
 /* ---- Filling ------------------------------------------------------------------------------------------------------------ */
@@ -263,7 +270,8 @@ static void fill_object(pTHX_ Environment *environment, U32 psgi_key, SV *refere
         add_psgi(aTHX_ environment, psgi_key, reference, SLOT_OBJECT);
     } else {
         Slot *slot = &environment->slots[position];
-        SvREFCNT_dec(slot->value);
+        /* Its destructor may call the server, which ends the request's memory; the app's return is soon enough. */
+        sv_2mortal(slot->value);
         HeVAL(slot->entry) = reference;
         expect(slot, SLOT_OBJECT, reference);
     }
@@ -306,16 +314,16 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
 }
 
 /* Whether a request has left an object as it was, and nobody else refers to it. */
-static bool is_reusable(pTHX_ U32 psgi_key, SV *object) {
+static bool is_reusable(pTHX_ const Environment *environment, U32 psgi_key, SV *object) {
     if (SvREFCNT(object) != 1)
         return FALSE;
     switch (psgi_key) {
     case PSGI_INPUT:
-        return input_is_pristine(aTHX_ object);
+        return input_is_pristine(aTHX_ environment, object);
     case PSGI_ERRORS:
-        return errors_is_pristine(aTHX_ object);
+        return errors_is_pristine(aTHX_ environment, object);
     case PSGIX_IO:
-        return socket_is_pristine(object);
+        return socket_is_pristine(environment, object);
     case PSGIX_INFORMATIONAL:
         return informational_is_private(object);
     default:
@@ -334,7 +342,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     HV *hash;
 
     if (UNLIKELY(environment->hash && environment->gateway != (request->gateway != 0))) {
-        SvREFCNT_dec(environment->hash);
+        sv_2mortal((SV *)environment->hash);
         environment->hash = NULL;
     }
     if (!environment->hash) {
@@ -513,7 +521,7 @@ static void repair_objects(pTHX_ Environment *environment) {
     for (size_t i = 0; i < count; i++) {
         U32 position = environment->positions[environment->server_keys + keys[i]];
         if ((keys[i] == PSGI_INPUT && environment->has_content)
-            || !is_reusable(aTHX_ keys[i], environment->slots[position].expected.referent))
+            || !is_reusable(aTHX_ environment, keys[i], environment->slots[position].expected.referent))
             repair(aTHX_ &environment->slots[position]);
     }
 }
@@ -525,7 +533,7 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash) {
     if (!environment->rememberable || !is_ours(aTHX_ hash) || !is_same_shape(environment, hash, &repairs))
         return FALSE;
     handlers = &environment->slots[environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS]];
-    if (is_touched(handlers, HeVAL(handlers->entry)) || !is_reusable(aTHX_ PSGIX_CLEANUP_HANDLERS, handlers->expected.referent))
+    if (is_touched(handlers, HeVAL(handlers->entry)) || !is_reusable(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, handlers->expected.referent))
         return FALSE;
     if (repairs)
         repair_all(aTHX_ environment);
@@ -557,6 +565,8 @@ void environment_return(pTHX_ Context *context, HV *hash) {
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key) {
     SV *name = environment->names[environment->server_keys + psgi_key];
     HE *entry = NULL;
+    if (UNLIKELY(SvRMAGICAL(hash)))
+        return NULL;
     /* Fetching what a locked hash may not have dies; asking does not. */
     if (hv_exists_ent(hash, name, SvSHARED_HASH(name)))
         entry = hv_fetch_ent(hash, name, 0, SvSHARED_HASH(name));

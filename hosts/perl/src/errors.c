@@ -94,15 +94,15 @@ SV *errors_new(pTHX_ Context *context) {
     return reference;
 }
 
-bool errors_is_pristine(pTHX_ SV *glob) {
+bool errors_is_pristine(pTHX_ const Environment *environment, SV *glob) {
     PerlIO *handle;
     IO *io;
-    if (!handle_is_private(glob) || SvOBJECT(glob))
+    if (!handle_is_private(environment, glob) || SvOBJECT(glob))
         return FALSE;
     io = GvIOp((GV *)glob);
     handle = IoOFP(io);
-    if (!PerlIOValid(handle) || PerlIOBase(handle)->tab != &errors_layer || PerlIOBase(handle)->flags & PERLIO_F_UTF8
-        || !(IoFLAGS(io) & IOf_FLUSH))
+    if (!PerlIOValid(handle) || handle != IoIFP(io) || PerlIOBase(handle)->tab != &errors_layer
+        || PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF) || !(IoFLAGS(io) & IOf_FLUSH))
         return FALSE;
     errors_flush(aTHX_ handle);
     return TRUE;

@@ -3,6 +3,26 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+/* The layer of a handle without content is a `scalar` over an empty one, in all but its name: so it is known whether a handle still
+ * is the one that was made here, and not one that the app has opened in its place. */
+static PerlIO_funcs nothing_layer;
+
+void input_define(pTHX) {
+    const PerlIO_funcs *scalar = PerlIO_find_layer(aTHX_ "scalar", 6, 1);
+    if (!scalar)
+        croak("PerlIO::scalar cannot be loaded");
+    nothing_layer = *scalar;
+    nothing_layer.name = "oribi_nothing";
+}
+
+static PerlIO *open_nothing(pTHX) {
+    SV *nothing = sv_2mortal(newRV_noinc(newSVpvs("")));
+    PerlIO *handle = PerlIO_allocate(aTHX);
+    if (handle && PerlIO_push(aTHX_ handle, &nothing_layer, "r", nothing))
+        PerlIOBase(handle)->flags |= PERLIO_F_OPEN;
+    return handle;
+}
+
 /* A glob of its own that no symbol table knows, like the one of `open my $handle`. */
 static GV *new_handle(pTHX) {
     GV *glob = (GV *)newSV(0);
@@ -42,15 +62,17 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     GV *glob = new_handle(aTHX);
     SV *reference = newRV_noinc((SV *)glob);
     IO *io = GvIOp(glob);
-    if (from->size > 0 && from->file >= 0) {
+    if (from->size == 0) {
+        IoIFP(io) = open_nothing(aTHX);
+        IoTYPE(io) = IoTYPE_RDONLY;
+    } else if (from->file >= 0) {
         PerlIO *handle = open_file(aTHX_ from->file);
         if (!handle)
             call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         IoIFP(io) = handle;
         IoTYPE(io) = IoTYPE_RDONLY;
     } else {
-        SV *content = from->size > 0 ? copy_in_memory(aTHX_ environment, from) : newSVpvs("");
-        SV *source = newRV_noinc(content);
+        SV *source = newRV_noinc(copy_in_memory(aTHX_ environment, from));
         if (!do_openn(glob, "<", 1, FALSE, O_RDONLY, 0, NULL, &source, 1))
             call_log(aTHX_ environment->hash, ORIBI_LOG_ERROR, "the content cannot be opened: %s", strerror(errno));
         SvREFCNT_dec_NN(source);
@@ -58,24 +80,26 @@ SV *input_new(pTHX_ Environment *environment, const oribi_content *from) {
     return reference;
 }
 
-bool input_is_pristine(pTHX_ SV *glob) {
+bool input_is_pristine(pTHX_ const Environment *environment, SV *glob) {
     PerlIO *handle;
-    if (!handle_is_private(glob) || SvOBJECT(glob))
+    IO *io;
+    if (!handle_is_private(environment, glob) || SvOBJECT(glob))
         return FALSE;
-    handle = IoIFP(GvIOp((GV *)glob));
-    /* Nothing to read and nothing pushed back. */
-    return PerlIOValid(handle) && !PerlIOBase(handle)->next && !(PerlIOBase(handle)->flags & PERLIO_F_UTF8)
-           && PerlIO_get_cnt(handle) <= 0;
+    io = GvIOp((GV *)glob);
+    handle = IoIFP(io);
+    /* Nothing was opened in its place, pushed onto it or pushed back into it, and it has not been moved. */
+    return PerlIOValid(handle) && !IoOFP(io) && PerlIOBase(handle)->tab == &nothing_layer && !PerlIOBase(handle)->next
+           && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_ERROR)) && PerlIO_tell(handle) == 0;
 }
 
-bool handle_is_private(SV *value) {
+bool handle_is_private(const Environment *environment, SV *value) {
     GV *glob = (GV *)value;
     IO *io;
     if (SvTYPE(value) != SVt_PVGV || SvREFCNT(value) != 1 || SvMAGIC(value) || !isGV_with_GP(glob) || GvREFCNT(glob) != 1)
         return FALSE;
     io = GvIOp(glob);
-    if (!io || SvREFCNT(io) != 1 || SvMAGIC(io) || IoLINES(io) != 0)
+    if (!io || SvREFCNT(io) != 1 || SvMAGIC(io) || SvSTASH(io) != environment->handle_stash || IoLINES(io) != 0)
         return FALSE;
     /* Modules keep state in the other slots of a handle's glob; that state belongs to one client. */
-    return !GvHV(glob) && !GvAV(glob) && !GvCV(glob) && (!GvSV(glob) || !SvOK(GvSV(glob)));
+    return !GvHV(glob) && !GvAV(glob) && !GvCV(glob) && !GvFORM(glob) && (!GvSV(glob) || !SvOK(GvSV(glob)));
 }

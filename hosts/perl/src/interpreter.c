@@ -127,6 +127,7 @@ void interpreter_close(void *pointer) {
 #ifdef USE_ITHREADS
     if (context->cloned) {
         perl_free(my_perl);
+        Safefree(context->taken);
         Safefree(context);
         PERL_SET_CONTEXT(before == my_perl ? NULL : before);
     } else {

@@ -98,6 +98,7 @@ typedef struct {
     SV *version; /* the array of psgi.version */
     SV *errors;  /* the glob of STDERR */
     SV *logger;  /* psgix.logger */
+    HV *handle_stash; /* the class of fresh handles: IO::File */
     SV *content; /* what the handle of the last content read from; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
 } Environment;
@@ -129,8 +130,8 @@ typedef struct Context {
     bool cloned;             /* `perl` belongs to this context */
     bool retiring;           /* the app asked for this context to be replaced, or called exit; not yet said to the server */
     bool closing;            /* the server is done with this context: nothing may call it any more */
-    bool has_taken;          /* the socket of the exchange `taken` was taken over */
-    oribi_exchange taken;
+    oribi_exchange *taken;   /* exchanges that are not over and for which the app speaks itself: see socket.c */
+    U32 taken_count, taken_room;
     oribi_exchange exchange; /* the one that was begun last */
     oribi_lane *lane;        /* and its lane */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
@@ -159,18 +160,21 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; what of it can serve the next request stays. */
 void environment_return(pTHX_ Context *context, HV *hash);
-/* The value of a PSGI key, or NULL. */
+/* Has the next request begin with a new environment: whatever is kept cannot be relied on. */
+void environment_forget(Environment *environment);
+/* The value of a PSGI key, or NULL; NULL too where looking at it would run code. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
+void input_define(pTHX);
 /* A reference to a handle that reads what came with a request: its content, or a filter's data. */
 SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
 /* Whether a handle that was made for a request without content is as good as new. */
-bool input_is_pristine(pTHX_ SV *glob);
+bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
 
-/* Whether a handle is open and only one reference, its owner's, leads to it and its parts. */
-bool handle_is_private(SV *glob);
+/* Whether a handle has its class and only one reference, its owner's, leads to it and its parts. */
+bool handle_is_private(const Environment *environment, SV *glob);
 
 /* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
 
@@ -184,7 +188,7 @@ void errors_define(pTHX);
 /* A reference to a handle whose text the web server gets that the context's present exchange came from. */
 SV *errors_new(pTHX_ Context *context);
 /* Whether a handle is as it was made and nobody else refers to it. */
-bool errors_is_pristine(pTHX_ SV *glob);
+bool errors_is_pristine(pTHX_ const Environment *environment, SV *glob);
 /* Makes a pristine handle stand for the context's present exchange. */
 void errors_rebind(Context *context, SV *glob);
 
@@ -194,9 +198,15 @@ void socket_define(pTHX);
 /* A reference to a handle that takes the client's socket over when it is first used. */
 SV *socket_new(pTHX_ Context *context, const oribi_request *request);
 /* Whether a handle is unused and nobody else refers to it. */
-bool socket_is_pristine(SV *glob);
+bool socket_is_pristine(const Environment *environment, SV *glob);
 /* Makes a pristine handle stand for the context's present exchange. FALSE: it is for another kind of address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
+/* Whether the app has spoken to the client of an exchange itself: then what it answers in the ordinary way is dropped. */
+bool socket_is_taken(const Context *context, oribi_exchange exchange);
+/* Ends an exchange whose socket is taken, and says in the log that `what` was dropped. */
+void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *what);
+/* The exchange is over. */
+void socket_forget(Context *context, oribi_exchange exchange);
 
 /* ---- call.c ------------------------------------------------------------------------------------------------------------ */
 
@@ -212,6 +222,8 @@ void call_log_error(pTHX_ HV *environment, const char *what);
 /* Writes a formatted line to the error log, behind the request's method and path. */
 void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
     __attribute__((format(printf, pTHX_3, pTHX_4)));
+/* Whether the environment of a request has cleanup handlers. */
+bool call_has_cleanup(pTHX_ Context *context, HV *environment);
 /* A request has been answered: sees what its environment asks for, cleanup handlers to run or the end of this context. */
 void call_finished(pTHX_ Context *context, HV *environment);
 
@@ -219,14 +231,20 @@ void call_finished(pTHX_ Context *context, HV *environment);
 
 typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 
-/* The bytes of a value, good until the next FREETMPS. Never dies; an object's overloading is called protected. */
+/* Whether reading a value, which may be NULL, runs no code of the app's. */
+static inline bool text_is_quiet(const SV *value) {
+    return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
+}
+/* The bytes of a value. Never dies; an object's overloading is called protected. They may be the value's own: then they are good
+ * until code of the app's runs, or for as long as the value lives if the app cannot reach it. Others are good until the next
+ * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* What a value is, in words for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
 
 /* ---- response.c -------------------------------------------------------------------------------------------------------- */
 
-/* The head of a response: fields that point into the app's values. */
+/* The head of a response: fields that point into values of a settled response. */
 typedef struct {
     uint16_t status;
     size_t field_count;
@@ -241,9 +259,11 @@ typedef struct {
     HV *environment; /* of the request, for messages; or NULL */
 } Target;
 
-/* The same array, or a mortal copy of one that is tied: empty if a method of the tie died. The functions below take plain
- * ones. */
-AV *response_array(pTHX_ AV *array);
+/* The same array, if reading a response from it and from the lists in it runs no code; otherwise a mortal copy of all of them that
+ * the app cannot reach, empty if getting at them died. The functions below take settled ones. */
+AV *response_settle(pTHX_ AV *response);
+/* The same for a reference to a list of fields. */
+SV *response_settle_fields(pTHX_ SV *headers);
 /* Read status and fields, or fields alone, of a response. NULL, or what is wrong: a mortal text. */
 const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);

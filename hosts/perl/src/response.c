@@ -1,7 +1,9 @@
 /* response.c - reads a response array and hands it to the server.
  *
- * Nothing is copied: fields and pieces point into the app's values, which the caller keeps alive. What is wrong with a response
- * is said with what came instead.
+ * Nothing is copied as long as reading the response runs no code of the app's, which is nearly always: fields and pieces point into
+ * the app's values. Where something is tied or overloads "", or the body is an object, that code might change or free what was read
+ * before. Such a response is read from a copy that the app cannot reach. What is wrong with a response is said with what came
+ * instead.
  */
 #include "perl_host.h"
 
@@ -19,7 +21,7 @@ static const char *complaint(pTHX_ const char *format, ...) {
     return SvPVX_const(text);
 }
 
-/* Copies a tied array; only called through call_protected, because each element runs code. */
+/* Copies an array; only called through call_protected, because its elements may run code. */
 static XS(array_copy) {
     dXSARGS;
     AV *from, *to;
@@ -32,18 +34,85 @@ static XS(array_copy) {
     count = av_len(from) + 1;
     for (SSize_t i = 0; i < count; i++) {
         SV **value = av_fetch(from, i, 0);
-        av_push(to, value ? newSVsv(*value) : newSV(0));
+        /* What reading it runs may take it out of the array. */
+        av_push(to, value && *value ? newSVsv(sv_2mortal(SvREFCNT_inc_simple_NN(*value))) : newSV(0));
     }
     XSRETURN(1);
 }
 
-AV *response_array(pTHX_ AV *array) {
+/* Whether reading the elements of an array runs no code. */
+static bool is_quiet_list(const AV *list) {
+    SV *const *value = AvARRAY(list);
+    if (UNLIKELY(SvRMAGICAL(list)))
+        return FALSE;
+    for (SSize_t left = AvFILLp(list) + 1; left > 0; left--, value++)
+        if (UNLIKELY(!text_is_quiet(*value)))
+            return FALSE;
+    return TRUE;
+}
+
+/* The array behind a reference whose elements can be read without running code, or NULL. */
+static AV *quiet_list(SV *value) {
+    if (!value || (SvFLAGS(value) & (SVf_ROK | SVs_GMG)) != SVf_ROK || SvTYPE(SvRV(value)) != SVt_PVAV)
+        return NULL;
+    return is_quiet_list((AV *)SvRV(value)) ? (AV *)SvRV(value) : NULL;
+}
+
+/* Whether copying the elements of an array runs no code: references are copied as they are. */
+static bool is_copied_quietly(const AV *list) {
+    if (SvRMAGICAL(list))
+        return FALSE;
+    for (SSize_t i = 0; i <= AvFILLp(list); i++)
+        if (AvARRAY(list)[i] && SvGMAGICAL(AvARRAY(list)[i]))
+            return FALSE;
+    return TRUE;
+}
+
+/* A mortal copy of an array that the app cannot reach, with what tied elements give; an empty one if reading it died. */
+static AV *private_list(pTHX_ AV *list) {
     SV *copier, *copy;
-    if (LIKELY(!SvRMAGICAL(array)))
-        return array;
+    if (is_copied_quietly(list)) {
+        AV *to = (AV *)sv_2mortal((SV *)newAV());
+        for (SSize_t i = 0; i <= AvFILLp(list); i++)
+            av_push(to, AvARRAY(list)[i] ? newSVsv(AvARRAY(list)[i]) : newSV(0));
+        return to;
+    }
     copier = sv_2mortal((SV *)newXS(NULL, array_copy, __FILE__));
-    copy = call_protected(aTHX_ copier, sv_2mortal(newRV_inc((SV *)array)));
+    copy = call_protected(aTHX_ copier, sv_2mortal(newRV_inc((SV *)list)));
     return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
+}
+
+/* Puts a reference to a private copy of a list in the place of a reference to it. */
+static void make_private(pTHX_ AV *response, SSize_t index) {
+    SV *value = index <= AvFILLp(response) ? AvARRAY(response)[index] : NULL;
+    /* A body that is an object is asked by its methods, whatever it consists of. */
+    if (value && SvROK(value) && SvTYPE(SvRV(value)) == SVt_PVAV && (index < 2 || !SvOBJECT(SvRV(value))))
+        av_store(response, index, newRV_inc((SV *)private_list(aTHX_ (AV *)SvRV(value))));
+}
+
+AV *response_settle(pTHX_ AV *response) {
+    SSize_t last = AvFILLp(response);
+    if (LIKELY(!SvRMAGICAL(response) && (last == 1 || last == 2))) {
+        SV **element = AvARRAY(response);
+        AV *body;
+        if (LIKELY(text_is_quiet(element[0]) && quiet_list(element[1])
+                   && (last == 1 || ((body = quiet_list(element[2])) != NULL && !SvOBJECT(body)))))
+            return response;
+    }
+    response = private_list(aTHX_ response);
+    make_private(aTHX_ response, 1);
+    make_private(aTHX_ response, 2);
+    return response;
+}
+
+SV *response_settle_fields(pTHX_ SV *headers) {
+    SV *settled;
+    if (LIKELY(quiet_list(headers) != NULL))
+        return headers;
+    settled = sv_2mortal(newSVsv(headers));
+    if (SvROK(settled) && SvTYPE(SvRV(settled)) == SVt_PVAV)
+        return sv_2mortal(newRV_inc((SV *)private_list(aTHX_ (AV *)SvRV(settled))));
+    return settled;
 }
 
 /* An element of a plain array, never NULL. */
@@ -83,7 +152,7 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
     SSize_t count;
     if (!SvROK(headers) || SvTYPE(SvRV(headers)) != SVt_PVAV)
         return complaint(aTHX_ "the headers must be an array reference, not %s", text_describe(aTHX_ headers));
-    list = response_array(aTHX_ (AV *)SvRV(headers));
+    list = (AV *)SvRV(headers);
     count = AvFILLp(list) + 1;
     if (count % 2)
         return complaint(aTHX_ "the headers must be names and values in turn, but there are %" IVdf " of them", (IV)count);
@@ -125,7 +194,6 @@ static const char *send_array(pTHX_ const Target *target, const Head *head, AV *
     oribi_bytes *parts = few;
     size_t part_count = 0;
     SSize_t count;
-    body = response_array(aTHX_ body);
     count = AvFILLp(body) + 1;
     if (count > FEW_PARTS)
         parts = (oribi_bytes *)SvPVX(sv_2mortal(newSV((size_t)count * sizeof(oribi_bytes))));

@@ -16,9 +16,58 @@ typedef struct {
     unsigned forks;
     const char *class_name; /* what class_of() said when the handle was made */
     bool taken;     /* it has been tried; `reader` and `writer` are NULL when that failed */
+    bool spoken;    /* it was noted that the app speaks for itself */
     PerlIO *reader; /* two buffers over one descriptor: a socket is two streams */
     PerlIO *writer;
 } SocketLayer;
+
+bool socket_is_taken(const Context *context, oribi_exchange exchange) {
+    for (U32 i = 0; UNLIKELY(i < context->taken_count); i++)
+        if (context->taken[i] == exchange)
+            return TRUE;
+    return FALSE;
+}
+
+void socket_forget(Context *context, oribi_exchange exchange) {
+    for (U32 i = 0; UNLIKELY(i < context->taken_count); i++)
+        if (context->taken[i] == exchange)
+            context->taken[i] = context->taken[--context->taken_count];
+}
+
+void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *what) {
+    call_log(aTHX_ NULL, ORIBI_LOG_DEBUG, "the app has used psgix.io, so %s was dropped", what);
+    oribi_abandon(context->lane, exchange);
+    socket_forget(context, exchange);
+}
+
+/* Who only asks for an address or sets an option does not speak for the connection: what the app returns is sent. */
+static bool only_asks(pTHX) {
+    switch (PL_op ? PL_op->op_type : OP_NULL) {
+    case OP_GETPEERNAME:
+    case OP_GETSOCKNAME:
+    case OP_GSOCKOPT:
+    case OP_SSOCKOPT:
+        return TRUE;
+    default:
+        return FALSE;
+    }
+}
+
+/* From now on the app speaks for the connection. */
+static void speak(SocketLayer *layer) {
+    Context *context = layer->context;
+    if (layer->spoken || layer->forks != process_forks() || context->closing)
+        return;
+    layer->spoken = TRUE;
+    /* Who has only asked before may be late: the exchange can be over. */
+    if (oribi_has_gone(layer->lane, layer->exchange))
+        return;
+    if (context->taken_count == context->taken_room) {
+        context->taken_room = 2 * context->taken_room + 4;
+        Renew(context->taken, context->taken_room, oribi_exchange);
+    }
+    context->taken[context->taken_count++] = layer->exchange;
+}
 
 static bool take(pTHX_ PerlIO *handle) {
     SocketLayer *layer = PerlIOSelf(handle, SocketLayer);
@@ -34,8 +83,6 @@ static bool take(pTHX_ PerlIO *handle) {
         errno = ENOTCONN;
         return FALSE;
     }
-    layer->context->taken = layer->exchange;
-    layer->context->has_taken = TRUE;
     /* PerlIO counts how many handles use a descriptor and closes it with the last. */
     copy = file;
     layer->reader = PerlIO_fdopen(file, "r");
@@ -52,11 +99,14 @@ static bool take(pTHX_ PerlIO *handle) {
 }
 
 static PerlIO *reader_of(pTHX_ PerlIO *handle) {
-    return take(aTHX_ handle) ? PerlIOSelf(handle, SocketLayer)->reader : NULL;
+    if (!take(aTHX_ handle))
+        return NULL;
+    speak(PerlIOSelf(handle, SocketLayer));
+    return PerlIOSelf(handle, SocketLayer)->reader;
 }
 
 static IV socket_fileno(pTHX_ PerlIO *handle) {
-    PerlIO *reader = reader_of(aTHX_ handle);
+    PerlIO *reader = only_asks(aTHX) && take(aTHX_ handle) ? PerlIOSelf(handle, SocketLayer)->reader : reader_of(aTHX_ handle);
     return reader ? PerlIO_fileno(reader) : -1;
 }
 
@@ -79,6 +129,7 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
     SSize_t written = -1;
     if (take(aTHX_ handle)) {
         PerlIO *writer = PerlIOSelf(handle, SocketLayer)->writer;
+        speak(PerlIOSelf(handle, SocketLayer));
         written = PerlIO_write(writer, bytes, size);
         if (written >= 0 && PerlIO_flush(writer) != 0)
             written = -1;
@@ -186,15 +237,15 @@ SV *socket_new(pTHX_ Context *context, const oribi_request *request) {
     return sv_bless(reference, stash);
 }
 
-bool socket_is_pristine(SV *glob) {
+bool socket_is_pristine(const Environment *environment, SV *glob) {
     PerlIO *handle;
     IO *io;
-    if (!handle_is_private(glob) || SvSTASH(glob) != GvSTASH((GV *)glob))
+    if (!handle_is_private(environment, glob) || SvSTASH(glob) != GvSTASH((GV *)glob))
         return FALSE;
     io = GvIOp((GV *)glob);
     handle = IoIFP(io);
     return PerlIOValid(handle) && handle == IoOFP(io) && PerlIOBase(handle)->tab == &socket_layer
-           && !PerlIOSelf(handle, SocketLayer)->taken;
+           && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_EOF | PERLIO_F_ERROR)) && !PerlIOSelf(handle, SocketLayer)->taken;
 }
 
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob) {

@@ -11,9 +11,10 @@ static void ticket_release(pTHX_ Ticket *ticket) {
     if (ticket->state != TICKET_OVER && !ticket->context->closing && ticket->forks == process_forks()) {
         const char *what = ticket->state == TICKET_WAITING ? "the app dropped the responder without calling it"
                                                            : "the app dropped the writer without closing it";
-        if (ticket->state != TICKET_GONE && !(ticket->context->has_taken && ticket->context->taken == ticket->exchange))
+        if (ticket->state != TICKET_GONE && !socket_is_taken(ticket->context, ticket->exchange))
             call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "%s", what);
         oribi_abandon(ticket->lane, ticket->exchange);
+        socket_forget(ticket->context, ticket->exchange);
     }
     SvREFCNT_dec(ticket->environment);
     Safefree(ticket);
@@ -60,6 +61,11 @@ static Ticket *ticket_of(pTHX_ SV *holder) {
     return ticket;
 }
 
+/* Keeps a value alive until the caller's statement ends, for code that runs meanwhile may drop the last reference to it. */
+static void hold(pTHX_ SV *value) {
+    sv_2mortal(SvREFCNT_inc_simple_NN(value));
+}
+
 static Ticket *ticket_new(Context *context) {
     Ticket *ticket;
     Newxz(ticket, 1, Ticket);
@@ -73,6 +79,7 @@ static Ticket *ticket_new(Context *context) {
 /* The response is complete. When that is after the app's callback has returned, nobody else looks at its environment. */
 static void ticket_finish(pTHX_ Ticket *ticket) {
     SV *environment = ticket->environment;
+    socket_forget(ticket->context, ticket->exchange);
     ticket->state = TICKET_OVER;
     ticket->environment = NULL;
     if (environment) {
@@ -107,14 +114,21 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     }
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {
-        SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
         ticket->environment = newRV_inc((SV *)environment);
         /* Without handlers yet, the environment lives only as long as the app holds it: it may well hold the responder. */
-        if (!handlers || !SvROK(handlers) || SvTYPE(SvRV(handlers)) != SVt_PVAV || av_len((AV *)SvRV(handlers)) < 0)
+        if (!call_has_cleanup(aTHX_ context, environment))
             sv_rvweaken(ticket->environment);
     }
     ticket_release(aTHX_ ticket);
     return !late;
+}
+
+/* A mortal writer for what follows the head. */
+static SV *writer_new(pTHX_ Ticket *ticket) {
+    SV *writer = newSV(0);
+    SV *reference = sv_2mortal(newRV_noinc(writer));
+    ticket_attach(aTHX_ ticket, writer);
+    return sv_bless(reference, gv_stashpvs("Oribi::Writer", GV_ADD));
 }
 
 /* ---- The responder ------------------------------------------------------------------------------------------------------ */
@@ -125,13 +139,26 @@ XS(stream_respond) {
     const char *wrong;
     AV *response;
     SSize_t count;
+    hold(aTHX_ (SV *)cv);
     if (ticket->state != TICKET_WAITING)
         croak("the responder was called twice");
     if (items != 1 || !SvROK(ST(0)) || SvTYPE(SvRV(ST(0))) != SVt_PVAV)
         croak("the responder must be called with an array reference of 2 or 3 elements, not %s",
               items < 1 ? "nothing" : text_describe(aTHX_ ST(0)));
-    response = response_array(aTHX_ (AV *)SvRV(ST(0)));
+    response = response_settle(aTHX_ (AV *)SvRV(ST(0)));
     count = AvFILLp(response) + 1;
+    if (ticket->state != TICKET_WAITING)
+        croak("the responder was called twice");
+    if (UNLIKELY(socket_is_taken(ticket->context, ticket->exchange))) {
+        socket_drop(aTHX_ ticket->context, ticket->exchange, "what it gave to the responder");
+        if (count == 2) {
+            ticket->state = TICKET_GONE;
+            ST(0) = writer_new(aTHX_ ticket);
+            XSRETURN(1);
+        }
+        ticket_finish(aTHX_ ticket);
+        XSRETURN_EMPTY;
+    }
     if (count == 3) {
         const Target target = {ticket->lane, ticket->exchange, NULL};
         ticket->state = TICKET_OVER;
@@ -145,9 +172,10 @@ XS(stream_respond) {
         croak("the responder must be called with an array reference of 2 or 3 elements, not %s", text_describe(aTHX_ ST(0)));
     {
         Head head;
-        SV *writer;
         oribi_result result = ORIBI_OK;
         wrong = response_head(aTHX_ response, &head);
+        if (ticket->state != TICKET_WAITING)
+            croak("the responder was called twice");
         if (!wrong) {
             result = oribi_start(ticket->lane, ticket->exchange, head.status, head.fields, head.field_count);
             wrong = response_failure(aTHX_ result);
@@ -158,9 +186,7 @@ XS(stream_respond) {
             croak("%s", wrong);
         }
         ticket->state = result == ORIBI_GONE ? TICKET_GONE : TICKET_STREAMING;
-        writer = newSV(0);
-        ST(0) = sv_2mortal(sv_bless(newRV_noinc(writer), gv_stashpvs("Oribi::Writer", GV_ADD)));
-        ticket_attach(aTHX_ ticket, writer);
+        ST(0) = writer_new(aTHX_ ticket);
         XSRETURN(1);
     }
 }
@@ -170,16 +196,23 @@ XS(stream_respond) {
 XS(stream_write) {
     dXSARGS;
     Ticket *ticket;
-    oribi_bytes bytes;
+    SV *writer;
+    oribi_bytes bytes = {"", 0};
+    TextResult text;
     oribi_result result = ORIBI_OK;
     if (items != 2 || !SvROK(ST(0)))
         croak("usage: $writer->write($bytes)");
-    ticket = ticket_of(aTHX_ SvRV(ST(0)));
+    writer = SvRV(ST(0));
+    if (UNLIKELY(!text_is_quiet(ST(1))))
+        hold(aTHX_ writer);
+    /* Its overloading may close the writer, so that is looked at behind it. */
+    text = text_bytes(aTHX_ ST(1), &bytes);
+    ticket = ticket_of(aTHX_ writer);
     if (ticket->state == TICKET_GONE)
         XSRETURN_NO;
     if (ticket->state != TICKET_STREAMING)
         croak("the writer has been closed");
-    switch (text_bytes(aTHX_ ST(1), &bytes)) {
+    switch (text) {
     case TEXT_OK:
         break;
     case TEXT_UNDEFINED:
@@ -246,14 +279,22 @@ XS(informational_send) {
     dXSARGS;
     Ticket *ticket = ticket_of(aTHX_ (SV *)cv);
     Head head;
+    SV *headers;
     const char *wrong;
     IV status;
     if (items != 2)
         croak("usage: $env->{'psgix.informational'}->($status, [@headers])");
+    hold(aTHX_ (SV *)cv);
+    headers = response_settle_fields(aTHX_ ST(1));
     status = SvIV(ST(0));
+    /* The status was an object, whose code may have changed the headers. */
+    if (UNLIKELY(!text_is_quiet(ST(0))))
+        headers = response_settle_fields(aTHX_ ST(1));
     if (status < 100 || status > 199 || status == 101)
         croak("an informational status is a number from 100 to 199 without 101, not %s", text_describe(aTHX_ ST(0)));
-    wrong = response_fields(aTHX_ ST(1), &head);
+    if (socket_is_taken(ticket->context, ticket->exchange))
+        XSRETURN_EMPTY;
+    wrong = response_fields(aTHX_ headers, &head);
     if (!wrong)
         wrong = response_failure(
             aTHX_ oribi_inform(ticket->lane, ticket->exchange, (uint16_t)status, head.fields, head.field_count));

@@ -62,9 +62,11 @@ const char *text_describe(pTHX_ SV *value) {
         const char *kind = sv_reftype(SvRV(value), FALSE);
         if (sv_isobject(value))
             return SvPVX_const(sv_2mortal(newSVpvf("an object of class %s", sv_reftype(SvRV(value), TRUE))));
+        if (strEQ(kind, "ARRAY") && SvRMAGICAL(SvRV(value)))
+            return "a reference to a tied array";
         if (strEQ(kind, "ARRAY"))
             return SvPVX_const(sv_2mortal(newSVpvf("an array reference of %" IVdf " elements",
-                                                   (IV)(av_len((AV *)SvRV(value)) + 1))));
+                                                   (IV)(AvFILLp((AV *)SvRV(value)) + 1))));
         if (strEQ(kind, "HASH"))
             return "a hash reference";
         if (strEQ(kind, "CODE"))

@@ -123,6 +123,12 @@ my %return = (
         print {$socket} join q{ }, ref $socket, $socket->peerhost, $socket->peerport == $env->{REMOTE_PORT} ? 'same' : 'other', fileno($socket) > 2 ? 'open' : 'closed';
         sub { };
     },
+    hijack_and_return => sub { my ($env) = @_; syswrite $env->{'psgix.io'}, "raw answer\r\n"; [ 200, [], ['a second one'] ] },
+    hijack_and_respond => sub {
+        my ($env) = @_;
+        sub { syswrite $env->{'psgix.io'}, "raw answer\r\n"; my $writer = $_[0]->([ 200, [] ]); $writer->write('a second one'); $writer->close };
+    },
+    ask_io => sub { my ($env) = @_; my $host = $env->{'psgix.io'}->peerhost; [ 200, [], ["you are $host"] ] },
     hijack_later => sub { my ($env) = @_; $kept_io = $env->{'psgix.io'}; my $number = fileno $kept_io; sub { } },
     hijack_use => sub { syswrite $kept_io, 'later bytes'; undef $kept_io; [ 200, [], ['ok'] ] },
     keep_io => sub { $kept_io = $_[0]{'psgix.io'}; [ 200, [], ['kept'] ] },
@@ -236,6 +242,12 @@ sub test_with {
         $raw = $server->connection;
         $raw->send("GET /hijack_host HTTP/1.1\r\nHost: x\r\n\r\n");
         is $raw->rest, 'IO::Socket::INET 127.0.0.1 same open', 'through a socket that knows its peer';
+        for my $way (qw(hijack_and_return hijack_and_respond)) {
+            $raw = $server->connection;
+            $raw->send("GET /$way HTTP/1.1\r\nHost: x\r\n\r\n");
+            is $raw->rest, "raw answer\r\n", "$way: what the app answers besides is dropped";
+        }
+        is $get->('ask_io')->{body}, 'you are 127.0.0.1', 'who only asks for an address answers in the ordinary way';
         is $get->('keep_io')->{body}, 'kept';
         is $get->('use_io')->{body}, 'sent nothing, descriptor -1', 'a handle that was kept reaches no other connection';
         is $get->('look_io')->{body}, 'looked';
