@@ -23,6 +23,7 @@ BOOT:
     input_define(aTHX);
     process_watch_forks();
     alarms_define();
+    signals_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
 
@@ -52,6 +53,9 @@ serve(config)
         .worker_stopping = process_worker_stopping,
         .set_title = process_set_title,
         .server_ready = process_server_ready,
+        .end = process_end,
+        .begin = interpreter_begin,
+        .attend = call_attend,
     };
   CODE:
 #ifdef MULTIPLICITY

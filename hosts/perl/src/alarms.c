@@ -45,6 +45,7 @@ static void ring_here(int number) {
         return;
     PL_psig_pend[number]++;
     PL_sig_pending = 1;
+    signals_wake();
 }
 
 static void handle_alarm(int number, siginfo_t *origin, void *machine_state) {

@@ -109,7 +109,7 @@ static const char *died_in(pTHX_ const char *method) {
 /* Sends line by line until getline returns undef or the client has gone. */
 static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *body) {
     oribi_result result = oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
-    const char *wrong = response_failure(aTHX_ result);
+    const char *wrong = response_failure(aTHX_ result), *dying = "getline";
     bool finished = FALSE;
     while (!wrong && result == ORIBI_OK && !finished) {
         oribi_bytes bytes;
@@ -124,6 +124,12 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
             case TEXT_OK:
                 if (bytes.size > 0)
                     result = oribi_write(target->lane, target->exchange, bytes.data, bytes.size);
+                while (result == ORIBI_WOKEN && !wrong) {
+                    if (signals_dispatch(aTHX))
+                        result = oribi_write(target->lane, target->exchange, NULL, 0);
+                    else
+                        wrong = "", dying = "a signal handler in getline";
+                }
                 break;
             case TEXT_UNDEFINED:
                 finished = TRUE;
@@ -140,7 +146,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
         LEAVE;
     }
     if (wrong)
-        return *wrong ? wrong : died_in(aTHX_ "getline");
+        return *wrong ? wrong : died_in(aTHX_ dying);
     if (result == ORIBI_OK)
         result = oribi_finish(target->lane, target->exchange);
     return response_failure(aTHX_ result);

@@ -11,7 +11,8 @@
 static SV *log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
     SV **method = NULL, **target = NULL;
-    if (environment && !SvRMAGICAL(environment) && hv_exists(environment, "REQUEST_METHOD", 14) && hv_exists(environment, "REQUEST_URI", 11)) {
+    if (environment && !SvRMAGICAL(environment) && hv_exists(environment, "REQUEST_METHOD", 14)
+        && hv_exists(environment, "REQUEST_URI", 11)) {
         method = hv_fetchs(environment, "REQUEST_METHOD", 0);
         target = hv_fetchs(environment, "REQUEST_URI", 0);
     }
@@ -70,8 +71,8 @@ static bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
-/* Calls `code`, or the method of the argument that has this name. It runs on a stack of its own: `last`, `next` and `goto` look for
- * their loop no further than there, so they cannot leave for one of the program that started the server. */
+/* Calls `code`, or the method of the argument that has this name. It runs on a stack of its own: `last`, `next` and `goto` look
+ * for their loop no further than there, so they cannot leave for one of the program that started the server. */
 static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;
@@ -274,6 +275,34 @@ uint32_t call_run_deferred(void *pointer) {
     JMPENV_PUSH(jump);
     if (jump == 0)
         next = run_deferred(aTHX_ context);
+    else
+        next = exited(aTHX_ context, scope, FALSE);
+    JMPENV_POP;
+    return next;
+}
+
+static uint32_t attend(pTHX_ Context *context) {
+    ENTER;
+    SAVETMPS;
+    while (!signals_dispatch(aTHX))
+        call_log_error(aTHX_ NULL, "a signal handler died");
+    if (context->forks != process_forks())
+        process_end_stray(aTHX_ 0);
+    FREETMPS;
+    LEAVE;
+    return next_step(context);
+}
+
+uint32_t call_attend(void *pointer) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+    const I32 scope = PL_scopestack_ix;
+    uint32_t next;
+    int jump;
+    dJMPENV;
+    JMPENV_PUSH(jump);
+    if (jump == 0)
+        next = attend(aTHX_ context);
     else
         next = exited(aTHX_ context, scope, FALSE);
     JMPENV_POP;

@@ -533,7 +533,8 @@ bool environment_return_untouched(pTHX_ Context *context, HV *hash) {
     if (!environment->rememberable || !is_ours(aTHX_ hash) || !is_same_shape(environment, hash, &repairs))
         return FALSE;
     handlers = &environment->slots[environment->positions[environment->server_keys + PSGIX_CLEANUP_HANDLERS]];
-    if (is_touched(handlers, HeVAL(handlers->entry)) || !is_reusable(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, handlers->expected.referent))
+    if (is_touched(handlers, HeVAL(handlers->entry))
+        || !is_reusable(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, handlers->expected.referent))
         return FALSE;
     if (repairs)
         repair_all(aTHX_ environment);

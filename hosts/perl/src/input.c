@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The layer of a handle without content is a `scalar` over an empty one, in all but its name: so it is known whether a handle still
- * is the one that was made here, and not one that the app has opened in its place. */
+/* The layer of a handle without content is a `scalar` over an empty one, in all but its name: so it is known whether a handle
+ * still is the one that was made here, and not one that the app has opened in its place. */
 static PerlIO_funcs nothing_layer;
 
 void input_define(pTHX) {

@@ -85,12 +85,21 @@ void interpreter_enter(void *pointer) {
 #endif
 }
 
+void interpreter_begin(void *pointer, oribi_lane *lane) {
+    Context *context = (Context *)pointer;
+    context->lane = lane;
+    signals_set_waker(oribi_lane_waker(lane), context->cloned);
+    /* What arrived before woke nobody. */
+    signals_wake();
+}
+
 void interpreter_leave(void *pointer) {
     Context *context = (Context *)pointer;
 #ifdef USE_ITHREADS
     if (context->cloned) {
         dCONTEXT_PERL(context);
         PERL_UNUSED_CONTEXT;
+        signals_set_waker(NULL, TRUE);
         alarms_leave();
 #if PERL_VERSION >= 28
         thread_locale_term();

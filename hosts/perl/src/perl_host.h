@@ -146,6 +146,7 @@ typedef struct Context {
 
 void *interpreter_open(void *data, int own);
 void interpreter_enter(void *context);
+void interpreter_begin(void *context, oribi_lane *lane);
 void interpreter_leave(void *context);
 void interpreter_close(void *context);
 
@@ -212,6 +213,7 @@ void socket_forget(Context *context, oribi_exchange exchange);
 
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
+uint32_t call_attend(void *context);
 /* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died: $@ says of
  * what. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
@@ -235,9 +237,9 @@ typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 static inline bool text_is_quiet(const SV *value) {
     return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
 }
-/* The bytes of a value. Never dies; an object's overloading is called protected. They may be the value's own: then they are good
- * until code of the app's runs, or for as long as the value lives if the app cannot reach it. Others are good until the next
- * FREETMPS. */
+/* The bytes of a value. Never dies; an object's overloading is called protected. They may be the value's own: then they are
+ * good until code of the app's runs, or for as long as the value lives if the app cannot reach it. Others are good until the
+ * next FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
 /* What a value is, in words for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
@@ -259,8 +261,8 @@ typedef struct {
     HV *environment; /* of the request, for messages; or NULL */
 } Target;
 
-/* The same array, if reading a response from it and from the lists in it runs no code; otherwise a mortal copy of all of them that
- * the app cannot reach, empty if getting at them died. The functions below take settled ones. */
+/* The same array, if reading a response from it and from the lists in it runs no code; otherwise a mortal copy of all of them
+ * that the app cannot reach, empty if getting at them died. The functions below take settled ones. */
 AV *response_settle(pTHX_ AV *response);
 /* The same for a reference to a list of fields. */
 SV *response_settle_fields(pTHX_ SV *headers);
@@ -304,6 +306,7 @@ void process_before_fork(void *data, uint32_t worker);
 void process_worker_started(void *data, uint32_t worker);
 void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
+void process_end(void *data, int status);
 void process_server_ready(void *data);
 /* Counts the forks that made this process: a copy of a serving process that the app forked knows itself by it. */
 unsigned process_forks(void);
@@ -311,8 +314,21 @@ unsigned process_forks(void);
 void process_end_stray(pTHX_ int status) __attribute__((noreturn));
 void process_watch_forks(void);
 
+/* ---- children.c ------------------------------------------------------------------------------------------------------- */
+
+/* In a child that the app has forked: gives it the environment of the interpreter that forked it. */
+void children_adopt(void);
+
 /* ---- signals.c --------------------------------------------------------------------------------------------------------- */
 
+/* Has Perl's signal handlers wake the lane. */
+void signals_define(void);
+/* The waker of the calling thread's lane; NULL: it has none any more. */
+void signals_set_waker(oribi_waker *waker, bool cloned);
+/* For signal handlers: has the lane look at the signals that have arrived. */
+void signals_wake(void);
+/* Calls the app's handlers of the signals that have arrived. FALSE: one died, $@ says of what, and others may wait. */
+bool signals_dispatch(pTHX);
 /* In a new worker: from now on an app that resets a signal gets the server's handler back. */
 void signals_guard(pTHX);
 

@@ -7,6 +7,7 @@ static unsigned forks;
 
 static void count_fork(void) {
     forks++;
+    children_adopt();
 }
 
 unsigned process_forks(void) {
@@ -60,6 +61,7 @@ void process_before_fork(void *data, uint32_t worker) {
     run_hook(aTHX_ "before_fork", worker);
     /* What waits in a buffer would be written by the child too. */
     PERL_FLUSHALL_FOR_CHILD;
+    fflush(NULL);
 }
 
 void process_worker_started(void *data, uint32_t worker) {
@@ -83,11 +85,19 @@ static void end_interpreter(pTHX) {
 #else
     perl_destruct(PL_curinterp);
 #endif
+    /* What destructors have written; and what C code has, for the process ends without exit(3). */
+    PerlIO_flush(NULL);
+    fflush(NULL);
 }
 
 void process_worker_stopping(void *data, uint32_t worker) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "child_exit", worker);
+}
+
+void process_end(void *data, int status) {
+    dSERVER_PERL(data);
+    UNUSED_ARGUMENT(status);
     end_interpreter(aTHX);
 }
 

@@ -1,9 +1,9 @@
 /* response.c - reads a response array and hands it to the server.
  *
- * Nothing is copied as long as reading the response runs no code of the app's, which is nearly always: fields and pieces point into
- * the app's values. Where something is tied or overloads "", or the body is an object, that code might change or free what was read
- * before. Such a response is read from a copy that the app cannot reach. What is wrong with a response is said with what came
- * instead.
+ * Nothing is copied as long as reading the response runs no code of the app's, which is nearly always: fields and pieces point
+ * into the app's values. Where something is tied or overloads "", or the body is an object, that code might change or free what
+ * was read before. Such a response is read from a copy that the app cannot reach. What is wrong with a response is said with
+ * what came instead.
  */
 #include "perl_host.h"
 

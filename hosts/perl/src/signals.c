@@ -1,4 +1,8 @@
-/* signals.c - the server's signal handlers under an app that uses %SIG.
+/* signals.c - the app's signal handlers in a worker, and the server's under an app that uses %SIG.
+ *
+ * Perl's own handler of a signal only notes that it has arrived; what the app has in %SIG is called where Perl can be
+ * interrupted. A worker that waits for requests, or for a slow client, runs no Perl. So behind Perl's handler the lane is
+ * woken, and looks (signals_dispatch) as soon as it is between two requests or in the middle of a write.
  *
  * The server's handlers are installed behind Perl's back. When an app says `local $SIG{TERM} = ...`, Perl believes that the
  * former action was the default and restores that: from then on TERM would kill the worker in the middle of a request. A set
@@ -7,41 +11,171 @@
 #include "perl_host.h"
 #include <signal.h>
 
-static const struct {
+/* ---- Waking -------------------------------------------------------------------------------------------------------------- */
+
+/* The waker of the interpreter that loaded the app, if it answers itself; and that of the clone which runs in a thread. */
+static oribi_waker *volatile own_waker;
+static __thread oribi_waker *clone_waker;
+/* The process they are for: one that the app forks has a lane of its parent's only by name. */
+static volatile unsigned wakers_forks;
+
+void signals_set_waker(oribi_waker *waker, bool cloned) {
+    if (cloned) {
+        oribi_waker *former = clone_waker;
+        clone_waker = waker;
+        oribi_waker_free(former);
+    } else {
+        /* Never freed: a handler may run in any thread. There is one for each process. */
+        own_waker = waker;
+    }
+    wakers_forks = process_forks();
+}
+
+void signals_wake(void) {
+    const oribi_waker *waker = clone_waker ? clone_waker : own_waker;
+    if (waker && wakers_forks == process_forks())
+        oribi_wake(waker);
+}
+
+/* Perl's own handlers. */
+static Sighandler_t perl_handler;
+#if PERL_VERSION >= 32
+static Sighandler1_t perl_handler1;
+static Sighandler3_t perl_handler3;
+#endif
+
+#if PERL_VERSION >= 32
+static void arrived1(int number) {
+    perl_handler1(number);
+    signals_wake();
+}
+
+static void arrived3(int number, Siginfo_t *origin, void *machine_state) {
+    perl_handler3(number, origin, machine_state);
+    signals_wake();
+}
+#endif
+
+#if defined(PERL_USE_3ARG_SIGHANDLER) || (PERL_VERSION < 32 && defined(HAS_SIGACTION) && defined(SA_SIGINFO))
+static Signal_t arrived(int number, siginfo_t *origin, void *machine_state) {
+    perl_handler(number, origin, machine_state);
+    signals_wake();
+}
+#else
+static Signal_t arrived(int number) {
+    perl_handler(number);
+    signals_wake();
+}
+#endif
+
+void signals_define(void) {
+    if (perl_handler)
+        return;
+    perl_handler = PL_csighandlerp;
+    PL_csighandlerp = arrived;
+#if PERL_VERSION >= 32
+    perl_handler1 = PL_csighandler1p;
+    perl_handler3 = PL_csighandler3p;
+    PL_csighandler1p = arrived1;
+    PL_csighandler3p = arrived3;
+#endif
+}
+
+/* Handlers that were set before this module was loaded, as plackup loads apps, do not know of ours yet. */
+static void wrap_present(void) {
+    for (int number = 1; number < NSIG; number++) {
+        struct sigaction action;
+        if (sigaction(number, NULL, &action) != 0)
+            continue;
+        /* The two kinds of handlers share their place. */
+        if ((void *)action.sa_handler == (void *)perl_handler)
+            action.sa_handler = (void (*)(int))(void *)arrived;
+#if PERL_VERSION >= 32
+        else if (action.sa_handler == perl_handler1)
+            action.sa_handler = arrived1;
+        else if (action.sa_sigaction == perl_handler3)
+            action.sa_sigaction = arrived3;
+#endif
+        else
+            continue;
+        sigaction(number, &action, NULL);
+    }
+}
+
+/* Calls the handlers of the signals that have arrived; only called through call_protected. */
+static XS(dispatch) {
+    dXSARGS;
+    PERL_UNUSED_VAR(items);
+    PERL_ASYNC_CHECK();
+    XSRETURN_EMPTY;
+}
+
+bool signals_dispatch(pTHX) {
+    SV *code;
+    if (!PL_sig_pending)
+        return TRUE;
+    code = sv_2mortal((SV *)newXS(NULL, dispatch, __FILE__));
+    if (call_protected(aTHX_ code, NULL))
+        return TRUE;
+    /* Those behind the one that died are still to be called. */
+    PL_sig_pending = 1;
+    return FALSE;
+}
+
+/* ---- Guarding ------------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
     int number;
     const char *name;
-} watched[] = {
-    {SIGTERM, "TERM"}, {SIGINT, "INT"},   {SIGQUIT, "QUIT"}, {SIGHUP, "HUP"},   {SIGUSR1, "USR1"},
-    {SIGUSR2, "USR2"}, {SIGCHLD, "CHLD"}, {SIGTTIN, "TTIN"}, {SIGTTOU, "TTOU"}, {SIGPIPE, "PIPE"},
+    struct sigaction server; /* the action of the process, which all its interpreters share */
+} Watched;
+
+static Watched watched[] = {
+    {.number = SIGTERM, .name = "TERM"}, {.number = SIGINT, .name = "INT"},   {.number = SIGQUIT, .name = "QUIT"},
+    {.number = SIGHUP, .name = "HUP"},   {.number = SIGUSR1, .name = "USR1"}, {.number = SIGUSR2, .name = "USR2"},
+    {.number = SIGCHLD, .name = "CHLD"}, {.number = SIGTTIN, .name = "TTIN"}, {.number = SIGTTOU, .name = "TTOU"},
+    {.number = SIGPIPE, .name = "PIPE"},
 };
 
-/* The actions of the process, which all its interpreters share, and the process they were read in. */
-static struct sigaction server_actions[C_ARRAY_LENGTH(watched)];
+/* The process that the actions were read in. */
 static pid_t guarded;
+
+static void give_back(const MAGIC *magic) {
+    const Watched *signal = (const Watched *)magic->mg_ptr;
+    if (guarded == getpid())
+        sigaction(signal->number, &signal->server, NULL);
+}
 
 /* Runs behind the magic that tells the system, so it has the last word. */
 static int signal_set(pTHX_ SV *value, MAGIC *magic) {
-    if (guarded != getpid() || (SvOK(value) && (SvROK(value) || strNE(SvPV_nolen_const(value), "DEFAULT"))))
-        return 0;
-    sigaction(watched[magic->mg_private].number, &server_actions[magic->mg_private], NULL);
+    if (!SvOK(value) || (!SvROK(value) && strEQ(SvPV_nolen_const(value), "DEFAULT")))
+        give_back(magic);
     return 0;
 }
 
 static int signal_clear(pTHX_ SV *value, MAGIC *magic) {
     PERL_UNUSED_CONTEXT;
     UNUSED_ARGUMENT(value);
-    if (guarded == getpid())
-        sigaction(watched[magic->mg_private].number, &server_actions[magic->mg_private], NULL);
+    give_back(magic);
     return 0;
 }
 
-static const MGVTBL signal_magic = {.svt_set = signal_set, .svt_clear = signal_clear};
+static void guard(pTHX_ SV *value, const Watched *signal);
 
-static void guard(pTHX_ SV *value, U16 which) {
+/* `local` gives the entry a new value, with copies of the magic in the order in which they are called here. */
+static int signal_localize(pTHX_ SV *value, MAGIC *magic) {
+    guard(aTHX_ value, (const Watched *)magic->mg_ptr);
+    return 0;
+}
+
+static const MGVTBL signal_magic = {.svt_set = signal_set, .svt_clear = signal_clear, .svt_local = signal_localize};
+
+static void guard(pTHX_ SV *value, const Watched *signal) {
     MAGIC *magic, *last;
     sv_unmagicext(value, PERL_MAGIC_ext, (MGVTBL *)&signal_magic);
-    magic = sv_magicext(value, NULL, PERL_MAGIC_ext, &signal_magic, NULL, 0);
-    magic->mg_private = which;
+    /* Without a length the pointer is kept as it is, by clones of the interpreter, too. */
+    magic = sv_magicext(value, NULL, PERL_MAGIC_ext, &signal_magic, (const char *)signal, 0);
+    magic->mg_flags |= MGf_LOCAL;
     if (!magic->mg_moremagic)
         return;
     SvMAGIC_set(value, magic->mg_moremagic);
@@ -54,10 +188,12 @@ static void guard(pTHX_ SV *value, U16 which) {
 void signals_guard(pTHX) {
     HV *handlers = get_hv("SIG", GV_ADD);
     guarded = getpid();
-    for (U16 i = 0; i < C_ARRAY_LENGTH(watched); i++) {
-        SV **value = hv_fetch(handlers, watched[i].name, (I32)strlen(watched[i].name), 1);
-        sigaction(watched[i].number, NULL, &server_actions[i]);
+    wrap_present();
+    for (size_t i = 0; i < C_ARRAY_LENGTH(watched); i++) {
+        Watched *signal = &watched[i];
+        SV **value = hv_fetch(handlers, signal->name, (I32)strlen(signal->name), 1);
+        sigaction(signal->number, NULL, &signal->server);
         if (value)
-            guard(aTHX_ *value, i);
+            guard(aTHX_ *value, signal);
     }
 }

@@ -245,7 +245,8 @@ bool socket_is_pristine(const Environment *environment, SV *glob) {
     io = GvIOp((GV *)glob);
     handle = IoIFP(io);
     return PerlIOValid(handle) && handle == IoOFP(io) && PerlIOBase(handle)->tab == &socket_layer
-           && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_EOF | PERLIO_F_ERROR)) && !PerlIOSelf(handle, SocketLayer)->taken;
+           && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_EOF | PERLIO_F_ERROR))
+           && !PerlIOSelf(handle, SocketLayer)->taken;
 }
 
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob) {

@@ -224,6 +224,16 @@ XS(stream_write) {
     }
     if (bytes.size > 0)
         result = oribi_write(ticket->lane, ticket->exchange, bytes.data, bytes.size);
+    if (UNLIKELY(result == ORIBI_WOKEN))
+        hold(aTHX_ writer);
+    while (UNLIKELY(result == ORIBI_WOKEN)) {
+        /* A handler of the app's may die, which ends this write, or close the writer. */
+        PERL_ASYNC_CHECK();
+        ticket = ticket_of(aTHX_ writer);
+        if (ticket->state != TICKET_STREAMING)
+            XSRETURN_NO;
+        result = oribi_write(ticket->lane, ticket->exchange, NULL, 0);
+    }
     if (result == ORIBI_GONE) {
         /* Quietly: an app that does not look at the result goes on, and nothing is sent. */
         ticket->state = TICKET_GONE;

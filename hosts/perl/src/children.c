@@ -1,0 +1,61 @@
+/* children.c - the environment of programs that a clone starts.
+ *
+ * Perl writes %ENV through to the process only in the interpreter that was there first. What an app puts into %ENV in a clone
+ * would never reach the programs that it starts: a CGI script, git, psql. A child that a clone forks, be it for fork, system,
+ * backticks or a pipe, has this one interpreter. So that becomes the first one, and its %ENV the environment of the child. What
+ * the app changes there afterwards reaches a program that it executes, too, as do signal handlers. The environment of the
+ * worker, which all its threads read, is never touched.
+ */
+#include "perl_host.h"
+
+#ifdef USE_ITHREADS
+extern char **environ;
+
+/* "NAME=VALUE" in memory that Perl may free, or NULL if the entry is none for an environment. */
+static char *line_of(pTHX_ HE *entry) {
+    SV *value = HeVAL(entry);
+    const char *text = "";
+    STRLEN size = 0, name_size = (STRLEN)HeKLEN(entry);
+    char *line;
+    if (HeKLEN(entry) <= 0 || memchr(HeKEY(entry), '=', name_size))
+        return NULL;
+    /* Perl makes a string of whatever is put into %ENV. */
+    if (SvPOK(value)) {
+        text = SvPVX_const(value);
+        size = SvCUR(value);
+    }
+    PERL_UNUSED_CONTEXT;
+    line = (char *)safesysmalloc(name_size + size + 2);
+    memcpy(line, HeKEY(entry), name_size);
+    line[name_size] = '=';
+    memcpy(line + name_size + 1, text, size);
+    line[name_size + 1 + size] = '\0';
+    return line;
+}
+
+void children_adopt(void) {
+    PerlInterpreter *my_perl = (PerlInterpreter *)PERL_GET_CONTEXT;
+    HV *variables;
+    char **lines;
+    size_t count = 0;
+    if (!my_perl || my_perl == PL_curinterp || !PL_envgv || !(variables = GvHV(PL_envgv)))
+        return;
+    /* The buckets are read as they are: iterating would disturb the app's own iterator. */
+    lines = (char **)safesysmalloc((HvTOTALKEYS(variables) + 1) * sizeof(char *));
+    if (HvARRAY(variables)) {
+        for (STRLEN bucket = 0; bucket <= HvMAX(variables); bucket++) {
+            for (HE *entry = HvARRAY(variables)[bucket]; entry; entry = HeNEXT(entry)) {
+                char *line = HeVAL(entry) == &PL_sv_placeholder ? NULL : line_of(aTHX_ entry);
+                if (line)
+                    lines[count++] = line;
+            }
+        }
+    }
+    lines[count] = NULL;
+    environ = lines;
+    PERL_SET_INTERP(my_perl);
+}
+#else
+void children_adopt(void) {
+}
+#endif
