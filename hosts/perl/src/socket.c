@@ -204,7 +204,9 @@ void socket_define(pTHX) {
 /* The class whose peerhost and the like understand the addresses of this connection. */
 static const char *class_of(const oribi_request *request) {
     const oribi_bytes address = request->variables[ORIBI_REMOTE_ADDR].value;
-    if (address.size == 0)
+    const oribi_bytes port = request->variables[ORIBI_REMOTE_PORT].value;
+    /* The peer of a Unix socket has an address, for apps that expect one, but no port. */
+    if (port.size == 0 || (port.size == 1 && *port.data == '0'))
         return "IO::Socket::UNIX";
     return memchr(address.data, ':', address.size) ? "IO::Socket::IP" : "IO::Socket::INET";
 }

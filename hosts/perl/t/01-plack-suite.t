@@ -23,8 +23,8 @@ sub client {
     my ($server, $number) = @_;
     return sub {
         my ($request) = @_;
-        # A Unix socket has no port, and the environment says so.
-        $request->uri->port($server->port || 0);
+        # SERVER_PORT is that of Host, which is sent without one.
+        $request->uri->port(80);
         my @fields = ('X-Plack-Test' => $number, Connection => 'close');
         for my $name ($request->headers->header_field_names) {
             next if lc $name eq 'host' || lc $name eq 'content-length';

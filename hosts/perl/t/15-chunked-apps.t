@@ -46,7 +46,7 @@ subtest 'write_chunk of Mojolicious' => sub {
             get '/' => sub ($c) {
                 my @pieces = map {"piece $_\n"} 1 .. 3;
                 my $next;
-                $next = sub ($c) { $c->write_chunk(@pieces ? (shift @pieces, $next) : '') };
+                $next = sub ($c, @) { $c->write_chunk(@pieces ? (shift @pieces, $next) : '') };
                 $c->$next;
             };
             app;
