@@ -117,15 +117,19 @@ impl Service {
         }
         let in_environment = self.settings.clone();
         apply(options, &mut self.settings).map_err(Trouble::usage)?;
+        let before_threads = self.settings.clone();
         if let Some(file) = &options.lua.hooks {
             self.hooks = Hooks::from_file(file).map_err(Trouble::failure)?;
             self.settings.hooks = self.hooks.scripts.clone();
         }
-        let notes = match &self.configuration {
+        let mut notes = match &self.configuration {
             Some(configuration) => configuration.apply(&mut self.config).map_err(Trouble::usage)?,
             None => Vec::new(),
         };
         let mut resolved = resolve(&self.config)?;
+        let in_file = |name: &str| self.seed.as_ref().is_some_and(|seed| seed.given.iter().any(|given| given == name));
+        let said = |name: &str| in_file(name) || options.lua.given.iter().any(|(given, _)| *given == name);
+        notes.extend(self.settings.settle(resolved.settings.threads, said));
         if mode == Mode::Serve {
             return self.serve(&mut resolved.settings, &notes);
         }
@@ -140,15 +144,18 @@ impl Service {
             settings: &self.settings,
             before: &before,
             in_environment: &in_environment,
+            before_threads: &before_threads,
             options: &options.lua,
             file: self.seed.as_ref().map(|seed| seed.file.as_path()),
             resolved: &resolved,
         })
     }
 
-    fn runtime(&self) -> Result<LuaRuntime, Trouble> {
+    /// The runtime. It becomes the owner of the hooks, whose state is closed when the process ends.
+    fn runtime(&mut self) -> Result<LuaRuntime, Trouble> {
+        let hooks = std::mem::take(&mut self.hooks.process);
         let failed = |error| Trouble::failure(format!("cannot serve {}: {error}", self.app.display()));
-        LuaRuntime::with_hooks(self.settings.clone(), self.hooks.process.clone()).map_err(failed)
+        LuaRuntime::with_hooks(self.settings.clone(), hooks).map_err(failed)
     }
 
     /// Loads the script once, if there is only one: what is wrong with it is said before a server listens.
@@ -159,7 +166,7 @@ impl Service {
         })
     }
 
-    fn serve(self, settings: &mut Settings, notes: &[String]) -> Result<u8, Trouble> {
+    fn serve(mut self, settings: &mut Settings, notes: &[String]) -> Result<u8, Trouble> {
         log::prepare(settings).map_err(Trouble::failure)?;
         if let Some(configuration) = &self.configuration {
             ::log::info!("configuration read from {}", configuration.file.display());
@@ -184,7 +191,6 @@ fn apply(options: &language::Options, settings: &mut LuaSettings) -> Result<(), 
             setting.set(settings, text)?;
         }
     }
-    settings.settle();
     Ok(())
 }
 

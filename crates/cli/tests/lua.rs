@@ -345,3 +345,87 @@ fn a_configuration_of_luafcgid_says_everything() {
     assert_eq!(plan.planned("listen")[0], "fcgi://*:9000");
     assert!(plan.err.contains("missing.lua: cannot read it: No such file"), "{}", plan.err);
 }
+
+#[test]
+fn threads_have_states_unless_the_operator_wants_fewer() {
+    let place = Place::new();
+    place.file("app.lua", HELLO);
+    let plan = place.run(&["check", "--threads", "6"]);
+    assert_eq!((plan.planned("states"), plan.planned("clones")), (vec!["6", "--threads"], vec!["6", "--threads"]));
+    assert_eq!(plan.err, "");
+    let plan = place.run(&["check", "--threads", "6", "--clones", "3"]);
+    assert_eq!((plan.planned("states"), plan.planned("clones")), (vec!["6", "--threads"], vec!["3", "command", "line"]));
+    assert!(plan.err.contains("6 threads, but a script has at most 3 states"), "{}", plan.err);
+    // All six answer at once: each waits until the others are there.
+    place.file(
+        "meet.lua",
+        "return function()
+        local path = require('oribi').directory .. '/here'
+        local file = io.open(path, 'a') file:write('x') file:close()
+        local start = os.time()
+        while io.open(path):seek('end') < 6 do if os.time() - start > 50 then return 503, 'alone' end end
+        return 'met'
+    end",
+    );
+    let _server = place.serve(&["meet.lua", "--threads", "6", "--retries", "0"]);
+    let clients: Vec<UnixStream> = (0..6).map(|_| place.ask("/")).collect();
+    for mut client in clients {
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).expect("an answer");
+        assert!(answer.ends_with("met"), "{answer}");
+    }
+}
+
+#[test]
+fn a_worker_that_ends_in_good_order_leaves_nothing_unwritten() {
+    let place = Place::new();
+    place.file(
+        "app.lua",
+        "local directory = require('oribi').directory
+        kept = assert(io.open(directory .. '/kept', 'w'))
+        local function at_end() local file = io.open(directory .. '/finalized', 'w') file:write('by the script') file:close() end
+        if newproxy then finalizer = newproxy(true) getmetatable(finalizer).__gc = at_end
+        else finalizer = setmetatable({}, { __gc = at_end }) end
+        io.write('loaded ')
+        return function() kept:write('buffered') io.write('answered') return 'x' end",
+    );
+    place.file(
+        "hooks.lua",
+        "local file
+        return { startup = function() file = assert(io.open('hooked', 'w')) file:write('by a hook') kept_file = file end }",
+    );
+    let output = fs::File::create(place.0.join("output")).expect("a file");
+    let mut command = place.command(env!("CARGO_BIN_EXE_oribi"));
+    let arguments = ["app.lua", "--hooks", "hooks.lua", "--listen", "x.sock", "--workers", "1", "--error-log", "log"];
+    let mut server = lua_place::Server(command.args(arguments).stdout(output).spawn().expect("oribi runs"));
+    assert!(place.get("/").ends_with('x'));
+    server.terminate();
+    assert!(server.0.wait().expect("it ends").success());
+    let read = |name: &str| fs::read_to_string(place.0.join(name)).unwrap_or_default();
+    assert_eq!((&*read("kept"), &*read("finalized"), &*read("hooked")), ("buffered", "by the script", "by a hook"));
+    // Once where it is checked, and once in the worker.
+    assert_eq!(read("output"), "loaded loaded answered");
+}
+
+#[test]
+fn memory_for_large_content_is_the_states_and_goes_with_it() {
+    let place = Place::new();
+    place.file("app.lua", "return function(request) return tostring(#request:read('a')) end");
+    let _server = place.serve(&["app.lua", "--state-memory", "16m", "--max-body-size", "100m", "-E", "development"]);
+    let mut answers = Vec::new();
+    for size in [6 << 20, 60 << 20, 6 << 20] {
+        let mut connection = place.connect();
+        write!(connection, "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {size}\r\n\r\n").expect("sent");
+        connection.write_all(&vec![b'x'; size]).expect("sent");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).expect("an answer");
+        answers.push(answer);
+    }
+    assert!(answers[0].ends_with("\r\n6291456") && answers[2].ends_with("\r\n6291456"), "{answers:?}");
+    assert!(answers[1].starts_with("HTTP/1.1 500 ") && answers[1].contains("not enough memory"), "{answers:?}");
+    let worker = lua_place::leaf(_server.0.id());
+    let status = fs::read_to_string(format!("/proc/{worker}/status")).expect("the worker");
+    let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("a line");
+    let kilobytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+    assert!(kilobytes < 40 << 10, "{kilobytes} KiB");
+}

@@ -1,52 +1,175 @@
 //! Reading the content of a request.
+//!
+//! What becomes a string of Lua's is copied once, from where it is: from memory, or from the file, of which a small part is read into the
+//! frame and a large one is mapped. So nothing is kept that no limit counts.
 
+use crate::vm::stack::push_bytes;
+use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
 use std::io;
+use std::os::fd::BorrowedFd;
+use std::os::raw::c_int;
+use std::ptr;
 
-/// How much of a file is looked at for the end of a line.
-const LINE_STEP: u64 = 8 << 10;
+/// How much of a file is looked at at once for the end of a line, and up to which length a part of one is read instead of mapped: a
+/// mapping costs two calls and a fault for each page.
+const STEP: usize = 8 << 10;
 
-/// The bytes of `content` from `at` on, at most `most`; fewer only at its end.
-///
-/// # Errors
-/// A file cannot be read.
-pub(crate) fn read<'a>(content: &Content<'a>, at: u64, most: u64, scratch: &'a mut Vec<u8>) -> io::Result<&'a [u8]> {
-    let size = content.size().unwrap_or(0);
-    let length = most.min(size.saturating_sub(at));
-    match *content {
-        Content::None => Ok(&[]),
-        Content::Memory(bytes) => Ok(&bytes[at.min(size) as usize..][..length as usize]),
-        Content::File { file, .. } => {
-            scratch.clear();
-            scratch.resize(length as usize, 0);
-            let mut filled = 0;
-            while filled < scratch.len() {
-                match rustix::io::pread(file, &mut scratch[filled..], at + filled as u64) {
-                    Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                    Ok(count) => filled += count,
-                    Err(rustix::io::Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
+/// Offsets of mappings are multiples of this: no page is larger (arm64 has pages of 64 KiB).
+const PAGE: u64 = 64 << 10;
+
+/// A part of the content that is about to become a string.
+#[expect(clippy::large_enum_variant, reason = "what is read stands in the frame, since an error of Lua's may pass it by")]
+pub(crate) enum Part<'a> {
+    Memory(&'a [u8]),
+    Read { room: [u8; STEP], length: usize },
+    Mapped(Mapping),
+}
+
+/// A part of a file in memory. It has no destructor, since an error of Lua's may pass it by: whoever has it unmaps it.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapping {
+    start: *mut c_void,
+    size: usize,
+    /// Where the part begins in it.
+    skipped: usize,
+}
+
+impl<'a> Part<'a> {
+    /// The bytes of `content` from `at` on, at most `most`; fewer only at its end. What is returned must be pushed.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(crate) fn open(content: &Content<'a>, at: u64, most: u64) -> io::Result<Self> {
+        let size = content.size().unwrap_or(0);
+        let length = most.min(size.saturating_sub(at));
+        match *content {
+            Content::None => Ok(Self::Memory(&[])),
+            Content::Memory(bytes) => Ok(Self::Memory(&bytes[at.min(size) as usize..][..length as usize])),
+            Content::File { .. } if length == 0 => Ok(Self::Memory(&[])),
+            Content::File { file, .. } if length <= STEP as u64 => {
+                let mut room = [0; STEP];
+                read_exactly(file, &mut room[..length as usize], at)?;
+                Ok(Self::Read { room, length: length as usize })
             }
-            Ok(scratch)
+            Content::File { file, .. } => {
+                let skipped = (at % PAGE) as usize;
+                let size = skipped + usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+                let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
+                // SAFETY: a new mapping disturbs nobody. The server has the file to itself and does not cut it.
+                let start = unsafe { mmap(ptr::null_mut(), size, ProtFlags::READ, flags, file, at - skipped as u64)? };
+                Ok(Self::Mapped(Mapping { start, size, skipped }))
+            }
         }
     }
+
+    pub(crate) fn length(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::Read { length, .. } => *length as u64,
+            Self::Mapped(mapping) => (mapping.size - mapping.skipped) as u64,
+        }
+    }
+
+    /// Pushes it, without the line end at its end if `cut` says so.
+    ///
+    /// # Safety
+    /// `l` is below a fence, with room for three values, and no frame up to there holds anything to be dropped.
+    pub(crate) unsafe fn push(&self, l: *mut lua_State, cut: bool) {
+        // SAFETY: as promised by the caller. None of these bytes are Lua's.
+        unsafe {
+            match self {
+                Self::Memory(bytes) => push_bytes(l, shown(bytes, cut)),
+                Self::Read { room, length } => push_bytes(l, shown(&room[..*length], cut)),
+                Self::Mapped(mapping) => mapping.push(l, cut),
+            }
+        }
+    }
+}
+
+fn shown(bytes: &[u8], cut: bool) -> &[u8] {
+    if cut { bytes.strip_suffix(b"\n").unwrap_or(bytes) } else { bytes }
+}
+
+impl Mapping {
+    /// # Safety
+    /// It is mapped still.
+    unsafe fn bytes<'m>(self) -> &'m [u8] {
+        // SAFETY: as promised by the caller.
+        unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.skipped), self.size - self.skipped) }
+    }
+
+    /// Pushes the part as a string and unmaps it, also if there is no memory for the string.
+    ///
+    /// # Safety
+    /// As for [`Part::push`]; it is mapped still, and not afterwards.
+    unsafe fn push(self, l: *mut lua_State, cut: bool) {
+        // SAFETY: as promised by the caller. `push_part` takes the part, which outlives the call.
+        let status = unsafe {
+            let part = shown(self.bytes(), cut);
+            ffi::lua_pushcfunction(l, push_part);
+            ffi::lua_pushlightuserdata(l, ptr::from_ref(&part).cast_mut().cast());
+            ffi::lua_pcall(l, 1, 1, 0)
+        };
+        // SAFETY: the string is a copy. Unmapping what was mapped does not fail.
+        let _ = unsafe { munmap(self.start, self.size) };
+        if status != ffi::LUA_OK {
+            // SAFETY: the error object is on top.
+            unsafe { ffi::lua_error(l) };
+        }
+    }
+}
+
+/// Takes the address of a slice, and returns its bytes.
+unsafe extern "C-unwind" fn push_part(l: *mut lua_State) -> c_int {
+    // SAFETY: `Mapping::push` calls this with such an address.
+    unsafe {
+        let part: &[u8] = *ffi::lua_touserdata(l, 1).cast::<&[u8]>();
+        push_bytes(l, part);
+        1
+    }
+}
+
+fn read_exactly(file: BorrowedFd<'_>, room: &mut [u8], at: u64) -> io::Result<()> {
+    let mut filled = 0;
+    while filled < room.len() {
+        match rustix::io::pread(file, &mut room[filled..], at + filled as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => filled += count,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// How many bytes there are from `at` up to and with the next line end, or to the end of the content.
 ///
 /// # Errors
 /// A file cannot be read.
-pub(crate) fn line_length(content: &Content<'_>, at: u64, scratch: &mut Vec<u8>) -> io::Result<u64> {
+pub(crate) fn line_length(content: &Content<'_>, at: u64) -> io::Result<u64> {
     let size = content.size().unwrap_or(0);
-    let mut end = at.min(size);
-    while end < size {
-        let step = if matches!(content, Content::Memory(_)) { size } else { LINE_STEP };
-        let part = read(content, end, step, scratch)?;
-        if let Some(place) = memchr::memchr(b'\n', part) {
-            return Ok(end - at + place as u64 + 1);
+    let rest = size.saturating_sub(at);
+    match *content {
+        Content::None => Ok(0),
+        Content::Memory(bytes) => {
+            let bytes = bytes.get(at as usize..).unwrap_or_default();
+            Ok(memchr::memchr(b'\n', bytes).map_or(rest, |place| place as u64 + 1))
         }
-        end += part.len() as u64;
+        Content::File { file, .. } => {
+            let mut room = [0; STEP];
+            let mut looked_at = 0;
+            while looked_at < rest {
+                let part = &mut room[..(rest - looked_at).min(STEP as u64) as usize];
+                read_exactly(file, part, at + looked_at)?;
+                if let Some(place) = memchr::memchr(b'\n', part) {
+                    return Ok(looked_at + place as u64 + 1);
+                }
+                looked_at += part.len() as u64;
+            }
+            Ok(rest)
+        }
     }
-    Ok(end - at)
 }

@@ -128,5 +128,5 @@ pub(crate) fn sweep(shared: &Shared) {
             failure.message
         ),
     });
-    shared.hooks.run_housekeeping(|| shared.pool.counters());
+    shared.with_hooks(|hooks| hooks.run_housekeeping(|| shared.pool.counters()));
 }

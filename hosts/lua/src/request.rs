@@ -4,11 +4,10 @@
 use crate::content;
 use crate::exchange::Exchange;
 use crate::variables;
-use crate::vm::Desk;
-use crate::vm::stack::{bytes_at, push_bytes, raise};
+use crate::vm::stack::{bytes_at, push_bytes, push_written, raise};
+use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
-use oribi_host::environment::decode_percent;
 use oribi_message::KnownField;
 use std::cell::Cell;
 use std::os::raw::c_int;
@@ -129,17 +128,14 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
         let desk = Desk::of_running(l);
-        if ffi::lua_type(l, 2) != ffi::LUA_TSTRING {
-            return 0;
-        }
-        let Some(part) = bytes_at(l, 2).and_then(Part::named) else { return 0 };
+        let Some(part) = Stack::of(l).quiet().string(2).and_then(Part::named) else { return 0 };
         let exchange = current(l, desk, 1);
         let request = exchange.request;
         let head = &request.head;
         match part {
             Part::Method => push_bytes(l, head.method()),
             Part::Target => push_bytes(l, head.target()),
-            Part::Path => push_decoded(l, desk, head.path()),
+            Part::Path => variables::push_decoded(l, head.path()),
             Part::Query => push_bytes(l, head.query()),
             Part::Protocol => push_bytes(l, variables::protocol(exchange)),
             Part::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
@@ -148,10 +144,7 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
             Part::ServerName => push_bytes(l, request.server.address),
             Part::ServerPort => push_port(l, request.server_port()),
             Part::ScriptName => push_bytes(l, variables::script_name(exchange)),
-            Part::PathInfo => {
-                let scratch = &mut *desk.scratch.get();
-                push_bytes(l, variables::path_info(exchange, scratch));
-            }
+            Part::PathInfo => variables::push_path_info(l, exchange),
             Part::ContentType => match head.field(KnownField::ContentType) {
                 Some(value) => push_bytes(l, value),
                 None => ffi::lua_pushnil(l),
@@ -163,7 +156,7 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
             Part::Read => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(READ)),
             Part::Lines => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(LINES)),
             Part::Headers => {
-                push_fields(l, desk, exchange);
+                push_fields(l, exchange);
                 keep(l);
             }
             Part::Data => {
@@ -240,20 +233,6 @@ impl Part {
     }
 }
 
-/// Pushes a path with its percent escapes decoded.
-unsafe fn push_decoded(l: *mut lua_State, desk: &Desk, path: &[u8]) {
-    // SAFETY: as for `part`; the scratch is borrowed by nobody else.
-    unsafe {
-        if memchr::memchr(b'%', path).is_none() {
-            return push_bytes(l, path);
-        }
-        let scratch = &mut *desk.scratch.get();
-        scratch.clear();
-        decode_percent(path, scratch);
-        push_bytes(l, scratch);
-    }
-}
-
 /// Pushes a port, which the server has as digits.
 unsafe fn push_port(l: *mut lua_State, digits: &[u8]) {
     let port = digits.iter().fold(0_u32, |port, digit| port.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
@@ -275,8 +254,8 @@ unsafe fn push_field_names(l: *mut lua_State) {
 
 /// Pushes a table of all fields, their names in small letters; looking one up works in any case. Values of fields that came
 /// several times are joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
-unsafe fn push_fields(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>) {
-    // SAFETY: as for `part`; the scratch is borrowed by nobody else, and left before each call of Lua that uses it again.
+unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
+    // SAFETY: as for `part`.
     unsafe {
         ffi::lua_createtable(l, 0, 16);
         let mut seen = [false; KnownField::ALL.len()];
@@ -290,7 +269,7 @@ unsafe fn push_fields(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>) {
                         continue;
                     }
                 }
-                None => push_lower_case(l, desk, name),
+                None => push_lower_case(l, name),
             }
             ffi::lua_pushvalue(l, -1);
             ffi::lua_rawget(l, -3);
@@ -309,13 +288,14 @@ unsafe fn push_fields(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>) {
     }
 }
 
-unsafe fn push_lower_case(l: *mut lua_State, desk: &Desk, name: &[u8]) {
-    // SAFETY: as for `part`; the scratch is borrowed by nobody else.
+/// Pushes a name of a field in small letters.
+unsafe fn push_lower_case(l: *mut lua_State, name: &[u8]) {
+    // SAFETY: as for `part`; the bytes of a request are not Lua's.
     unsafe {
-        let scratch = &mut *desk.scratch.get();
-        scratch.clear();
-        scratch.extend(name.iter().map(u8::to_ascii_lowercase));
-        push_bytes(l, scratch);
+        push_written(l, name.len(), |room| {
+            room.iter_mut().zip(name).for_each(|(place, byte)| *place = byte.to_ascii_lowercase());
+            name.len()
+        });
     }
 }
 
@@ -323,11 +303,13 @@ unsafe fn push_lower_case(l: *mut lua_State, desk: &Desk, name: &[u8]) {
 unsafe extern "C-unwind" fn find_field(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
-        if ffi::lua_type(l, 2) != ffi::LUA_TSTRING {
-            return 0;
-        }
-        let name = bytes_at(l, 2).unwrap_or_default();
-        push_lower_case(l, Desk::of_running(l), name);
+        let mut stack = Stack::of(l);
+        let Some(length) = stack.quiet().string(2).map(<[u8]>::len) else { return 0 };
+        // Looked at again when there is room: making that may run a finalizer.
+        push_written(l, length, |room| match stack.quiet().string(2) {
+            Some(name) => room.iter_mut().zip(name).map(|(place, byte)| *place = byte.to_ascii_lowercase()).count(),
+            None => 0,
+        });
         ffi::lua_rawget(l, 1);
         1
     }
@@ -362,7 +344,7 @@ unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
                 _ => raise(l, format_args!("request:read wants a number of bytes, \"a\" for all or \"l\" for a line")),
             },
         };
-        read_content(l, desk, &source, &amount)
+        read_content(l, &source, &amount)
     }
 }
 
@@ -384,37 +366,31 @@ unsafe extern "C-unwind" fn next_line(l: *mut lua_State) -> c_int {
     unsafe {
         let desk = Desk::of_running(l);
         let source = source(l, desk, 1);
-        read_content(l, desk, &source, &Amount::Line { whole: false })
+        read_content(l, &source, &Amount::Line { whole: false })
     }
 }
 
 /// Pushes the next part of the content, or `nil` at its end.
-unsafe fn read_content(l: *mut lua_State, desk: &Desk, source: &Source<'_>, amount: &Amount) -> c_int {
+unsafe fn read_content(l: *mut lua_State, source: &Source<'_>, amount: &Amount) -> c_int {
     let (content, at) = (&source.content, source.taken.get());
-    // SAFETY: as for `read`; the scratch is borrowed by nobody else.
-    let scratch = unsafe { &mut *desk.scratch.get() };
     let length = match *amount {
         Amount::Bytes(count) => Ok(count),
         Amount::Rest | Amount::All => Ok(u64::MAX),
-        Amount::Line { .. } => content::line_length(content, at, scratch),
+        Amount::Line { .. } => content::line_length(content, at),
     };
-    let found = length.and_then(|length| content::read(content, at, length, scratch));
     // SAFETY: as for `read`; an io::Error of these kinds holds no heap, and is not dropped when an error is raised.
     unsafe {
-        let mut bytes = match found {
-            Ok(bytes) => bytes,
+        let part = match length.and_then(|length| content::Part::open(content, at, length)) {
+            Ok(part) => part,
             Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
         };
-        source.taken.set(at + bytes.len() as u64);
-        let nothing_left = bytes.is_empty() && source.taken.get() >= content.size().unwrap_or(0);
+        source.taken.set(at + part.length());
+        let nothing_left = part.length() == 0 && source.taken.get() >= content.size().unwrap_or(0);
         if nothing_left && !matches!(amount, Amount::All) {
             ffi::lua_pushnil(l);
             return 1;
         }
-        if let Amount::Line { whole: false } = amount {
-            bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-        }
-        push_bytes(l, bytes);
+        part.push(l, matches!(amount, Amount::Line { whole: false }));
         1
     }
 }

@@ -1,13 +1,24 @@
 //! From what a handler has returned to a reply.
 //!
-//! Everything is collected while Lua can still be asked, below the fence; numbers become strings there. It is sent when Lua has
-//! returned: the strings stay where they are, on the stack, and are not copied.
+//! The strings of an answer stay where Lua has them and are sent from there, so they are collected and sent in one go, while nothing of
+//! Lua runs ([`Quiet`]). A body that is an iterator runs: its head is copied before the iterator is called for the first time.
+
+#![expect(
+    clippy::result_large_err,
+    clippy::large_enum_variant,
+    reason = "a message stands in the frame, since an error of Lua's may pass it by; it is rare, and not copied otherwise"
+)]
+
+mod kept_head;
+mod numbers;
 
 use crate::error_page::Fault;
-use crate::exchange::Exchange;
-use crate::vm::Desk;
-use crate::vm::stack::{bytes_at, raise, type_name};
+use crate::exchange::{Exchange, Progress};
+use crate::vm::stack::Message;
+use crate::vm::{Desk, Quiet, Stack};
+use kept_head::KeptHead;
 use mlua::ffi::{self, lua_State};
+use numbers::Numbers;
 use oribi_message::{FieldPair, ResponseHead};
 use std::os::raw::c_int;
 
@@ -19,6 +30,9 @@ const STATUS: c_int = 1;
 const FIELDS: c_int = 2;
 const BODY: c_int = 3;
 
+/// Lists that have grown beyond so many elements are not kept for the next request.
+const KEPT_ELEMENTS: usize = 1024;
+
 /// How a handler may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -28,86 +42,171 @@ pub(crate) enum Shape {
     Wsapi,
 }
 
-/// An answer as it was collected. The bytes are Lua's, or last for ever.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    status: u16,
+/// Room for an answer while it is collected and sent, kept from request to request. The lists are empty in between.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerRoom {
     fields: Vec<FieldPair<'static>>,
     parts: Vec<&'static [u8]>,
+    field_numbers: Numbers,
+    part_numbers: Numbers,
+    head: KeptHead,
 }
 
-impl Answer {
-    pub(crate) const fn new() -> Self {
-        Self { status: 200, fields: Vec::new(), parts: Vec::new() }
-    }
-
-    fn clear(&mut self) {
-        self.status = 200;
-        self.fields.clear();
-        self.parts.clear();
-    }
-
-    fn head(&self) -> ResponseHead<'_> {
-        ResponseHead { status: self.status, fields: &self.fields }
-    }
+/// An answer while nothing of Lua runs.
+struct Answer<'q> {
+    status: u16,
+    fields: Vec<FieldPair<'q>>,
+    parts: Vec<&'q [u8]>,
 }
 
-/// Collects what a handler has returned: the three values at the bottom of the stack. A body that is an iterator is sent at once.
-/// Returns how many values are on the stack, all of which must stay there until [`send`] has sent the answer.
+/// What is to be done about a body.
+enum Body {
+    /// Nothing: the answer has been sent.
+    Sent,
+    /// The iterator there gives it.
+    Streams(c_int),
+}
+
+/// An empty list with the memory of another one.
+#[inline]
+fn emptied<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
+    list.clear();
+    list.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
+
+/// The same for fields.
+#[inline]
+fn emptied_fields<'to>(mut list: Vec<FieldPair<'_>>) -> Vec<FieldPair<'to>> {
+    list.clear();
+    list.into_iter().map(|_| unreachable!("it is empty")).collect()
+}
+
+/// Answers with what a handler has returned: the three values at the bottom of the stack.
 ///
 /// # Safety
-/// `l` is below a fence, and no frame up to there holds anything to be dropped.
+/// `l` runs the function that serves, below a fence, and no frame up to there holds anything to be dropped.
 #[inline]
-pub(crate) unsafe fn collect(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_int {
+pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_int {
     desk.fault.set(Fault::Response);
-    // SAFETY: as promised by the caller. The answer is borrowed by nobody else: the handler has returned.
+    let Some(exchange) = desk.exchange() else { return 0 };
+    // SAFETY: as promised by the caller. What is lent of the stack is used inside `contain` alone, and the room is borrowed by nobody
+    // else: nothing of Lua runs there.
     unsafe {
-        let answer = desk.answer_mut();
-        answer.clear();
-        let mut body = BODY;
-        match ffi::lua_type(l, STATUS) {
-            ffi::LUA_TNUMBER => {
-                let status = ffi::lua_tonumber(l, STATUS);
-                answer.status = final_status(status)
-                    .unwrap_or_else(|| raise(l, format_args!("{status} is no status of a response: 200 to 599 are")));
-                if shape == Shape::Oribi
-                    && ffi::lua_type(l, FIELDS) != ffi::LUA_TTABLE
-                    && ffi::lua_type(l, BODY) == ffi::LUA_TNIL
-                {
-                    body = FIELDS;
-                }
+        let mut stack = Stack::of(l);
+        if exchange.progress() != Progress::Nothing {
+            stack.raise(&Message::new(format_args!("the request has been answered")));
+        }
+        match desk.contain(|| collect_and_send(&stack.quiet(), desk.answer_room(), exchange, shape)) {
+            Some(Ok(Body::Sent)) => {}
+            Some(Ok(Body::Streams(iterator))) => stream(&mut stack, desk, exchange, iterator),
+            Some(Err(message)) => stack.raise(&message),
+            None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
+        }
+    }
+    0
+}
+
+/// Sends a whole answer, or copies the head of one whose body is an iterator.
+///
+/// # Errors
+/// What the handler has returned is no answer.
+#[inline]
+fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, Message> {
+    let AnswerRoom { fields, parts, field_numbers, part_numbers, head } = room;
+    field_numbers.clear();
+    part_numbers.clear();
+    let mut answer =
+        Answer { status: 200, fields: emptied_fields(std::mem::take(fields)), parts: emptied(std::mem::take(parts)) };
+    let body = collect(quiet, &mut answer, field_numbers, part_numbers, shape)?;
+    field_numbers.put(|place, text| answer.fields[place].1 = text);
+    part_numbers.put(|place, text| answer.parts[place] = text);
+    let whole = ResponseHead { status: answer.status, fields: &answer.fields };
+    let outcome = match body {
+        Some(iterator) => {
+            head.keep(&whole);
+            Body::Streams(iterator)
+        }
+        None => {
+            exchange.respond(whole, &answer.parts);
+            Body::Sent
+        }
+    };
+    *fields = emptied_fields(answer.fields);
+    *parts = emptied(answer.parts);
+    // Compared first: mostly nothing has grown.
+    if fields.capacity() > KEPT_ELEMENTS {
+        fields.shrink_to(KEPT_ELEMENTS);
+    }
+    if parts.capacity() > KEPT_ELEMENTS {
+        parts.shrink_to(KEPT_ELEMENTS);
+    }
+    Ok(outcome)
+}
+
+/// Collects an answer. Returns where its iterator is, if the body is one. Numbers become text; until all are known, an empty text
+/// stands in their place.
+#[inline]
+fn collect<'q>(
+    quiet: &Quiet<'q>,
+    answer: &mut Answer<'q>,
+    field_numbers: &mut Numbers,
+    part_numbers: &mut Numbers,
+    shape: Shape,
+) -> Result<Option<c_int>, Message> {
+    let mut body = BODY;
+    match quiet.kind(STATUS) {
+        ffi::LUA_TNUMBER => {
+            let status = quiet.number(STATUS);
+            answer.status = final_status(status)
+                .ok_or_else(|| Message::new(format_args!("{status} is no status of a response: 200 to 599 are")))?;
+            if shape == Shape::Oribi && quiet.kind(FIELDS) != ffi::LUA_TTABLE && quiet.kind(BODY) == ffi::LUA_TNIL {
+                body = FIELDS;
             }
-            ffi::LUA_TSTRING if shape == Shape::Wsapi => answer.status = status_line(l),
-            ffi::LUA_TSTRING | ffi::LUA_TFUNCTION if shape == Shape::Oribi => body = STATUS,
-            _ => raise(l, format_args!("the handler has returned a {} where its status is expected", type_name(l, STATUS))),
         }
-        if body == BODY {
-            match ffi::lua_type(l, FIELDS) {
-                ffi::LUA_TTABLE => collect_fields(l, answer),
-                ffi::LUA_TNIL => {}
-                _ => {
-                    raise(l, format_args!("the handler has returned a {} where its fields are expected", type_name(l, FIELDS)))
-                }
-            }
-        }
-        let plain = ffi::lua_type(l, FIELDS) != ffi::LUA_TTABLE && shape == Shape::Oribi;
-        if plain && ffi::lua_type(l, body) != ffi::LUA_TNIL {
-            answer.fields.push(PLAIN_TEXT);
-        }
-        match ffi::lua_type(l, body) {
-            ffi::LUA_TSTRING | ffi::LUA_TNUMBER => answer.parts.extend(bytes_at(l, body)),
+        ffi::LUA_TSTRING if shape == Shape::Wsapi => answer.status = status_line(quiet)?,
+        ffi::LUA_TSTRING | ffi::LUA_TFUNCTION if shape == Shape::Oribi => body = STATUS,
+        _ => return Err(unexpected(quiet, STATUS, "its status is")),
+    }
+    if body == BODY {
+        match quiet.kind(FIELDS) {
+            ffi::LUA_TTABLE => collect_fields(quiet, &mut answer.fields, field_numbers)?,
             ffi::LUA_TNIL => {}
-            ffi::LUA_TTABLE => collect_list(l, answer, body),
-            ffi::LUA_TFUNCTION => stream(l, desk, body),
-            _ => raise(
-                l,
-                format_args!(
-                    "the handler has returned a {} where its body is expected: a string, a list of strings or an iterator",
-                    type_name(l, body)
-                ),
-            ),
+            _ => return Err(unexpected(quiet, FIELDS, "its fields are")),
         }
-        ffi::lua_gettop(l)
+    }
+    let plain = quiet.kind(FIELDS) != ffi::LUA_TTABLE && shape == Shape::Oribi;
+    if plain && quiet.kind(body) != ffi::LUA_TNIL {
+        answer.fields.push(PLAIN_TEXT);
+    }
+    match quiet.kind(body) {
+        ffi::LUA_TSTRING | ffi::LUA_TNUMBER => {
+            let text = text(quiet, body, part_numbers, 0);
+            answer.parts.extend(text);
+        }
+        ffi::LUA_TNIL => {}
+        ffi::LUA_TTABLE => collect_list(quiet, &mut answer.parts, part_numbers, body)?,
+        ffi::LUA_TFUNCTION => return Ok(Some(body)),
+        _ => return Err(unexpected(quiet, body, "its body is")),
+    }
+    Ok(None)
+}
+
+#[cold]
+fn unexpected(quiet: &Quiet<'_>, index: c_int, what: &str) -> Message {
+    let hint = if what == "its body is" { ": a string, a list of strings or an iterator" } else { "" };
+    Message::new(format_args!("the handler has returned a {} where {what} expected{hint}", quiet.kind_name(index)))
+}
+
+/// The text of the value at `index`: a string, or a number, which is going to stand at `place` of its list. `None`: it is neither.
+#[inline]
+fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
+    match quiet.kind(index) {
+        ffi::LUA_TSTRING => quiet.string(index),
+        ffi::LUA_TNUMBER => {
+            numbers.add(quiet, index, place);
+            Some(b"")
+        }
+        _ => None,
     }
 }
 
@@ -116,12 +215,9 @@ fn final_status(number: f64) -> Option<u16> {
 }
 
 /// The status at the beginning of a string: "404 Not Found".
-unsafe fn status_line(l: *mut lua_State) -> u16 {
-    // SAFETY: as for `collect`.
-    unsafe {
-        let line = bytes_at(l, STATUS).unwrap_or_default();
-        status_of(line).unwrap_or_else(|| raise(l, format_args!("\"{}\" is no status of a response", line.escape_ascii())))
-    }
+fn status_line(quiet: &Quiet<'_>) -> Result<u16, Message> {
+    let line = quiet.string(STATUS).unwrap_or_default();
+    status_of(line).ok_or_else(|| Message::new(format_args!("\"{}\" is no status of a response", line.escape_ascii())))
 }
 
 /// The status that a line like "404 Not Found" begins with.
@@ -132,165 +228,175 @@ pub(crate) fn status_of(line: &[u8]) -> Option<u16> {
 }
 
 /// Collects the fields: `name = value`, `name = {value, value}`, or, where their order matters, `{name, value}`.
-///
-/// A number becomes a string in its place on the stack. That string stays there, below what is worked on, so that the collector
-/// leaves it alone.
-unsafe fn collect_fields(l: *mut lua_State, answer: &mut Answer) {
-    // SAFETY: as for `collect`.
-    unsafe {
-        ffi::lua_pushnil(l);
-        while ffi::lua_next(l, FIELDS) != 0 {
-            // The stack: key, value.
-            match ffi::lua_type(l, -2) {
-                ffi::LUA_TSTRING => {
-                    let name = bytes_at(l, -2).unwrap_or_default();
-                    match ffi::lua_type(l, -1) {
-                        ffi::LUA_TSTRING => {
-                            answer.fields.push((name, bytes_at(l, -1).unwrap_or_default()));
-                            ffi::lua_settop(l, -2);
-                        }
-                        ffi::LUA_TNUMBER => {
-                            answer.fields.push((name, bytes_at(l, -1).unwrap_or_default()));
-                            ffi::luaL_checkstack(l, 4, c"too many fields".as_ptr());
-                            ffi::lua_insert(l, -2);
-                        }
-                        ffi::LUA_TTABLE => collect_values(l, answer, name),
-                        _ => raise_for_field(l, name),
-                    }
-                }
-                ffi::LUA_TNUMBER if ffi::lua_type(l, -1) == ffi::LUA_TTABLE => collect_pair(l, answer),
-                _ => raise(l, format_args!("the fields of the response hold a {} without a name", type_name(l, -1))),
+#[inline]
+fn collect_fields<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
+    quiet.pairs(FIELDS, || {
+        let Some(name) = quiet.string(-2) else { return collect_pair(quiet, fields, numbers) };
+        match text(quiet, -1, numbers, fields.len()) {
+            Some(value) => {
+                fields.push((name, value));
+                Ok(())
             }
+            None if quiet.kind(-1) == ffi::LUA_TTABLE => collect_values(quiet, fields, numbers, name),
+            None => Err(no_value(quiet, name)),
         }
-    }
+    })
 }
 
-/// The stack: key, list. Leaves the key.
-unsafe fn collect_values(l: *mut lua_State, answer: &mut Answer, name: &'static [u8]) {
-    // SAFETY: as for `collect`.
-    unsafe {
-        for place in 1.. {
-            ffi::lua_rawgeti(l, -1, place);
-            match ffi::lua_type(l, -1) {
-                ffi::LUA_TNIL => break,
-                ffi::LUA_TSTRING => {
-                    answer.fields.push((name, bytes_at(l, -1).unwrap_or_default()));
-                    ffi::lua_settop(l, -2);
-                }
-                ffi::LUA_TNUMBER => {
-                    answer.fields.push((name, bytes_at(l, -1).unwrap_or_default()));
-                    ffi::luaL_checkstack(l, 4, c"too many fields".as_ptr());
-                    ffi::lua_insert(l, -3);
-                }
-                _ => raise_for_field(l, name),
-            }
+/// Collects the values of a field, which are a list on top of the stack.
+fn collect_values<'q>(
+    quiet: &Quiet<'q>,
+    fields: &mut Vec<FieldPair<'q>>,
+    numbers: &mut Numbers,
+    name: &'q [u8],
+) -> Result<(), Message> {
+    let list = quiet.height();
+    for place in 1.. {
+        quiet.push_element(list, place);
+        if quiet.kind(-1) == ffi::LUA_TNIL {
+            break;
         }
-        ffi::lua_settop(l, -3);
+        let value = text(quiet, -1, numbers, fields.len()).ok_or_else(|| no_value(quiet, name))?;
+        fields.push((name, value));
+        quiet.cut(list);
     }
+    quiet.cut(list);
+    Ok(())
 }
 
-/// The stack: key, pair. Leaves the key.
-unsafe fn collect_pair(l: *mut lua_State, answer: &mut Answer) {
-    // SAFETY: as for `collect`.
-    unsafe {
-        ffi::lua_rawgeti(l, -1, 1);
-        ffi::lua_rawgeti(l, -2, 2);
-        let name = if ffi::lua_type(l, -2) == ffi::LUA_TSTRING { bytes_at(l, -2) } else { None };
-        let kind = ffi::lua_type(l, -1);
-        let value = bytes_at(l, -1);
-        let (Some(name), Some(value)) = (name, value) else {
-            raise(l, format_args!("the fields of the response hold a list that is no pair of a name and a value"))
-        };
-        answer.fields.push((name, value));
-        if kind == ffi::LUA_TNUMBER {
-            ffi::luaL_checkstack(l, 4, c"too many fields".as_ptr());
-            ffi::lua_insert(l, -4);
-            ffi::lua_settop(l, -3);
-        } else {
-            ffi::lua_settop(l, -4);
-        }
+/// Collects a field that is a pair of name and value, on top of the stack; its key is below.
+fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
+    if quiet.kind(-2) != ffi::LUA_TNUMBER || quiet.kind(-1) != ffi::LUA_TTABLE {
+        let kind = quiet.kind_name(-1);
+        return Err(Message::new(format_args!("the fields of the response hold a {kind} without a name")));
     }
+    let pair = quiet.height();
+    quiet.push_element(pair, 1);
+    quiet.push_element(pair, 2);
+    let name = quiet.string(-2);
+    let value = text(quiet, -1, numbers, fields.len());
+    quiet.cut(pair);
+    let (Some(name), Some(value)) = (name, value) else {
+        return Err(Message::new(format_args!("the fields of the response hold a list that is no pair of a name and a value")));
+    };
+    fields.push((name, value));
+    Ok(())
 }
 
 /// Complains of a field whose value, on top of the stack, cannot be sent.
-unsafe fn raise_for_field(l: *mut lua_State, name: &[u8]) -> ! {
-    // SAFETY: as for `collect`.
-    unsafe {
-        let found = type_name(l, -1);
-        let name = name.escape_ascii();
-        raise(
-            l,
-            format_args!("the field {name} of the response is a {found}: a string, a number or a list of them is expected"),
-        )
-    }
+#[cold]
+fn no_value(quiet: &Quiet<'_>, name: &[u8]) -> Message {
+    let (name, found) = (name.escape_ascii(), quiet.kind_name(-1));
+    Message::new(format_args!(
+        "the field {name} of the response is a {found}: a string, a number or a list of them is expected"
+    ))
 }
 
 /// Collects a body that is a list of strings.
-unsafe fn collect_list(l: *mut lua_State, answer: &mut Answer, body: c_int) {
-    // SAFETY: as for `collect`.
-    unsafe {
-        for place in 1.. {
-            ffi::lua_rawgeti(l, body, place);
-            match ffi::lua_type(l, -1) {
-                ffi::LUA_TNIL => {
-                    ffi::lua_settop(l, -2);
-                    break;
-                }
-                ffi::LUA_TSTRING => {
-                    answer.parts.extend(bytes_at(l, -1));
-                    ffi::lua_settop(l, -2);
-                }
-                ffi::LUA_TNUMBER => {
-                    // Stays on the stack, see `collect_fields`.
-                    answer.parts.extend(bytes_at(l, -1));
-                    ffi::luaL_checkstack(l, 4, c"too many numbers in a body".as_ptr());
-                }
-                _ => raise(l, format_args!("element {place} of the body is a {}, not a string", type_name(l, -1))),
-            }
+fn collect_list<'q>(quiet: &Quiet<'q>, parts: &mut Vec<&'q [u8]>, numbers: &mut Numbers, body: c_int) -> Result<(), Message> {
+    let height = quiet.height();
+    for place in 1.. {
+        quiet.push_element(body, place);
+        if quiet.kind(-1) == ffi::LUA_TNIL {
+            break;
         }
+        let part = text(quiet, -1, numbers, parts.len()).ok_or_else(|| {
+            Message::new(format_args!("element {place} of the body is a {}, not a string", quiet.kind_name(-1)))
+        })?;
+        parts.push(part);
+        quiet.cut(height);
     }
+    quiet.cut(height);
+    Ok(())
+}
+
+/// What an iterator has given.
+enum Piece {
+    /// A piece, which has been sent; more is wanted.
+    Sent,
+    /// There is nothing more to send: the iterator has ended, or the client has gone.
+    Last,
+    /// No string.
+    Wrong(Message),
 }
 
 /// Sends the pieces that an iterator gives. The head goes out with the first one, so that a failure before it can still be told.
-unsafe fn stream(l: *mut lua_State, desk: &Desk, body: c_int) {
-    let Some(exchange) = desk.exchange() else { return };
-    let mut started = false;
-    // SAFETY: as for `collect`; the answer is not changed while it is used.
+///
+/// # Safety
+/// As for [`answer`]; the head has been kept.
+unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterator: c_int) {
+    // SAFETY: as promised by the caller; the room is borrowed while nothing runs.
     unsafe {
         loop {
             desk.fault.set(Fault::Runtime);
-            ffi::lua_pushvalue(l, body);
-            ffi::lua_call(l, 0, 1);
+            stack.call(iterator);
             desk.fault.set(Fault::Response);
-            let piece = match ffi::lua_type(l, -1) {
-                ffi::LUA_TNIL => break,
-                ffi::LUA_TSTRING | ffi::LUA_TNUMBER => bytes_at(l, -1).unwrap_or_default(),
-                _ => raise(l, format_args!("the body's iterator has returned a {}, not a string", type_name(l, -1))),
-            };
-            let sent = desk.contain(|| {
-                (started || exchange.start(desk.answer_mut().head())) && (piece.is_empty() || exchange.write(piece))
-            });
-            started = true;
-            match sent {
-                Some(true) => ffi::lua_settop(l, -2),
-                Some(false) => return,
-                None => raise(l, format_args!("the response cannot be sent")),
+            match desk.contain(|| send_piece(&stack.quiet(), desk.answer_room(), exchange)) {
+                Some(Piece::Sent) => {}
+                Some(Piece::Last) => return,
+                Some(Piece::Wrong(message)) => stack.raise(&message),
+                None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
             }
-        }
-        if started && desk.contain(|| exchange.finish()).is_none() {
-            raise(l, format_args!("the response cannot be sent"));
         }
     }
 }
 
-/// Sends the answer that was collected.
-///
-/// # Safety
-/// What [`collect`] left on the stack is still there.
-#[inline]
-pub(crate) unsafe fn send(desk: &Desk, exchange: &Exchange<'_>) {
-    // SAFETY: Lua runs nothing now.
-    let answer = unsafe { desk.answer_mut() };
-    exchange.respond(answer.head(), &answer.parts);
-    answer.clear();
+/// Sends the piece on top of the stack, and takes it off.
+fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Piece {
+    let AnswerRoom { fields, part_numbers, head, .. } = room;
+    part_numbers.clear();
+    let piece = match quiet.kind(-1) {
+        ffi::LUA_TNIL => None,
+        ffi::LUA_TSTRING => quiet.string(-1),
+        ffi::LUA_TNUMBER => {
+            part_numbers.add(quiet, -1, 0);
+            Some(part_numbers.first())
+        }
+        _ => {
+            let found = quiet.kind_name(-1);
+            return Piece::Wrong(Message::new(format_args!("the body's iterator has returned a {found}, not a string")));
+        }
+    };
+    let goes_on = match exchange.progress() {
+        Progress::Nothing => {
+            let mut borrowed = emptied_fields(std::mem::take(fields));
+            head.lend(&mut borrowed);
+            let whole = ResponseHead { status: head.status(), fields: &borrowed };
+            // An answer without any piece is a whole one.
+            let goes_on = if piece.is_some() {
+                exchange.start(whole)
+            } else {
+                exchange.respond(whole, &[]);
+                false
+            };
+            *fields = emptied_fields(borrowed);
+            goes_on
+        }
+        Progress::Started => true,
+        Progress::Done => false,
+    };
+    let Some(piece) = piece else {
+        exchange.finish();
+        return Piece::Last;
+    };
+    let wanted = goes_on && (piece.is_empty() || exchange.write(piece));
+    quiet.cut(quiet.height() - 1);
+    if wanted { Piece::Sent } else { Piece::Last }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_keeps_its_memory() {
+        let mut list: Vec<&[u8]> = Vec::with_capacity(17);
+        list.push(b"x");
+        let list = emptied(list);
+        assert_eq!((list.len(), list.capacity()), (0, 17));
+        let mut list: Vec<FieldPair<'_>> = Vec::with_capacity(17);
+        list.push(PLAIN_TEXT);
+        let list = emptied_fields(list);
+        assert_eq!((list.len(), list.capacity()), (0, 17));
+    }
 }

@@ -12,6 +12,7 @@ use crate::vm::{Failure, State, Watchdog};
 use oribi_host::{Host, Runtime};
 use std::io;
 use std::path::Path;
+use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -30,7 +31,21 @@ pub(crate) struct Shared {
     pub(crate) scripts: ScriptMap,
     pub(crate) watchdog: Option<Arc<Watchdog>>,
     pub(crate) pool: Pool<ScriptLoader>,
-    pub(crate) hooks: ProcessHooks,
+    hooks: Mutex<ProcessHooks>,
+}
+
+impl Shared {
+    /// Has one of the hooks run that are the process's own.
+    pub(crate) fn with_hooks(&self, run: impl FnOnce(&ProcessHooks)) {
+        run(&self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Writes what scripts have left in the buffers of C's standard output, and of any other file that is open. Before a fork, so that it is
+/// written once.
+fn write_buffers() {
+    // SAFETY: a null pointer means all streams.
+    unsafe { libc::fflush(ptr::null_mut()) };
 }
 
 /// Loads scripts into states.
@@ -84,7 +99,9 @@ impl LuaRuntime {
         };
         let settings = Arc::new(settings);
         let pool = Pool::new(ScriptLoader(Arc::clone(&settings)), size);
-        let shared = Arc::new(Shared { settings, scripts, watchdog, pool, hooks });
+        let shared = Arc::new(Shared { settings, scripts, watchdog, pool, hooks: Mutex::new(hooks) });
+        // The file of the hooks has been run.
+        write_buffers();
         Ok(Self { shared, housekeeping: Mutex::default() })
     }
 
@@ -95,7 +112,11 @@ impl LuaRuntime {
     /// The script cannot be loaded.
     pub fn check(&self) -> Result<Option<Style>, Failure> {
         match &self.shared.settings.source {
-            ScriptSource::One(path) => State::load(path, &self.shared.settings).state.map(|state| Some(state.style())),
+            ScriptSource::One(path) => {
+                let style = State::load(path, &self.shared.settings).state.map(|state| Some(state.style()));
+                write_buffers();
+                style
+            }
             ScriptSource::DocumentRoot { .. } | ScriptSource::Gateway { .. } => Ok(None),
         }
     }
@@ -152,16 +173,22 @@ impl Runtime for LuaRuntime {
             Ok(housekeeping) => *self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner) = housekeeping,
             Err(error) => log::error!("changed scripts will not be noticed: {error}"),
         }
-        self.with_time_limit(|| self.shared.hooks.run_startup());
+        self.with_time_limit(|| self.shared.with_hooks(ProcessHooks::run_startup));
     }
 
     fn worker_stopping(&self, _worker: usize) {
         if let Some(housekeeping) = self.housekeeping.lock().unwrap_or_else(PoisonError::into_inner).take() {
             housekeeping.stop();
         }
-        self.with_time_limit(|| self.shared.hooks.run_shutdown());
+        self.with_time_limit(|| self.shared.with_hooks(ProcessHooks::run_shutdown));
         housekeeping::tell_counters(self.counters());
         // What the scripts hold, such as database connections, is closed in order.
         self.shared.pool.shut_down();
+    }
+
+    fn end(&self, _status: i32) {
+        // As lua(1) ends: the hooks' own state is closed, so that its finalizers run and its files are written.
+        *self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner) = ProcessHooks::default();
+        write_buffers();
     }
 }

@@ -29,6 +29,8 @@ pub struct SeedConfiguration {
     pub server: Vec<(&'static str, String)>,
     /// Whether the server goes to the background.
     pub daemonize: bool,
+    /// The names that the file has given values.
+    pub given: Vec<String>,
     /// What people should know: values that do not fit, names that mean nothing, a file that cannot be used.
     pub notes: Vec<String>,
     /// Its hooks, which hold the state in which the file was run; or why they cannot be used.
@@ -71,7 +73,8 @@ impl SeedConfiguration {
         if let Ok(hooks) = &hooks {
             lua.hooks = hooks.scripts.clone();
         }
-        Self { file: file.to_owned(), lua, server, daemonize, notes, hooks }
+        let given = given.into_iter().map(|(name, _)| name).collect();
+        Self { file: file.to_owned(), lua, server, daemonize, given, notes, hooks }
     }
 }
 

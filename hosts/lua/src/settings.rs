@@ -112,9 +112,27 @@ impl LuaSettings {
         self.show_errors = name == "development";
     }
 
-    /// Makes knobs fit that bound one another, once all of them are set: a script cannot have more states than there are.
-    pub fn settle(&mut self) {
+    /// Makes knobs fit that bound one another, once all of them are set. A worker with more threads than a script may have states
+    /// would answer no more requests at once than there are states: where nobody has said how many, as many as there are threads
+    /// are allowed. And a script cannot have more states than there are.
+    ///
+    /// `said` tells whether somebody has given a value for that knob. What is returned is to be told: threads that are going to wait.
+    pub fn settle(&mut self, threads: usize, said: impl Fn(&str) -> bool) -> Option<String> {
+        if !said("states") {
+            self.states = self.states.max(threads);
+        }
+        if !said("clones") {
+            self.clones = self.clones.max(threads);
+        }
         self.clones = self.clones.min(self.states);
+        let knob = if self.clones < self.states || !said("states") { "clones" } else { "states" };
+        (self.clones < threads).then(|| {
+            format!(
+                "a worker has {threads} threads, but a script has at most {} states in it (--{knob}): no more requests for it are \
+                 answered at once, and the other threads wait",
+                self.clones
+            )
+        })
     }
 }
 
@@ -136,7 +154,29 @@ mod tests {
     fn no_script_has_more_states_than_there_are() {
         let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
         settings.states = 2;
-        settings.settle();
+        assert_eq!(settings.settle(1, |name| name == "states"), None);
         assert_eq!((settings.states, settings.clones), (2, 2));
+    }
+
+    #[test]
+    fn threads_have_states_unless_somebody_wants_fewer() {
+        let settle = |threads, said: &[(&str, usize)]| {
+            let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
+            for (name, number) in said {
+                *(if *name == "states" { &mut settings.states } else { &mut settings.clones }) = *number;
+            }
+            let told = settings.settle(threads, |name| said.iter().any(|(known, _)| *known == name));
+            (settings.states, settings.clones, told)
+        };
+        assert_eq!(settle(1, &[]), (5, 3, None));
+        assert_eq!(settle(4, &[]), (5, 4, None));
+        assert_eq!(settle(8, &[]), (8, 8, None));
+        assert_eq!(settle(8, &[("states", 20)]), (20, 8, None));
+        for (said, states, clones, knob) in [(("clones", 3), 6, 3, "(--clones)"), (("states", 2), 2, 2, "(--states)")] {
+            let (found_states, found_clones, told) = settle(6, &[said]);
+            assert_eq!((found_states, found_clones), (states, clones));
+            let told = told.expect("threads that wait");
+            assert!(told.contains("6 threads") && told.contains(&format!("{clones} states")) && told.contains(knob), "{told}");
+        }
     }
 }

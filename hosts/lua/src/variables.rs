@@ -3,10 +3,11 @@
 use crate::exchange::Exchange;
 use crate::script_path::ScriptSource;
 use crate::vm::Desk;
-use crate::vm::stack::push_bytes;
+use crate::vm::stack::{push_bytes, push_written, raise};
 use mlua::ffi::{self, lua_State};
-use oribi_host::environment::{Key, PathInfo, Rest, Split, decode_percent};
+use oribi_host::environment::{Key, PathInfo, Rest, Split};
 use oribi_message::{KnownVariable, Role};
+use percent_encoding::percent_decode;
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
@@ -63,20 +64,25 @@ const fn constant(number: usize) -> ffi::lua_Integer {
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
 pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_>, names: c_int) {
     let request = exchange.request;
-    // SAFETY: as promised by the caller; the environment and the scratch are borrowed by nobody else.
+    // SAFETY: as promised by the caller.
     unsafe {
         ffi::lua_createtable(l, 0, 32);
-        let environment = &mut *desk.environment.get();
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
-        environment.describe(request, kind, |key, name, value| {
-            if key == Key::OTHER {
-                push_bytes(l, name);
-            } else {
-                ffi::lua_rawgeti(l, names, place(key.0 as usize));
-            }
-            push_bytes(l, value);
-            ffi::lua_rawset(l, -3);
+        // Lua may collect before it copies the bytes, and a finalizer may ask for the same: the room must not change then.
+        let described = desk.describe(|environment| {
+            environment.describe(request, kind, |key, name, value| {
+                if key == Key::OTHER {
+                    push_bytes(l, name);
+                } else {
+                    ffi::lua_rawgeti(l, names, place(key.0 as usize));
+                }
+                push_bytes(l, value);
+                ffi::lua_rawset(l, -3);
+            });
         });
+        if described.is_none() {
+            raise(l, format_args!("a finalizer cannot have the variables of a request while they are being made"));
+        }
         if let Some(gateway) = &request.gateway {
             set(l, b"FCGI_ROLE", gateway.role.as_str().as_bytes());
         } else {
@@ -101,8 +107,9 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
         }
         if exchange.found.script_name.is_some() {
             set(l, b"SCRIPT_NAME", script_name(exchange));
-            let scratch = &mut *desk.scratch.get();
-            set(l, b"PATH_INFO", path_info(exchange, scratch));
+            push_bytes(l, b"PATH_INFO");
+            push_path_info(l, exchange);
+            ffi::lua_rawset(l, -3);
         }
     }
 }
@@ -138,22 +145,40 @@ fn maps_scripts(exchange: &Exchange<'_>) -> bool {
     matches!(exchange.settings.source, ScriptSource::Gateway { .. })
 }
 
-/// PATH_INFO: the rest of the path, decoded.
-pub(crate) fn path_info<'a>(exchange: &Exchange<'a>, scratch: &'a mut Vec<u8>) -> &'a [u8] {
+/// Pushes PATH_INFO: the rest of the path, decoded.
+///
+/// # Safety
+/// As for [`push`].
+pub(crate) unsafe fn push_path_info(l: *mut lua_State, exchange: &Exchange<'_>) {
     let rest = match (&exchange.found.script_name, &exchange.request.gateway) {
         (None, Some(gateway)) if maps_scripts(exchange) => {
-            return gateway.get(KnownVariable::PathInfo).unwrap_or_default();
+            // SAFETY: as promised by the caller.
+            return unsafe { push_bytes(l, gateway.get(KnownVariable::PathInfo).unwrap_or_default()) };
         }
         (None, _) => match Split::of(exchange.request).path_info {
-            Rest::Decoded(path) => return path,
+            // SAFETY: as promised by the caller.
+            Rest::Decoded(path) => return unsafe { push_bytes(l, path) },
             Rest::AsSent(path) => path,
         },
         (Some(_), _) => exchange.request.head.path().get(exchange.found.path_info_at..).unwrap_or_default(),
     };
-    if memchr::memchr(b'%', rest).is_none() {
-        return rest;
+    // SAFETY: as promised by the caller.
+    unsafe { push_decoded(l, rest) };
+}
+
+/// Pushes a path with its percent escapes decoded once. A broken escape is left as it is.
+///
+/// # Safety
+/// As for [`push`].
+pub(crate) unsafe fn push_decoded(l: *mut lua_State, path: &[u8]) {
+    // SAFETY: as promised by the caller; the bytes of a request are not Lua's.
+    unsafe {
+        if memchr::memchr(b'%', path).is_none() {
+            return push_bytes(l, path);
+        }
+        push_written(l, path.len(), |room| {
+            // Decoding makes nothing longer.
+            room.iter_mut().zip(percent_decode(path)).map(|(place, byte)| *place = byte).count()
+        });
     }
-    scratch.clear();
-    decode_percent(rest, scratch);
-    scratch
 }

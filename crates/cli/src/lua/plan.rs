@@ -17,6 +17,8 @@ pub struct LuaPlan<'a> {
     pub before: &'a LuaSettings,
     /// The same, with what `--env` changes.
     pub in_environment: &'a LuaSettings,
+    /// The same, with what the command line changes: what differs from here follows from other settings.
+    pub before_threads: &'a LuaSettings,
     pub options: &'a Options,
     /// The configuration file, if there is one.
     pub file: Option<&'a Path>,
@@ -39,11 +41,14 @@ impl fmt::Display for LuaPlan<'_> {
         let width_of_values = values.iter().map(|value| value.chars().count()).max().unwrap_or(0);
         for (setting, value) in table().iter().zip(values) {
             let name = setting.name;
+            let grown = self.settings.states > self.before_threads.states || self.settings.clones > self.before_threads.clones;
             let origin = if self.options.given.iter().any(|(given, _)| *given == name) {
                 "command line".to_owned()
+            } else if value != setting.show(self.before_threads) {
+                // A script has no more states than there are, and threads have states.
+                (if grown { "--threads" } else { "--states" }).to_owned()
             } else if value != setting.show(self.in_environment) {
-                // A script has no more states than there are.
-                "--states".to_owned()
+                "command line".to_owned()
             } else if value != setting.show(self.before) {
                 "--env".to_owned()
             } else {

@@ -154,3 +154,9 @@ impl Outcome {
         line.unwrap_or_default().split_whitespace().skip(1).collect()
     }
 }
+
+/// The process below `process` that has no children: its worker.
+pub fn leaf(process: u32) -> u32 {
+    let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
+    children.split_whitespace().next().and_then(|child| child.parse().ok()).map_or(process, leaf)
+}

@@ -15,8 +15,8 @@ mod wsapi;
 use crate::LuaSettings;
 use crate::error_page::Fault;
 use crate::hooks;
-use crate::vm::Desk;
-use crate::vm::stack::{bytes_at, push_bytes, raise};
+use crate::vm::stack::{push_bytes, raise};
+use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
@@ -44,9 +44,8 @@ impl Style {
 }
 
 /// Upvalues of the chooser, behind the desk.
-const FILE: c_int = 2;
-const MODULE: c_int = 3;
-const HANDLER: c_int = 4;
+const MODULE: c_int = 2;
+const HANDLER: c_int = 3;
 
 /// Pushes the function that runs the script and returns the function that serves it, and its style's number.
 ///
@@ -56,10 +55,9 @@ pub(crate) unsafe fn push_chooser(l: *mut lua_State, desk: &Desk, settings: &Lua
     let module = desk.script.file_stem().map(OsStrExt::as_bytes).unwrap_or_default();
     // SAFETY: as promised by the caller.
     unsafe {
-        push_bytes(l, desk.script.as_os_str().as_bytes());
         push_bytes(l, module);
         push_bytes(l, settings.handler.as_bytes());
-        desk.push_function(l, choose, 3);
+        desk.push_function(l, choose, 2);
     }
 }
 
@@ -97,8 +95,9 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
                 return serve(l, desk, style);
             }
         }
-        let handler = bytes_at(l, ffi::lua_upvalueindex(HANDLER)).unwrap_or_default().escape_ascii();
         desk.fault.set(Fault::File);
+        let mut stack = Stack::of(l);
+        let handler = stack.quiet().string(ffi::lua_upvalueindex(HANDLER)).unwrap_or_default().escape_ascii();
         raise(
             l,
             format_args!(
@@ -113,8 +112,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
 unsafe fn run_script(l: *mut lua_State, desk: &Desk) {
     // SAFETY: as for `choose`.
     unsafe {
-        let file = ffi::lua_tolstring(l, ffi::lua_upvalueindex(FILE), std::ptr::null_mut());
-        let status = ffi::luaL_loadfile(l, file);
+        let status = ffi::luaL_loadfile(l, desk.file.as_ptr());
         if status != ffi::LUA_OK {
             desk.fault.set(match status {
                 ffi::LUA_ERRSYNTAX => Fault::Syntax,

@@ -32,6 +32,6 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_call(l, 1, 3);
-        response::collect(l, desk, Shape::Oribi)
+        response::answer(l, desk, Shape::Oribi)
     }
 }

@@ -3,8 +3,8 @@
 //! What connectors of WSAPI bear with is borne with here, too: no headers, and a body that is a string, a list or nothing.
 
 use crate::response::{self, Shape};
-use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes};
+use crate::vm::{Desk, Stack};
 use crate::{request, variables};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
@@ -65,7 +65,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(ENV_METATABLE));
         ffi::lua_setmetatable(l, -2);
         ffi::lua_call(l, 1, 3);
-        response::collect(l, desk, Shape::Wsapi)
+        response::answer(l, desk, Shape::Wsapi)
     }
 }
 
@@ -87,9 +87,9 @@ unsafe extern "C-unwind" fn write_error(l: *mut lua_State) -> c_int {
         }
         if count > 0 {
             ffi::lua_concat(l, count);
-            let text = bytes_at(l, -1).unwrap_or_default();
             let desk = Desk::of_running(l);
-            desk.contain(|| desk.say(text));
+            let mut stack = Stack::of(l);
+            desk.contain(|| desk.say(stack.quiet().string(-1).unwrap_or_default()));
         }
         0
     }

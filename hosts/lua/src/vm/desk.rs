@@ -3,12 +3,14 @@
 use crate::application::luafcgid::Output;
 use crate::error_page::Fault;
 use crate::exchange::Exchange;
-use crate::response::Answer;
+use crate::response::AnswerRoom;
 use mlua::ffi::{self, lua_State};
 use oribi_host::environment::Environment;
 use std::any::Any;
 use std::cell::{Cell, UnsafeCell};
+use std::ffi::CString;
 use std::os::raw::{c_int, c_void};
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::ptr;
@@ -35,20 +37,24 @@ pub(crate) struct Desk {
     pub(crate) asked: Cell<Option<u16>>,
     /// The files that the script and its modules were loaded from since the host last asked.
     pub(crate) loaded: UnsafeCell<Vec<PathBuf>>,
-    /// The answer as it was collected from the script's values.
-    pub(crate) answer: UnsafeCell<Answer>,
+    /// Room for an answer.
+    answer: UnsafeCell<AnswerRoom>,
     /// Room for the variables of a request.
-    pub(crate) environment: UnsafeCell<Environment>,
-    /// Room for bytes on their way into Lua.
-    pub(crate) scratch: UnsafeCell<Vec<u8>>,
+    environment: UnsafeCell<Environment>,
+    /// Whether they are being handed to Lua.
+    describing: Cell<bool>,
     /// What a script in the style of luafcgid has said so far.
     pub(crate) output: UnsafeCell<Output>,
     /// The script, for messages.
     pub(crate) script: PathBuf,
+    /// The same for Lua, which wants a NUL at the end.
+    pub(crate) file: CString,
 }
 
 impl Desk {
     pub(crate) fn new(script: PathBuf) -> Self {
+        // A path with a NUL leads to no file, and neither does an empty one.
+        let file = CString::new(script.as_os_str().as_bytes()).unwrap_or_default();
         Self {
             exchange: Cell::new(ptr::null()),
             serial: Cell::new(0),
@@ -60,11 +66,12 @@ impl Desk {
             message: UnsafeCell::new(Vec::new()),
             asked: Cell::new(None),
             loaded: UnsafeCell::new(Vec::new()),
-            answer: UnsafeCell::new(Answer::new()),
+            answer: UnsafeCell::default(),
             environment: UnsafeCell::new(Environment::new()),
-            scratch: UnsafeCell::new(Vec::new()),
+            describing: Cell::new(false),
             output: UnsafeCell::new(Output::default()),
             script,
+            file,
         }
     }
 
@@ -113,6 +120,7 @@ impl Desk {
         self.exchange.set(ptr::from_ref(exchange).cast());
         self.serial.set(self.serial.get() + 1);
         self.fault.set(Fault::Runtime);
+        self.describing.set(false);
         let _clear = Clear(self);
         work()
     }
@@ -136,15 +144,28 @@ impl Desk {
         self.panic.take()
     }
 
-    /// The answer, for the one who collects it.
+    /// Room for the answer that is collected and sent.
     ///
     /// # Safety
-    /// No other borrow of it lives.
+    /// No other borrow of it lives: nothing of Lua runs while this one does.
     #[expect(clippy::mut_from_ref, reason = "the desk is one thread's, and the caller sees to it that there is one borrow")]
     #[inline]
-    pub(crate) unsafe fn answer_mut(&self) -> &mut Answer {
+    pub(crate) unsafe fn answer_room(&self) -> &mut AnswerRoom {
         // SAFETY: as promised by the caller.
         unsafe { &mut *self.answer.get() }
+    }
+
+    /// Has `work` use the room for variables. `None`: somebody further down the stack uses it, whom a finalizer has interrupted.
+    ///
+    /// An error that `work` raises leaves the room in use until the next request begins: the script has run out of memory then.
+    pub(crate) fn describe<R>(&self, work: impl FnOnce(&mut Environment) -> R) -> Option<R> {
+        if self.describing.replace(true) {
+            return None;
+        }
+        // SAFETY: the flag says that there is no other borrow.
+        let result = work(unsafe { &mut *self.environment.get() });
+        self.describing.set(false);
+        Some(result)
     }
 
     /// Writes what a script says to the log: that of the web server in front if there is one, or else this server's.

@@ -1,12 +1,15 @@
 //! What Lua errors run into: nothing that a script raises gets past [`protect`].
 
 use super::desk::Desk;
-use super::stack::bytes_at;
+use super::quiet::Stack;
 use super::watchdog::{OUT_OF_TIME, Slot, disarm};
 use crate::error_page::Fault;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::panic::resume_unwind;
+
+/// The most of an error's message and traceback that is told.
+const MESSAGE_BYTES: usize = 64 << 10;
 
 /// Where the message handler stands on the stack of a state's thread.
 pub(super) const HANDLER: c_int = 1;
@@ -52,7 +55,8 @@ pub(super) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>
     // SAFETY: as promised by the caller.
     let status = unsafe { ffi::lua_pcall(l, arguments, results, HANDLER) };
     let stopped = slot.is_some_and(Slot::end);
-    if status == ffi::LUA_OK && !stopped {
+    // A script that has called `os.exit` may return all the same: a library written in C can hold the error, or a coroutine of its own.
+    if status == ffi::LUA_OK && !stopped && !desk.exited.get() {
         return Ending::Returned;
     }
     // SAFETY: as promised by the caller.
@@ -117,11 +121,14 @@ pub(super) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
         if desk.fault.get() == Fault::Runtime && object == 1 {
             ffi::luaL_traceback(l, l, text, 1);
         }
-        let text = bytes_at(l, -1).unwrap_or_default();
+        let mut stack = Stack::of(l);
+        let quiet = stack.quiet();
+        let text = quiet.string(-1).unwrap_or_default();
         let kept = &mut *desk.message.get();
         kept.clear();
-        kept.extend_from_slice(text);
-        ffi::lua_settop(l, 1);
+        // What people do not read is not copied beyond the limit of the state.
+        kept.extend_from_slice(&text[..text.len().min(MESSAGE_BYTES)]);
+        quiet.cut(1);
         1
     }
 }

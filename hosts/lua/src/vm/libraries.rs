@@ -1,7 +1,8 @@
 //! What a new state finds in its libraries: Lua's own, but for a few functions that would reach beyond the script.
 
 use super::desk::Desk;
-use super::stack::{bytes_at, push_bytes};
+use super::quiet::Stack;
+use super::stack::push_bytes;
 use super::watchdog::{Slot, arm};
 use crate::{LuaSettings, modules, search_paths};
 use mlua::ffi::{self, lua_Debug, lua_State};
@@ -81,9 +82,9 @@ unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
         } else {
             push_bytes(l, b"");
         }
-        let text = bytes_at(l, -1).unwrap_or_default();
         let desk = Desk::of_running(l);
-        desk.contain(|| desk.say(text));
+        let mut stack = Stack::of(l);
+        desk.contain(|| desk.say(stack.quiet().string(-1).unwrap_or_default()));
         0
     }
 }
@@ -112,7 +113,8 @@ unsafe extern "C-unwind" fn note_loaded(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
     unsafe {
         let desk = Desk::of_running(l);
-        if let Some(name) = bytes_at(l, 1) {
+        let mut stack = Stack::of(l);
+        if let Some(name) = stack.quiet().string(1) {
             desk.contain(|| desk.note_loaded(PathBuf::from(OsStr::from_bytes(name))));
         }
         0
@@ -132,16 +134,30 @@ unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Called in the coroutine that has resumed another one; returns its arguments.
+/// Called in the coroutine that has resumed another one; returns its arguments. If `os.exit` was called in that other one, the error which
+/// it raised has become a result there: it goes on from here.
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
+        if Desk::of_running(l).exited.get() {
+            switch_to_running(l);
+            return exit(l);
+        }
         let count = ffi::lua_gettop(l);
         ffi::luaL_checkstack(l, 2, std::ptr::null());
-        ffi::lua_pushthread(l);
-        switch_to(l, l);
+        switch_to_running(l);
         ffi::lua_settop(l, count);
         count
+    }
+}
+
+/// # Safety
+/// As for [`switch_to`].
+unsafe fn switch_to_running(l: *mut lua_State) {
+    // SAFETY: as promised by the caller.
+    unsafe {
+        ffi::lua_pushthread(l);
+        switch_to(l, l);
     }
 }
 

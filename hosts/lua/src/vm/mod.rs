@@ -6,18 +6,20 @@
 mod desk;
 mod fence;
 mod libraries;
+mod quiet;
 pub(crate) mod stack;
 mod watchdog;
 
 pub(crate) use desk::Desk;
 pub use fence::Failure;
+pub(crate) use quiet::{Quiet, Stack};
 pub(crate) use watchdog::{Slot, Watchdog};
 
+use crate::LuaSettings;
 use crate::application::{self, Style};
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
 use crate::pool::Loaded;
-use crate::{LuaSettings, response};
 use fence::{Ending, protect};
 use mlua::ffi::{self, lua_State};
 use mlua::{Lua, LuaOptions, StdLib};
@@ -129,20 +131,15 @@ impl State {
             // SAFETY: the thread runs nothing else, and SERVE takes no argument.
             let ending = unsafe {
                 ffi::lua_pushvalue(l, SERVE);
-                protect(l, desk, Some(exchange.slot()), 0, ffi::LUA_MULTRET)
+                protect(l, desk, Some(exchange.slot()), 0, 0)
             };
             match ending {
-                Ending::Returned | Ending::Late => {
-                    if exchange.progress() == Progress::Nothing {
-                        // SAFETY: what the answer speaks of is still on the stack.
-                        unsafe { response::send(desk, exchange) };
-                    }
-                    (if matches!(ending, Ending::Late) { Condition::Spoilt } else { Condition::Good }, Ok(()))
-                }
+                Ending::Returned => (Condition::Good, Ok(())),
+                Ending::Late => (Condition::Spoilt, Ok(())),
                 ending => self.end_badly(ending, exchange),
             }
         });
-        // SAFETY: drops what the call left. Nothing of the answer is used any more.
+        // SAFETY: drops what the call left.
         unsafe { ffi::lua_settop(l, SERVE) };
         result
     }
@@ -158,6 +155,8 @@ impl State {
                 application::luafcgid::finish(&self.desk, exchange);
                 (Condition::Spoilt, Ok(()))
             }
+            // It has answered, and then called os.exit, as a finalizer may.
+            _ if exchange.progress() == Progress::Done => (Condition::Spoilt, Ok(())),
             _ => (Condition::Spoilt, Err(Failure::new(Fault::Runtime, "the script has called os.exit before it had answered"))),
         }
     }

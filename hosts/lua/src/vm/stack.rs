@@ -44,13 +44,51 @@ pub(crate) unsafe fn type_name(l: *mut lua_State, index: c_int) -> &'static str 
     }
 }
 
-/// How long a message made by [`raise`] can be; what it says of a script's values is cut behind it.
+/// How many bytes a function has room for in its own frame; what needs more is made in Lua's memory.
+const ROOM: usize = 512;
+
+/// Pushes a string of at most `most` bytes that `fill` writes; `fill` tells how many there are, and must not call Lua.
+///
+/// The bytes stand in the frame or, if there are many, in Lua's memory: that counts against the state's limit, is given back, and is
+/// nobody else's if a finalizer runs while Lua copies them.
+///
+/// # Safety
+/// `l` is below a fence, with room for two values, and no frame up to there holds anything that must be dropped; nor does `fill`.
+pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
+    if most <= ROOM {
+        let mut room = [0; ROOM];
+        let length = fill(&mut room[..most]);
+        // SAFETY: as promised by the caller.
+        return unsafe { push_bytes(l, &room[..length]) };
+    }
+    // SAFETY: as promised by the caller; the block has so many bytes, and lives while it is on the stack.
+    unsafe {
+        let start = ffi::lua_newuserdata(l, most).cast::<u8>();
+        start.write_bytes(0, most);
+        let room = std::slice::from_raw_parts_mut(start, most);
+        let length = fill(room);
+        push_bytes(l, &room[..length]);
+        ffi::lua_remove(l, -2);
+    }
+}
+
+/// How long a [`Message`] can be; what it says of a script's values is cut behind it.
 const MESSAGE_BYTES: usize = 512;
 
 /// A text of limited length that needs no drop.
-struct Message {
+pub(crate) struct Message {
     text: [u8; MESSAGE_BYTES],
     length: usize,
+}
+
+impl Message {
+    /// A text. Writing it does not fail; what does not fit is cut.
+    #[cold]
+    pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
+        let mut message = Self { text: [0; MESSAGE_BYTES], length: 0 };
+        let _ = message.write_fmt(text);
+        message
+    }
 }
 
 impl Write for Message {
@@ -63,18 +101,25 @@ impl Write for Message {
     }
 }
 
-/// Raises an error, with the place in the script that called the running function.
+/// Raises an error, with the place in the script that called the running function. The text is written before anything of Lua runs.
 ///
 /// # Safety
 /// `l` is a live state below a fence, and no frame up to there holds anything that must be dropped.
 pub(crate) unsafe fn raise(l: *mut lua_State, message: fmt::Arguments<'_>) -> ! {
-    let mut text = Message { text: [0; MESSAGE_BYTES], length: 0 };
-    // Writing into it does not fail; what does not fit is cut.
-    let _ = text.write_fmt(message);
+    let message = Message::new(message);
+    // SAFETY: as promised by the caller.
+    unsafe { raise_message(l, &message) }
+}
+
+/// The same with a text that is written already.
+///
+/// # Safety
+/// As for [`raise`].
+pub(crate) unsafe fn raise_message(l: *mut lua_State, message: &Message) -> ! {
     // SAFETY: as promised by the caller.
     unsafe {
         ffi::luaL_where(l, 1);
-        push_bytes(l, &text.text[..text.length]);
+        push_bytes(l, &message.text[..message.length]);
         ffi::lua_concat(l, 2);
         ffi::lua_error(l)
     }

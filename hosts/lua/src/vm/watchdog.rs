@@ -14,7 +14,7 @@ use std::cell::Cell;
 use std::os::raw::c_int;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, compiler_fence};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -141,7 +141,8 @@ impl Slot {
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     limit: Duration,
-    slots: Mutex<Vec<Arc<Slot>>>,
+    /// A lane has its slot as long as its context lasts; those that have gone are forgotten.
+    slots: Mutex<Vec<Weak<Slot>>>,
 }
 
 impl Watchdog {
@@ -155,7 +156,9 @@ impl Watchdog {
     /// A slot for a lane.
     pub(crate) fn slot(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot::default());
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&slot));
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.retain(|slot| slot.strong_count() > 0);
+        slots.push(Arc::downgrade(&slot));
         slot
     }
 
@@ -172,26 +175,28 @@ impl Watchdog {
 
     fn watch(&self) {
         let pause = (self.limit / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // For each slot the turn that was seen last, and since when.
-        let mut seen: Vec<(u64, Instant)> = Vec::new();
+        // For each slot the turn that was seen last, and since when. A slot in here keeps its place in memory, which is its name.
+        let mut seen: Vec<(Weak<Slot>, u64, Instant)> = Vec::new();
         loop {
-            let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let now = Instant::now();
             let mut next = pause;
-            for (number, slot) in slots.iter().enumerate() {
-                let turn = slot.turn.load(Ordering::Acquire);
-                if seen.len() == number {
-                    seen.push((turn, now));
+            seen.retain(|(slot, ..)| slot.strong_count() > 0);
+            for slot in self.slots.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+                if !seen.iter().any(|(known, ..)| known.ptr_eq(slot)) {
+                    seen.push((Weak::clone(slot), 0, now));
                 }
-                if seen[number].0 != turn {
-                    seen[number] = (turn, now);
-                } else if turn % 2 == 1 && now - seen[number].1 >= self.limit {
+            }
+            for (slot, last, since) in &mut seen {
+                let Some(slot) = slot.upgrade() else { continue };
+                let turn = slot.turn.load(Ordering::Acquire);
+                if *last != turn {
+                    (*last, *since) = (turn, now);
+                } else if turn % 2 == 1 && now - *since >= self.limit {
                     slot.doomed.store(turn, Ordering::Release);
                     alarm(slot.thread.load(Ordering::Relaxed));
                     next = next.min(AGAIN);
                 }
             }
-            drop(slots);
             thread::sleep(next);
         }
     }
@@ -268,4 +273,20 @@ pub(crate) unsafe fn arm(l: *mut lua_State, hook: ffi::lua_Hook) {
 pub(crate) unsafe fn disarm(l: *mut lua_State) {
     // SAFETY: as promised by the caller.
     unsafe { ffi::lua_sethook(l, None, 0, 0) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_that_have_gone_leave_no_slots() {
+        let watchdog = Watchdog::new(Duration::from_secs(1));
+        let kept = watchdog.slot();
+        for _ in 0..100 {
+            drop(watchdog.slot());
+        }
+        assert!(watchdog.slots.lock().expect("a lock").len() <= 2);
+        drop(kept);
+    }
 }

@@ -101,3 +101,30 @@ fn os_exit_before_an_answer_is_a_500_and_the_server_goes_on() {
     let handled = Site::new("return function() xpcall(os.exit, function() while true do end end) end");
     assert_eq!(handled.get("/").status, 500, "no message handler keeps it");
 }
+
+#[test]
+fn to_exit_in_a_coroutine_ends_the_request_and_spoils_nothing() {
+    for leave in [
+        "coroutine.wrap(function() os.exit() end)()",
+        "coroutine.resume(coroutine.create(function() os.exit() end))",
+        "pcall(coroutine.wrap(function() pcall(os.exit) end))",
+        "coroutine.wrap(function() coroutine.resume(coroutine.create(function() os.exit() end)) went_on = true end)()",
+        "pcall(function() coroutine.resume(coroutine.create(function() pcall(os.exit) end)) end)",
+    ] {
+        let script = format!(
+            "return function(request)
+                if request.query == 'fail' then error('the real one', 0) end
+                if request.query == 'went' then return tostring(went_on) end
+                {leave}
+                return 'went on'
+            end"
+        );
+        let site = Site::new(&script);
+        let response = site.get("/");
+        assert_eq!((response.status, response.ended), (500, Ended::Whole), "{leave}");
+        assert!(logged("called os.exit before it had answered"), "{leave}");
+        assert_eq!(site.text_of(&Call::new("GET", "/?went")), "nil", "{leave}");
+        assert_eq!(site.get("/?fail").status, 500);
+        assert!(logged("the real one"), "{leave}");
+    }
+}

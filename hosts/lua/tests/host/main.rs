@@ -3,6 +3,7 @@
 mod failures;
 mod filters;
 mod harness;
+mod lent;
 mod libraries;
 mod limits;
 mod luafcgid;

@@ -1,11 +1,12 @@
 //! `con`: how a script speaks to its client, and reads what that has sent.
 
+use super::Output;
 use crate::content;
 use crate::exchange::{Exchange, Progress};
 use crate::hooks;
 use crate::settings::ConfigValue;
-use crate::vm::Desk;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
+use crate::vm::{Desk, Quiet, Stack};
 use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
 use std::cell::Cell;
@@ -94,16 +95,43 @@ unsafe fn of<'a>(l: *mut lua_State) -> (&'a Desk, &'a Exchange<'a>) {
     }
 }
 
-/// The text at `index`; an error if something else is there.
+/// Makes sure that there is a text at `index`: a number becomes one, and anything else is an error.
 ///
 /// # Safety
 /// As for [`of`].
-unsafe fn text<'a>(l: *mut lua_State, index: c_int) -> &'a [u8] {
+unsafe fn want_text(l: *mut lua_State, index: c_int) {
     // SAFETY: as promised by the caller.
     unsafe {
-        bytes_at(l, index).unwrap_or_else(|| {
-            raise(l, format_args!("bad argument #{} (string expected, got {})", index - 1, type_name(l, index)))
-        })
+        if bytes_at(l, index).is_none() {
+            raise(l, format_args!("bad argument #{} (string expected, got {})", index - 1, type_name(l, index)));
+        }
+    }
+}
+
+/// The text at `index`, which [`want_text`] has made sure of.
+fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
+    quiet.string(index).unwrap_or_default()
+}
+
+/// Adds to what the script has said, unless that is more than a state may use of memory.
+///
+/// # Safety
+/// As for [`of`], and the output is borrowed by nobody else: nothing of Lua runs in `add`.
+unsafe fn add<R: Copy>(
+    l: *mut lua_State,
+    desk: &Desk,
+    exchange: &Exchange<'_>,
+    more: usize,
+    add: impl FnOnce(&mut Output) -> R,
+) -> R {
+    let limit = exchange.settings.state_memory.unwrap_or(u64::MAX);
+    // SAFETY: as promised by the caller.
+    unsafe {
+        if ((*desk.output.get()).size() + more) as u64 > limit {
+            raise(l, format_args!("more is put than a state may use of memory: flush now and then, or reset"));
+        }
+        let done = desk.contain(|| add(&mut *desk.output.get()));
+        unless_panicked(l, done)
     }
 }
 
@@ -124,19 +152,15 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
         if ffi::lua_gettop(l) < 2 {
             return 0;
         }
-        let text = text(l, 2);
-        let output = &mut *desk.output.get();
-        let limit = exchange.settings.state_memory.unwrap_or(u64::MAX);
-        if (output.body.len() + text.len()) as u64 > limit {
-            raise(l, format_args!("more is put than a state may use of memory: flush now and then, or reset"));
-        }
-        let done = desk.contain(|| {
+        want_text(l, 2);
+        let mut stack = Stack::of(l);
+        let text = text(&stack.quiet(), 2);
+        add(l, desk, exchange, text.len(), |output| {
             output.body.extend_from_slice(text);
             if !output.buffered {
-                send(desk, exchange);
+                send(output, exchange);
             }
         });
-        unless_panicked(l, done);
         0
     }
 }
@@ -145,8 +169,8 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
-        push_next(l, desk, exchange, &exchange.request.content, &exchange.taken)
+        let (_, exchange) = of(l);
+        push_next(l, exchange, &exchange.request.content, &exchange.taken)
     }
 }
 
@@ -154,8 +178,8 @@ unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
 unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
-        let (desk, exchange) = of(l);
-        push_next(l, desk, exchange, &exchange.data().unwrap_or(Content::None), &exchange.data_taken)
+        let (_, exchange) = of(l);
+        push_next(l, exchange, &exchange.data().unwrap_or(Content::None), &exchange.data_taken)
     }
 }
 
@@ -163,26 +187,19 @@ unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
 ///
 /// # Safety
 /// As for [`of`].
-unsafe fn push_next(
-    l: *mut lua_State,
-    desk: &Desk,
-    exchange: &Exchange<'_>,
-    content: &Content<'_>,
-    taken: &Cell<u64>,
-) -> c_int {
-    // SAFETY: as promised by the caller; the scratch is borrowed by nobody else, and an io::Error of these kinds holds no heap.
+unsafe fn push_next(l: *mut lua_State, exchange: &Exchange<'_>, content: &Content<'_>, taken: &Cell<u64>) -> c_int {
+    // SAFETY: as promised by the caller; an io::Error of these kinds holds no heap.
     unsafe {
         let most = match configured(exchange, b"maxpost") {
             Some(ConfigValue::Integer(bytes)) => *bytes as f64,
             Some(ConfigValue::Number(bytes)) => *bytes,
             _ => GETS_BYTES,
         };
-        let scratch = &mut *desk.scratch.get();
-        match content::read(content, taken.get(), most.max(1.0) as u64, scratch) {
-            Ok([]) => ffi::lua_pushnil(l),
-            Ok(bytes) => {
-                taken.set(taken.get() + bytes.len() as u64);
-                push_bytes(l, bytes);
+        match content::Part::open(content, taken.get(), most.max(1.0) as u64) {
+            Ok(part) if part.length() == 0 => ffi::lua_pushnil(l),
+            Ok(part) => {
+                taken.set(taken.get() + part.length());
+                part.push(l, false);
             }
             Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
         }
@@ -199,15 +216,20 @@ unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
         if count < 2 {
             return 0;
         }
-        let name = text(l, 2);
-        let value = if count >= 3 { Some(text(l, 3)) } else { None };
+        want_text(l, 2);
+        if count >= 3 {
+            want_text(l, 3);
+        }
         refuse_late(l, exchange, "a header");
-        let output = &mut *desk.output.get();
-        let done = desk.contain(|| match value {
+        let mut stack = Stack::of(l);
+        let quiet = stack.quiet();
+        let name = text(&quiet, 2);
+        let value = if count >= 3 { Some(text(&quiet, 3)) } else { None };
+        let fits = add(l, desk, exchange, name.len() + value.map_or(0, <[u8]>::len), |output| match value {
             Some(value) => output.set_field(name, value),
             None => output.set_lines(name),
         });
-        if !unless_panicked(l, done) {
+        if !fits {
             raise(l, format_args!("\"{}\" is no header", name.escape_ascii()));
         }
         0
@@ -219,8 +241,10 @@ unsafe extern "C-unwind" fn status(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
-        let line = text(l, 2);
+        want_text(l, 2);
         refuse_late(l, exchange, "a status");
+        let mut stack = Stack::of(l);
+        let line = text(&stack.quiet(), 2);
         if !(*desk.output.get()).set_status(line) {
             raise(l, format_args!("\"{}\" is no status of a response", line.escape_ascii()));
         }
@@ -233,10 +257,11 @@ unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
-        let value = text(l, 2);
+        want_text(l, 2);
         refuse_late(l, exchange, "a content type");
-        let done = desk.contain(|| (*desk.output.get()).set_content_type(value));
-        unless_panicked(l, done);
+        let mut stack = Stack::of(l);
+        let value = text(&stack.quiet(), 2);
+        add(l, desk, exchange, value.len(), |output| output.set_content_type(value));
         0
     }
 }
@@ -254,15 +279,13 @@ unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
-        unless_panicked(l, desk.contain(|| send(desk, exchange)));
+        unless_panicked(l, desk.contain(|| send(&mut *desk.output.get(), exchange)));
         0
     }
 }
 
 /// Sends the head, if it has not been sent, and what has been put. If the client has gone, the rest is for nobody.
-fn send(desk: &Desk, exchange: &Exchange<'_>) {
-    // SAFETY: the output is borrowed by one function at a time.
-    let output = unsafe { &mut *desk.output.get() };
+fn send(output: &mut Output, exchange: &Exchange<'_>) {
     let goes_on = match exchange.progress() {
         Progress::Nothing => output.with_head(|head, _| exchange.start(head)),
         Progress::Started => true,
@@ -290,7 +313,9 @@ unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     unsafe {
         let (desk, exchange) = of(l);
         if ffi::lua_gettop(l) >= 2 {
-            let text = text(l, 2);
+            want_text(l, 2);
+            let mut stack = Stack::of(l);
+            let text = text(&stack.quiet(), 2);
             unless_panicked(l, desk.contain(|| exchange.report(text)));
         }
         0
@@ -303,9 +328,10 @@ unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
-        let name = text(l, 2);
+        want_text(l, 2);
+        let mut stack = Stack::of(l);
         if ffi::lua_gettop(l) >= 3 {
-            if name == b"buffering" {
+            if text(&stack.quiet(), 2) == b"buffering" {
                 (*desk.output.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
             }
             ffi::lua_settop(l, 3);
@@ -316,7 +342,7 @@ unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
         ffi::lua_pushvalue(l, 2);
         ffi::lua_rawget(l, ffi::lua_upvalueindex(CHANGED));
         if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
-            match configured(exchange, name) {
+            match configured(exchange, text(&stack.quiet(), 2)) {
                 Some(ConfigValue::Boolean(value)) => ffi::lua_pushboolean(l, c_int::from(*value)),
                 Some(ConfigValue::Integer(value)) => ffi::lua_pushinteger(l, *value as ffi::lua_Integer),
                 Some(ConfigValue::Number(value)) => ffi::lua_pushnumber(l, *value),

@@ -9,8 +9,8 @@ use super::Style;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
 use crate::variables;
-use crate::vm::Desk;
-use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
+use crate::vm::stack::{push_bytes, raise, type_name};
+use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
@@ -55,8 +55,8 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
         let silent = exchange.progress() == Progress::Nothing && (*desk.output.get()).body.is_empty();
         if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
-            let body = bytes_at(l, -1).unwrap_or_default();
-            desk.contain(|| (*desk.output.get()).body.extend_from_slice(body));
+            let mut stack = Stack::of(l);
+            desk.contain(|| (*desk.output.get()).body.extend_from_slice(stack.quiet().string(-1).unwrap_or_default()));
         } else if silent && must_return {
             desk.fault.set(Fault::Response);
             raise(l, format_args!("the function `handler` has returned a {}, not a string", type_name(l, -1)));

@@ -5,8 +5,10 @@ use crate::response::status_of;
 use oribi_message::{FieldPair, ResponseHead};
 use std::ops::Range;
 
-/// A body buffer that has grown beyond this is not kept for the next request.
+/// A buffer that has grown beyond this is not kept for the next request.
 const KEPT_BYTES: usize = 64 << 10;
+/// Nor is a list of more fields.
+const KEPT_FIELDS: usize = 256;
 
 /// Status, fields and body. The memory is kept from request to request.
 #[derive(Debug)]
@@ -57,6 +59,15 @@ impl Output {
     pub(crate) fn end(&mut self) {
         self.body.clear();
         self.body.shrink_to(KEPT_BYTES);
+        self.text.clear();
+        self.text.shrink_to(KEPT_BYTES);
+        self.fields.clear();
+        self.fields.shrink_to(KEPT_FIELDS);
+    }
+
+    /// How many bytes have been said and not been sent. A field counts as two places, even if it is empty.
+    pub(crate) fn size(&self) -> usize {
+        self.body.len() + self.text.len() + self.fields.len() * size_of::<(Range<usize>, Range<usize>)>()
     }
 
     fn keep(&mut self, part: &[u8]) -> Range<usize> {
@@ -178,8 +189,11 @@ mod tests {
         let mut output = output();
         output.body.resize(1 << 20, b'x');
         assert!(output.set_status(b"500"));
+        assert!((0..4096).all(|_| output.set_field(b"Name", &[b'x'; 64])));
+        assert!(output.size() > (1 << 20) + 4096 * 64);
         output.end();
-        assert!(output.body.capacity() <= KEPT_BYTES);
+        assert!(output.body.capacity() <= KEPT_BYTES && output.text.capacity() <= KEPT_BYTES);
+        assert!(output.fields.capacity() <= KEPT_FIELDS && output.size() == 0);
         output.begin(&LuaSettings::new(ScriptSource::Gateway { root: None }));
         assert_eq!(head(&output), (200, "Content-Type: text/html".to_owned()));
     }

@@ -1,0 +1,48 @@
+//! A copy of a response's head, for a body that runs before the head is sent.
+
+use oribi_message::{FieldPair, ResponseHead};
+use std::ops::Range;
+
+/// Text that has grown beyond this is not kept for the next request.
+const KEPT_BYTES: usize = 16 << 10;
+/// Nor is a list of more fields.
+const KEPT_FIELDS: usize = 256;
+
+/// The copy. Its memory is kept from request to request.
+#[derive(Debug, Default)]
+pub(super) struct KeptHead {
+    status: u16,
+    text: Vec<u8>,
+    /// Names and values, as places in `text`.
+    fields: Vec<(Range<usize>, Range<usize>)>,
+}
+
+impl KeptHead {
+    /// Copies a head.
+    pub(super) fn keep(&mut self, head: &ResponseHead<'_>) {
+        self.text.clear();
+        self.text.shrink_to(KEPT_BYTES);
+        self.fields.clear();
+        self.fields.shrink_to(KEPT_FIELDS);
+        self.status = head.status;
+        for (name, value) in head.fields {
+            let field = (self.copy(name), self.copy(value));
+            self.fields.push(field);
+        }
+    }
+
+    fn copy(&mut self, part: &[u8]) -> Range<usize> {
+        let start = self.text.len();
+        self.text.extend_from_slice(part);
+        start..self.text.len()
+    }
+
+    pub(super) const fn status(&self) -> u16 {
+        self.status
+    }
+
+    /// Lends the fields: adds them to `list`.
+    pub(super) fn lend<'a>(&'a self, list: &mut Vec<FieldPair<'a>>) {
+        list.extend(self.fields.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()])));
+    }
+}

@@ -1,0 +1,99 @@
+//! Numbers of an answer as text.
+//!
+//! Lua would make strings of them, and whoever makes strings may start a collection, whose finalizers run.
+
+use crate::vm::Quiet;
+#[cfg(not(feature = "luajit"))]
+use std::io::Write;
+use std::ops::Range;
+use std::os::raw::c_int;
+
+/// The texts of numbers, each with the place in a list where it belongs.
+#[derive(Debug, Default)]
+pub(super) struct Numbers {
+    text: Vec<u8>,
+    places: Vec<(usize, Range<usize>)>,
+}
+
+/// Beyond so many bytes, and numbers, memory is not kept for the next request.
+const KEPT: usize = 4 << 10;
+
+impl Numbers {
+    #[inline]
+    pub(super) fn clear(&mut self) {
+        if !self.places.is_empty() {
+            self.text.clear();
+            self.text.shrink_to(KEPT);
+            self.places.clear();
+            self.places.shrink_to(KEPT);
+        }
+    }
+
+    /// Takes the number at `index`, for `place`.
+    #[cold]
+    pub(super) fn add(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
+        let start = self.text.len();
+        write(&mut self.text, quiet, index);
+        self.places.push((place, start..self.text.len()));
+    }
+
+    /// The text of the number that was taken first.
+    pub(super) fn first(&self) -> &[u8] {
+        self.places.first().map(|(_, range)| &self.text[range.clone()]).unwrap_or_default()
+    }
+
+    /// Hands each text to its place.
+    #[inline]
+    pub(super) fn put<'a>(&'a self, mut set: impl FnMut(usize, &'a [u8])) {
+        for (place, range) in &self.places {
+            set(*place, &self.text[range.clone()]);
+        }
+    }
+}
+
+/// Writes a number as Lua's `tostring` does.
+fn write(out: &mut Vec<u8>, quiet: &Quiet<'_>, index: c_int) {
+    // Writing into memory does not fail.
+    #[cfg(not(feature = "luajit"))]
+    if let Some(integer) = quiet.integer(index) {
+        let _ = write!(out, "{integer}");
+        return;
+    }
+    write_float(out, quiet.number(index));
+}
+
+/// Writes a float by the format of Lua, `%.14g`. Lua 5.4 marks one that looks like an integer.
+fn write_float(out: &mut Vec<u8>, number: f64) {
+    let mut text = [0_u8; 32];
+    // SAFETY: the buffer has that size, and the longest text, with sign, point and exponent, has 22 bytes.
+    let length = unsafe { libc::snprintf(text.as_mut_ptr().cast(), text.len(), c"%.14g".as_ptr(), number) };
+    let text = &text[..usize::try_from(length).unwrap_or_default().min(text.len())];
+    out.extend_from_slice(text);
+    if cfg!(not(feature = "luajit")) && text.iter().all(|&byte| byte == b'-' || byte.is_ascii_digit()) {
+        out.extend_from_slice(b".0");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vm::Stack;
+    use mlua::{Lua, Value};
+
+    #[test]
+    fn a_number_reads_as_in_lua() {
+        let lua = Lua::new();
+        for text in
+            ["0", "7", "-12", "2.5", "-0.125", "1e15", "1e14", "2^53", "1/3", "1e100", "-1e-7", "2^31", "10/2", "1/0", "-1/0"]
+        {
+            let value: Value = lua.load(text).eval().expect("a number");
+            let expected: String = lua.load("return tostring((...))").call(value.clone()).expect("a text");
+            let mut out = Vec::new();
+            // SAFETY: below mlua's fence, which calls this with the value as its only argument.
+            unsafe {
+                lua.exec_raw::<()>(value, |l| write(&mut out, &Stack::of(l).quiet(), -1)).expect("no error");
+            }
+            assert_eq!(String::from_utf8_lossy(&out), expected, "{text}");
+        }
+    }
+}
