@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # Property: programs that an app runs get the environment that it gives them, and what a client sends: git clones from and pushes to
-# git's own CGI program, and gitweb shows what was pushed.
+# git's own CGI program, and gitweb shows what was pushed, in processes and threads.
 
 use v5.36;
 use File::Temp ();
@@ -77,12 +77,14 @@ sub ends_quietly ($server) {
     return;
 }
 
-subtest 'straight' => sub {
-    my $place  = new_place();
-    my $server = Test::Oribi->start("$place/app.psgi", '--workers', 2);
-    works($server->url, $place);
-    ends_quietly($server);
-};
+for my $options (['--workers', 2], ['--threads', 2, '--workers', 1]) {
+    subtest "straight, @{$options}" => sub {
+        my $place  = new_place();
+        my $server = Test::Oribi->start("$place/app.psgi", @{$options});
+        works($server->url, $place);
+        ends_quietly($server);
+    };
+}
 
 subtest 'behind nginx on a Unix socket' => sub {
     my $place  = new_place();

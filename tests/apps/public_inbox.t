@@ -1,6 +1,7 @@
 #!/usr/bin/perl
 # Property: public-inbox, as Debian packages it, works: it shows letters, also those that come while it runs, searches them, streams
-# them packed, gives attachments out and lets git clone the archive, and a HUP in between goes unnoticed; straight and behind nginx.
+# them packed, gives attachments out and lets git clone the archive, and a HUP in between goes unnoticed; straight and behind nginx, in
+# threads and processes.
 
 use v5.36;
 use File::Temp ();
@@ -97,16 +98,16 @@ sub ends_quietly ($server) {
     return;
 }
 
-subtest 'straight' => sub {
+subtest 'straight, in threads' => sub {
     my $home = new_home();
     local $ENV{HOME} = "$home";
     deliver(1, 'Printer is on fire');
-    my $server = Test::Oribi->start("$home/app.psgi", '--workers', 2);
+    my $server = Test::Oribi->start("$home/app.psgi", '--threads', 2, '--workers', 1);
     works($server->url, $server);
     ends_quietly($server);
 };
 
-subtest 'behind nginx on a Unix socket' => sub {
+subtest 'behind nginx on a Unix socket, in processes' => sub {
     my $home = new_home();
     local $ENV{HOME} = "$home";
     deliver(1, 'Printer is on fire');
