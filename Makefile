@@ -27,7 +27,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
+.PHONY: build help serve test load sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
@@ -52,6 +52,10 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 	@tests/load/keepalive
 	cargo build --release --locked --package oribi-load
 	@tests/load/idle
+
+sanitize: setup-test build ## let odd apps run under the address sanitizer and valgrind (half an hour)
+	@tests/sanitize/build
+	@ORIBI_SANITIZE=long $(PERL) -S prove --verbose tests/sanitize/hosts.t
 
 leak: setup-test build ## answer a million requests and compare the memory with that of ten thousand
 	@cd hosts/perl && $(PERL) -Mblib xt/leak.t

@@ -29,6 +29,17 @@ class NativeResponseTest < Minitest::Test
     end
   end
 
+  def test_a_body_may_keep_its_block_but_not_use_it_when_the_response_is_over
+    kept = nil
+    body = Object.new
+    body.define_singleton_method(:each) { |&take| (kept = take).call("piece") }
+    app = ->(env) { [200, {}, env["PATH_INFO"] == "/late" ? [begin; kept.call("late"); rescue IOError => e; e.message; end] : body] }
+    NativeServer.open(app) do |server|
+      assert_equal "piece", server.request("GET", "/").content
+      assert_match(/the response is over/, server.request("GET", "/late").content)
+    end
+  end
+
   def test_lines_and_arrays_become_fields
     response = answer(200, { "x-lines" => "Foo\nBar", "x-odd" => "\na\n\nb\n", "x-none" => "\n\n", "x-array" => %w[a b],
                              "x-empty" => "", "x-number" => 5, symbol: "s" })

@@ -120,11 +120,14 @@ static bool write_chunks(Pieces *pieces, const char *data, size_t size) {
 }
 
 static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
-    Pieces *pieces = (Pieces *)argument;
-    Call *call = pieces->call;
+    Pieces *pieces = RTYPEDDATA_DATA(argument);
+    Call *call;
     const char *data;
     size_t size;
     bool go_on;
+    if (RB_UNLIKELY(!pieces))
+        rb_raise(rb_eIOError, "the response is over: the body kept the block that takes its pieces");
+    call = pieces->call;
     if (RB_UNLIKELY(!RB_TYPE_P(piece, T_STRING)))
         piece = rb_obj_as_string(piece);
     data = RSTRING_PTR(piece);
@@ -156,11 +159,25 @@ static void finish(Call *call) {
         call->state = CALL_OVER;
 }
 
+/* What the block holds: a pointer to the Pieces, until `each` is over. The block itself may be kept and called for ever. */
+static const rb_data_type_t pieces_type = {.wrap_struct_name = "oribi pieces"};
+
+static VALUE take_pieces(VALUE holder) {
+    const Pieces *pieces = RTYPEDDATA_DATA(holder);
+    return rb_block_call(pieces->call->body, names.each, 0, NULL, send_piece, holder);
+}
+
+static VALUE forget_pieces(VALUE holder) {
+    RTYPEDDATA_DATA(holder) = NULL;
+    return Qnil;
+}
+
 static void send_pieces(Call *call) {
     Pieces pieces = {.call = call};
+    const VALUE holder = rb_data_typed_object_wrap(0, &pieces, &pieces_type);
     if (!call->head.chunked)
         head_find_length(&call->head);
-    rb_block_call(call->body, names.each, 0, NULL, send_piece, (VALUE)&pieces);
+    rb_ensure(take_pieces, holder, forget_pieces, holder);
     if (call->state == CALL_OVER)
         return;
     if (call->state == CALL_OPEN && !call->head.chunked) {
