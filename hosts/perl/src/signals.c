@@ -185,10 +185,27 @@ static void guard(pTHX_ SV *value, const Watched *signal) {
     magic->mg_moremagic = NULL;
 }
 
+/* An entry that the app has deleted comes back: it is guarded again. */
+static int entry_added(pTHX_ SV *hash, MAGIC *magic, SV *value, const char *key, I32 key_size) {
+    STRLEN size = (STRLEN)key_size;
+    UNUSED_ARGUMENT(hash);
+    UNUSED_ARGUMENT(magic);
+    if (key_size == HEf_SVKEY)
+        key = SvPV_const((SV *)key, size);
+    for (size_t i = 0; i < C_ARRAY_LENGTH(watched); i++)
+        if (strlen(watched[i].name) == size && memEQ(watched[i].name, key, size))
+            guard(aTHX_ value, &watched[i]);
+    return 1;
+}
+
+static const MGVTBL handlers_magic = {.svt_copy = entry_added};
+
 void signals_guard(pTHX) {
     HV *handlers = get_hv("SIG", GV_ADD);
     guarded = getpid();
     wrap_present();
+    sv_unmagicext((SV *)handlers, PERL_MAGIC_ext, (MGVTBL *)&handlers_magic);
+    sv_magicext((SV *)handlers, NULL, PERL_MAGIC_ext, &handlers_magic, NULL, 0)->mg_flags |= MGf_COPY;
     for (size_t i = 0; i < C_ARRAY_LENGTH(watched); i++) {
         Watched *signal = &watched[i];
         SV **value = hv_fetch(handlers, signal->name, (I32)strlen(signal->name), 1);

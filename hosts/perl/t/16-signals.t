@@ -65,6 +65,14 @@ my %app = (
         $SIG{TERM} = 'DEFAULT';
         [ 200, [], [$handled ? 'handled' : 'not handled'] ];
     },
+    exits => sub { $SIG{WINCH} = sub { exit 3 }; [ 200, [], [$$] ] },
+    deleted => sub {
+        delete $SIG{TERM};
+        $SIG{TERM} = sub { };
+        $SIG{TERM} = 'DEFAULT';
+        kill TERM => $$;
+        [ 200, [], ['lives'] ];
+    },
     nested_default => sub { { local $SIG{TERM} = sub { }; $SIG{TERM} = 'DEFAULT'; kill TERM => $$; select undef, undef, undef, 0.01 } [ 200, [], ['lives'] ] },
 );
 my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $app{$name}->($env) };
@@ -132,6 +140,14 @@ for my $how (
     my $server = started();
     is $server->get('/local_child')->{body}, 'handled', 'local $SIG{CHLD} leaves the handler of TERM alone';
     is $server->get('/nested_default')->{body}, 'lives', 'the default within a local is the server\'s, too';
+    ok TestServer::wait_for(sub { ($server->get('/pid')->{body} || q{}) =~ /\d/ }), 'and the worker is replaced';
+    is $server->get('/deleted')->{body}, 'lives', 'and that of an entry that was deleted';
+    is $server->stop, 0, 'stopped';
+    $server = started();
+    my $pid = $server->get('/exits')->{body};
+    kill WINCH => $pid;
+    like $server->log_like(qr/exit\(3\)/), qr/the app called exit\(3\)/, 'a handler that exits while the worker is idle is told of';
+    ok TestServer::wait_for(sub { my $now = $server->get('/pid')->{body} || q{}; $now =~ /\d/ && $now ne $pid }), 'and the worker is replaced';
     is $server->stop, 0, 'stopped';
 }
 

@@ -266,3 +266,37 @@ fn giving_everything_up_answers_or_cuts_each_connection() {
     assert!(begun.saw_reset() && !idle.closed());
     assert_eq!(server.lane.engine().answering(), 0);
 }
+
+#[test]
+fn a_host_fails_with_a_status_of_its_own() {
+    let (mut server, kept) = keeping();
+    let client = server.connect();
+    client.send(&[GET, GET].concat());
+    server.run();
+    let id = kept.borrow_mut().remove(0);
+    server.lane.fail(id, 503);
+    server.run();
+    let started = kept.borrow_mut().remove(0);
+    server.lane.start(started, ok()).expect("the client is there");
+    server.lane.write(started, b"content").expect("the client is there");
+    server.lane.fail(started, 503);
+    server.run();
+    let received = client.received();
+    let text = String::from_utf8_lossy(&received);
+    assert!(text.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{text}");
+    assert!(text.contains("\r\n\r\nService Unavailable\nHTTP/1.1 200 OK\r\n"), "{text}");
+    assert!(client.saw_reset(), "what has begun is cut");
+}
+
+#[test]
+fn a_host_is_told_whether_its_client_has_gone() {
+    let (mut server, kept) = keeping();
+    let client = server.connect();
+    client.send(GET);
+    server.run();
+    let id = kept.borrow_mut().remove(0);
+    assert!(!server.lane.has_gone(id));
+    client.reset();
+    assert!(server.lane.has_gone(id), "without waiting for the loop");
+    assert!(server.lane.has_gone(ExchangeId(0)));
+}
