@@ -24,7 +24,7 @@ class ProcessesTest < Minitest::Test
 
   def test_a_worker_says_what_it_is
     serve(app_name: "shop.ru") do |server|
-      title = File.read("/proc/#{server.workers.first}/cmdline").delete("\0").strip
+      title = File.read("/proc/#{server.get("/").body}/cmdline").delete("\0").strip
       assert_equal "oribi: worker 1 shop.ru", title
     end
   end

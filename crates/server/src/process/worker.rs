@@ -83,17 +83,12 @@ fn end(post: &Post<'_>, status: i32) {
 
 fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(), String> {
     let _watches = take_over_signals(post, supervisor_signals).map_err(|error| format!("cannot watch signals: {error}"))?;
-    // Before anything else: nothing of the app runs with the rights of root, and the signal that is asked for next would be
-    // forgotten when the user changes (prctl(2), PR_SET_PDEATHSIG).
+    // Nothing of the app runs with the rights of root.
     post.privileges.drop_here()?;
-    // Without its supervisor nobody would replace or end this worker. It must not leave the queue of the listeners to others
-    // either: they are ending, too. Hence QUIT and not TERM.
-    rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
-        .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
-    if rustix::process::getppid() != Some(post.supervisor) {
-        return Err("the supervisor has died".to_owned());
-    }
+    follow_supervisor(post)?;
     post.runtime.worker_started(post.number);
+    // A hook may have made the worker another user, and the system forgets the signal then (prctl(2), PR_SET_PDEATHSIG).
+    follow_supervisor(post)?;
     let outcome = if post.runtime.shares_lane() {
         run_crew(post)
     } else {
@@ -103,6 +98,15 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(
     post.entitle("ending");
     post.runtime.worker_stopping(post.number);
     outcome
+}
+
+/// Has the worker end when its supervisor does.
+fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
+    // Without its supervisor nobody would replace or end this worker. It must not leave the queue of the listeners to others
+    // either: they are ending, too. Hence QUIT and not TERM.
+    rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
+        .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
+    if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
 /// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it, and what a terminal sends to all

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
+require "etc"
 require "logger"
-require "oribi/error"
 
 module Oribi
   # What a hook of a unicorn.rb is given as its worker.
@@ -23,10 +23,19 @@ module Oribi
       !name.start_with?("to_")
     end
 
-    # It must not be passed over: the worker would go on as root.
+    # Becomes another user, as Unicorn's does. What a hook raises is only logged, and a worker that cannot give up the rights of
+    # root must not go on with them: it ends.
     def user(name, group = nil)
-      words = [name, group].compact.map(&:inspect).join(", ")
-      raise Error, "a hook cannot change the user of a worker: write `user #{words}` outside of it"
+      entry = Etc.getpwnam(name)
+      number = group ? Etc.getgrnam(group).gid : entry.gid
+      return if Process.euid == entry.uid && Process.egid == number
+
+      Process.initgroups(name, number)
+      Process::GID.change_privilege(number)
+      Process::UID.change_privilege(entry.uid)
+    rescue ArgumentError, SystemCallError => e
+      warn("oribi: a worker cannot become the user #{name.inspect} and ends: #{e.message}")
+      Process.exit!(1)
     end
 
     def method_missing(name, *)
