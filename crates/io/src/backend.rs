@@ -182,11 +182,12 @@ pub trait Backend {
     /// Closes the socket, now or with the next [`Backend::submit`] or [`Backend::wait`]; what was sent leaves first.
     fn close(&mut self, socket: Self::Socket);
 
-    /// A second descriptor of the same connection in blocking mode, for a host that speaks for itself.
+    /// Gives the connection to a host that speaks for itself: a second descriptor of it, in blocking mode, and what was received and
+    /// has not been taken. Nothing of `socket` is reported from now on, except that there is room again for a send that found none.
     ///
     /// # Errors
-    /// The system's refusal, that this backend has no descriptors, or that it has received bytes that it cannot give back.
-    fn duplicate(&mut self, socket: &mut Self::Socket) -> io::Result<OwnedFd>;
+    /// The system's refusal, that this backend has no descriptors, or that bytes which were sent have not left.
+    fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)>;
 
     /// Waits for events until `timeout` has passed (`None`: for ever), and appends them to `events`. Returning without an
     /// event is allowed.

@@ -180,8 +180,14 @@ impl Backend for Epoll {
         drop(socket);
     }
 
-    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
-        blocking_copy(&socket.descriptor)
+    fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
+        let copy = blocking_copy(&socket.descriptor)?;
+        // Closing the socket would not end this: the connection, which is what epoll watches, lives on with the copy.
+        if socket.opened {
+            epoll::delete(&self.epoll, &socket.descriptor)?;
+        }
+        (socket.opened, socket.output_watched) = (false, false);
+        Ok((copy, Vec::new()))
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

@@ -436,7 +436,7 @@ impl Backend for Sim {
         });
     }
 
-    fn duplicate(&mut self, _socket: &mut usize) -> io::Result<OwnedFd> {
+    fn give_away(&mut self, _socket: &mut usize) -> io::Result<(OwnedFd, Vec<u8>)> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 

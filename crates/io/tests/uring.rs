@@ -212,7 +212,9 @@ fn a_second_descriptor_gets_all_that_arrives_after_it_was_made() {
     far.write_all(b"request").expect("the server is there");
     rig.news();
     assert_eq!(rig.backend.receive(&mut socket, &mut [0; 100]), Attempt::Done(7));
-    let mut copy = TcpStream::from(rig.backend.duplicate(&mut socket).expect("a descriptor"));
+    let (copy, received) = rig.backend.give_away(&mut socket).expect("a descriptor");
+    assert_eq!(received, b"");
+    let mut copy = TcpStream::from(copy);
     far.write_all(b"hello").expect("the server is there");
     rig.backend.wait(Some(Duration::from_millis(20)), &mut Vec::new()).expect("waiting works");
     let mut hello = [0; 5];
@@ -225,6 +227,25 @@ fn a_second_descriptor_gets_all_that_arrives_after_it_was_made() {
     let mut rest = Vec::new();
     far.read_to_end(&mut rest).expect("an orderly end");
     assert_eq!(rest, b"bye");
+}
+
+#[test]
+fn who_gets_a_second_descriptor_gets_what_the_ring_has_received() {
+    let mut rig = Rig::new();
+    let (mut socket, mut far) = rig.connection(1);
+    far.write_all(b"request").expect("the server is there");
+    rig.news();
+    assert_eq!(rig.backend.receive(&mut socket, &mut [0; 100]), Attempt::Done(7));
+    for early in [&b"ear"[..], b"ly"] {
+        far.write_all(early).expect("the server is there");
+        rig.news();
+    }
+    let (copy, received) = rig.backend.give_away(&mut socket).expect("a descriptor");
+    assert_eq!(received, b"early");
+    far.write_all(b"late").expect("the server is there");
+    let mut late = [0; 4];
+    TcpStream::from(copy).read_exact(&mut late).expect("nobody else has taken it");
+    assert_eq!(&late, b"late");
 }
 
 #[test]

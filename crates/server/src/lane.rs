@@ -108,7 +108,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     let lane = lane.with_settings(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.engine().accept_ahead(host.is_prompt());
-    lane.engine().hold_responses();
+    lane.engine().answer_in_batches();
     host.enter();
     host.begin(&lane);
     lane.engine().expect_prompt_answers(host.is_prompt());
@@ -309,7 +309,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         if !after.deferred {
             return after.retire;
         }
-        self.engine().send_held_back(id);
+        self.engine().send_now(id);
         self.run_deferred(host, after)
     }
 

@@ -334,13 +334,14 @@ impl Backend for Libevent {
         drop(socket);
     }
 
-    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
+    fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         let copy = rustix::io::fcntl_dupfd_cloexec(&*socket, 3)?;
         // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
         // whose socket was given away does not use any more.
         let flags = fcntl_getfl(&copy)?;
         fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
-        Ok(copy)
+        socket.silence();
+        Ok((copy, Vec::new()))
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

@@ -37,6 +37,21 @@ impl Socket {
         }
     }
 
+    /// Reports nothing from now on.
+    pub(super) fn silence(&self) {
+        self.was_received_from();
+        let state = self.state();
+        if state.has(MADE) {
+            // SAFETY: the event was made in `open` and stands there until the socket is dropped.
+            unsafe { remove(State::event(self.0)) };
+        }
+        state.unmark(AWAITS_ROOM);
+        state.unmark(DEAF);
+        if state.unmark(HAS_OUTPUT) {
+            state.loop_.outputs.borrow_mut().remove(&state.descriptor.as_raw_fd());
+        }
+    }
+
     /// Called when a send finds the socket full.
     #[cold]
     pub(super) fn await_room(&self) -> Attempt {

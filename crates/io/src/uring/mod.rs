@@ -36,7 +36,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::RecvFlags;
 use sending::Outgoing;
-use sockets::{Key, Sockets, State};
+use sockets::{Key, Sockets, State, UNOPENED};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
@@ -252,25 +252,28 @@ impl Backend for Uring {
         self.to_close.push(socket.0);
     }
 
-    fn duplicate(&mut self, socket: &mut Socket) -> io::Result<OwnedFd> {
+    fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         self.submit();
         self.disarm(socket.0)?;
         let state = self.sockets.find(socket.0).ok_or(io::ErrorKind::NotConnected)?;
-        if state.unsent.is_some() || state.spilled.is_some() || !state.received.is_empty() {
+        if state.unsent.is_some() {
             self.to_receive.push(socket.0);
-            return Err(io::Error::new(
-                io::ErrorKind::ResourceBusy,
-                "bytes of the connection are on their way through the ring",
-            ));
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, "bytes of the connection wait in the ring to be sent"));
         }
         let copy = rustix::io::fcntl_dupfd_cloexec(&state.descriptor, 3)?;
-        // What arrives from now on is for whoever has the copy.
-        state.paused = true;
         // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
         // whose socket was given away does not use any more.
         let flags = fcntl_getfl(&copy)?;
         fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
-        Ok(copy)
+        // What arrives from now on is for whoever has the copy, and nobody else is told of it.
+        state.paused = true;
+        state.token = UNOPENED;
+        self.to_cancel.extend(state.pending().map(|operation| socket.0.name(operation)));
+        let mut received = state.spilled.take().map_or_else(Vec::new, |bytes| Vec::from(*bytes));
+        let (before, more) = (received.len(), self.ring.buffers.size(state.received));
+        received.resize(before + more, 0);
+        self.ring.buffers.take(&mut state.received, &mut received[before..]);
+        Ok((copy, received))
     }
 
     fn submit(&mut self) {

@@ -96,3 +96,20 @@ conformance!(libevent_edges_unix, Unix<Libevent>: news_come_once a_waiter_is_ref
 conformance!(libevent_states_tcp, Tcp<LibeventByPoll>: whoever_does_not_receive_is_told_once);
 #[cfg(feature = "libevent")]
 conformance!(libevent_states_unix, Unix<LibeventByPoll>: whoever_does_not_receive_is_told_once);
+
+/// What those keep to that have descriptors to give away.
+macro_rules! every_kernel {
+    ($($property:ident)*) => {
+        conformance!(epoll_given_away, Tcp<Epoll>: $($property)*);
+        conformance!(uring_given_away, Tcp<Uring>: $($property)*);
+        conformance!(uring_unix_given_away, Unix<Uring, 1>: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_given_away, Tcp<Libevent>: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_by_poll_given_away, Unix<LibeventByPoll>: $($property)*);
+    };
+}
+
+every_kernel! {
+    nothing_is_reported_of_a_connection_that_was_given_away
+}

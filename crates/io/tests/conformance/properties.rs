@@ -2,7 +2,7 @@
 
 use crate::networks::{Far, Network, PATIENCE, Rig, Seen, Socket};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
-use std::io::{IoSlice, Write};
+use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -451,4 +451,24 @@ pub fn clocks_do_not_go_back<N: Network>() {
     }
     // The design of this server is younger than 2026.
     assert!(rig.backend.wall_clock().as_secs() > 1_767_225_600);
+}
+
+pub fn nothing_is_reported_of_a_connection_that_was_given_away<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let (mut socket, mut far) = rig.connection(7);
+    far.send(b"request");
+    rig.until(|event| matches!(event, Event::Socket { readable: true, .. }));
+    assert_eq!(receive_all(&mut rig, &mut socket, 7), b"request");
+    let (copy, received) = rig.backend.give_away(&mut socket).expect("there is a descriptor");
+    assert_eq!(received, b"");
+    far.send(b"for the host");
+    assert_eq!(rig.news(), []);
+    // The connection lives on in the copy when the backend's socket is closed, and is still nobody else's.
+    rig.backend.close(socket);
+    far.send(b", and more");
+    far.end();
+    assert_eq!(rig.news(), []);
+    let mut all = Vec::new();
+    std::fs::File::from(copy).read_to_end(&mut all).expect("the far end has ended");
+    assert_eq!(all, b"for the host, and more");
 }

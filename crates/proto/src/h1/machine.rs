@@ -183,6 +183,20 @@ impl Machine {
         }
     }
 
+    /// As [`Machine::handle_input`] for `size` bytes of content that the caller has in another place than the input; tells whether
+    /// the content is complete. Only for [`Framing::Length`], and for no more than is left of it.
+    #[inline]
+    pub fn pass_content(&mut self, size: u64) -> bool {
+        let Reading::Length { left } = &mut self.reading else { return false };
+        debug_assert!(size <= *left, "more content was passed than the length announced");
+        *left = left.saturating_sub(size);
+        if *left > 0 {
+            return false;
+        }
+        self.end(0);
+        true
+    }
+
     fn read_head(&mut self, input: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Step {
         let Reading::Head { cursor, empty_lines } = &mut self.reading else { return need_input(0) };
         let mut start = 0;

@@ -1,7 +1,8 @@
 //! New connections: taking them, making room for them, and pausing when there is none.
 
-use super::connection::{Connection, Phase};
+use super::connection::{Connection, State};
 use super::deadline::Deadline;
+use super::send::Still;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::config::counted;
@@ -171,37 +172,47 @@ impl<'a, B: Backend> Engine<'a, B> {
         } else if self.prompt && self.haste.is_worth_it() && self.answers_unopened(index) {
             return;
         }
-        self.open(index);
+        let _ = self.open(index);
+        self.check(index);
     }
 
     /// Receives before the backend is asked to report news of the connection. A client has mostly sent its request by the time
     /// that it is accepted, and if that is the only one, there will be no news. `false`: the connection has to be opened.
     fn answers_unopened(&mut self, index: u32) -> bool {
         let token = self.connections.token(index);
-        let Some(connection) = self.connections.get_mut(index) else { return true };
-        if !self.backend.put_off(&mut connection.socket, token) {
+        let line = &mut self.connections[index].line;
+        if !self.backend.put_off(&mut line.socket, token) {
             return false;
         }
-        connection.readable = true;
-        self.receive(index);
-        let Some(connection) = self.connections.get(index) else { return true };
+        line.readable = true;
+        if self.receive(index) == Still::Gone {
+            return true;
+        }
+        let connection = &self.connections[index];
         self.haste.learn(connection.requests > 0);
-        connection.phase == Phase::Queued && connection.machine.must_close()
+        matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
     /// Has the backend report news of a connection, if it does not yet.
     #[inline]
-    pub(super) fn open(&mut self, index: u32) {
+    pub(super) fn open(&mut self, index: u32) -> Still {
+        if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
+    }
+
+    fn open_line(&mut self, index: u32) -> Still {
         let token = self.connections.token(index);
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        if connection.opened {
-            return;
+        let connection = &mut self.connections[index];
+        // A socket that a host has taken is none of the engine's any more.
+        if matches!(&connection.state, State::Answering(answering) if answering.taken) {
+            return Still::Open;
         }
-        connection.opened = true;
-        if let Err(error) = self.backend.open(&mut connection.socket, token) {
+        connection.line.opened = true;
+        if let Err(error) = self.backend.open(&mut connection.line.socket, token) {
             log::error!("cannot watch a connection: {error}");
             self.drop_connection(index);
+            return Still::Gone;
         }
+        Still::Open
     }
 
     /// Whether FastCGI requests are taken from there.

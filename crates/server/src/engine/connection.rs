@@ -1,30 +1,84 @@
-//! One connection: a socket, a machine, and how far the present exchange has come.
+//! One connection: a socket with what waits to be sent, a machine, and the state in which it is.
 
-use super::content::StoredContent;
+use super::answer::Answer;
+use super::exchange::Received;
 use super::fastcgi::Carrier;
 use super::input::Input;
-use super::moment::Moment;
 use super::output::Output;
-use super::record::Draft;
+use super::remote::Remote;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
-use std::io::Write;
 
-/// Where a connection stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Phase {
+/// One connection. Idle, it owns no memory but this, and every byte of it counts (see the test).
+#[derive(Debug)]
+pub(super) struct Connection<S> {
+    pub(super) line: Line<S>,
+    pub(super) input: Input,
+    pub(super) machine: Machine,
+    pub(super) state: State,
+    /// The number of the latest exchange; ids that carry another one are out of date.
+    pub(super) serial: u32,
+    /// Requests that have begun.
+    pub(super) requests: u32,
+    /// Pipelined requests answered in this turn.
+    pub(super) in_a_row: u16,
+    pub(super) listener: u16,
+    pub(super) remote: Remote,
+}
+
+/// Where a connection stands. Each state owns what is meaningful in it.
+#[derive(Debug)]
+pub(super) enum State {
     /// It waits for a request or reads one.
-    Reading,
+    Reading(Reading),
     /// A complete request waits for a lane to take it.
-    Queued,
-    /// A host has the request; the response is not finished.
-    Answering,
+    Queued(Box<Received>),
+    /// A host has the request, or its response is finished and the host has not returned yet.
+    Answering(Answering),
     /// The response is finished and waits for the socket; then comes the next request, or the end.
-    Flushing,
+    Flushing(Fate),
     /// The response is sent and the sending side is ended; what the client still sends is thrown away.
     Lingering,
-    /// It carries the exchanges of a web server, each with a phase of its own: see [`super::fastcgi`].
-    Carrying,
+    /// It carries the exchanges of a web server, each with a state of its own: see [`super::fastcgi`].
+    Carrying(Box<Carrier>),
+}
+
+/// A request on its way in.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// What has come of it; `None` before its head is complete.
+    pub(super) request: Option<Box<Received>>,
+    /// Bytes of content still to come, where that is known.
+    pub(super) content_left: u64,
+    /// There is unread input, which is not looked at before the connection's turn.
+    pub(super) yielded: bool,
+}
+
+/// A request in the hands of a host.
+#[derive(Debug)]
+pub(super) struct Answering {
+    pub(super) answer: Answer,
+    /// What becomes of the connection once the response has left; settled when the response is finished.
+    pub(super) fate: Fate,
+    pub(super) departure: Departure,
+    /// The client may still be sending what nobody will read: bytes behind a close, if it did not announce that itself, and the CR LF
+    /// that old clients send behind the content of a POST (RFC 9112, section 2.2).
+    pub(super) sends_on: bool,
+    /// A host has a descriptor of the socket.
+    pub(super) taken: bool,
+    /// What came behind a request for another protocol: whoever takes the socket gets these bytes first.
+    pub(super) early: Option<Box<[u8]>>,
+}
+
+/// When a response leaves that is finished while its host has not returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Departure {
+    /// As soon as it is written.
+    AtOnce,
+    /// With the response to the next request, which stands in the input buffer already.
+    WithNext,
+    /// With those of its batch: see [`super::send`].
+    WithBatch,
 }
 
 /// What becomes of a connection once its response has left.
@@ -32,197 +86,112 @@ pub(super) enum Phase {
 pub(super) enum Fate {
     /// The next request may come.
     Reuse,
-    /// It ends in an orderly way.
+    /// It ends.
     Close,
+    /// Its sending side ends, and what the client still sends is read for a while, so that the end does not overtake the response.
+    Linger,
+    /// Its sending side ends for the host, too, which has a descriptor of its own.
+    ShutDown,
 }
 
-/// One connection. Idle, it owns no memory but this, and every byte of it counts (see the test).
+/// A socket, what is known of it, and what waits for it.
 #[derive(Debug)]
-pub(super) struct Connection<S> {
+pub(super) struct Line<S> {
     pub(super) socket: S,
+    /// What waits to be sent; `None` if that is nothing.
+    pub(super) output: Option<Box<Output>>,
     /// The backend reports its news.
     pub(super) opened: bool,
-    pub(super) machine: Machine,
-    pub(super) phase: Phase,
-    /// What happens after the response; set when it is finished.
-    pub(super) fate: Option<Fate>,
-    /// The number of the present exchange; ids that carry another one are out of date.
-    pub(super) serial: u32,
-    /// The exchange, and with it the input buffer, is out with a lane.
-    pub(super) lent: bool,
-    /// Input was received before its event is handled: see [`super::ahead`].
-    pub(super) ahead: bool,
-    /// Its response waits for others to leave with: see [`super::held`].
-    pub(super) held: bool,
-    /// More requests stand in the input buffer: hold responses back to send several with one call.
-    pub(super) pipelined: bool,
-    /// Pipelined requests answered in this turn.
-    pub(super) in_a_row: u16,
     /// A receive is worth trying.
     pub(super) readable: bool,
-    /// It stands in the queue for a turn without an event.
-    pub(super) turn_asked: bool,
-    /// It has unread input that is not looked at before its turn.
-    pub(super) yielded: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
-    /// A send found the socket full.
+    /// A send found the socket full, and there has been no news since.
     pub(super) blocked: bool,
-    /// A host has a descriptor of the socket.
-    pub(super) taken: bool,
-    /// The client may still be sending what nobody will read.
-    pub(super) linger: bool,
-    pub(super) listener: u16,
-    pub(super) requests: u32,
-    pub(super) status: u16,
-    /// Content bytes of the present response.
-    pub(super) sent: u64,
-    /// Content bytes of the present request still to come, when its size is known.
-    pub(super) content_left: u64,
-    /// When the present request was complete.
-    pub(super) complete_at: Moment,
-    pub(super) input: Input,
-    pub(super) content: StoredContent,
-    pub(super) output: Option<Box<Output>>,
-    pub(super) remote: Remote,
-    /// What the log will need of a request that is answered later.
-    pub(super) draft: Option<Box<Draft>>,
-    /// The exchanges that it carries, in that phase.
-    pub(super) carrier: Option<Box<Carrier>>,
+    /// The connection stands in the queue for a turn without an event.
+    pub(super) turn_asked: bool,
+}
+
+impl<S> Line<S> {
+    /// Bytes in memory that wait to be sent.
+    #[inline]
+    pub(super) fn waiting(&self) -> usize {
+        self.output.as_ref().map_or(0, |output| output.waiting())
+    }
 }
 
 impl<S> Connection<S> {
     pub(super) fn new(socket: S, listener: u16, peer: Peer) -> Self {
         Self {
-            socket,
-            opened: false,
-            machine: Machine::new(),
-            phase: Phase::Reading,
-            fate: None,
-            serial: 0,
-            lent: false,
-            ahead: false,
-            held: false,
-            pipelined: false,
-            in_a_row: 0,
-            readable: false,
-            turn_asked: false,
-            yielded: false,
-            ended: false,
-            blocked: false,
-            taken: false,
-            linger: false,
-            listener,
-            requests: 0,
-            status: 0,
-            sent: 0,
-            content_left: 0,
-            complete_at: Moment::ZERO,
+            line: Line {
+                socket,
+                output: None,
+                opened: false,
+                readable: false,
+                ended: false,
+                blocked: false,
+                turn_asked: false,
+            },
             input: Input::default(),
-            content: StoredContent::None,
-            output: None,
+            machine: Machine::new(),
+            state: State::Reading(Reading::default()),
+            serial: 0,
+            requests: 0,
+            in_a_row: 0,
+            listener,
             remote: Remote::new(peer),
-            draft: None,
-            carrier: None,
         }
     }
 
-    /// Whether nothing waits to be sent.
     #[inline]
-    pub(super) fn output_is_empty(&self) -> bool {
-        self.output.as_ref().is_none_or(|output| output.is_empty())
+    pub(super) fn is_reading(&self) -> bool {
+        matches!(self.state, State::Reading(_))
     }
 
-    /// The queue of what waits to be sent.
-    pub(super) fn output(&mut self) -> &mut Output {
-        self.output.get_or_insert_default()
+    /// Whether no request has begun, so that the connection may be closed for want of one.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.state, State::Reading(Reading { request: None, .. })) && !self.input.has_unread()
     }
-}
 
-/// An IPv6 address has up to 39; what a web server gives may name a zone.
-const LONGEST_ADDRESS: usize = 41;
-const LONGEST_PORT: usize = 5;
-const TEXT_BYTES: usize = LONGEST_ADDRESS + LONGEST_PORT;
-
-/// The other end of a connection in text, rendered once for all its requests.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Remote {
-    text: [u8; TEXT_BYTES],
-    address: u8,
-    end: u8,
-}
-
-impl Default for Remote {
-    fn default() -> Self {
-        Self { text: [0; TEXT_BYTES], address: 0, end: 0 }
+    /// The carrier, of a connection in that state.
+    #[inline]
+    pub(super) fn carrier(&mut self) -> Option<&mut Carrier> {
+        if let State::Carrying(carrier) = &mut self.state { Some(carrier) } else { None }
     }
-}
 
-impl Remote {
-    fn new(peer: Peer) -> Self {
-        let mut text = [0; TEXT_BYTES];
-        let mut rest = &mut text[..];
-        // Neither write can fail: the text has room for every address.
-        let (address, end) = match peer {
-            Peer::Internet(socket) => {
-                let _ = match socket.ip().to_canonical() {
-                    std::net::IpAddr::V4(address) => write!(rest, "{address}"),
-                    std::net::IpAddr::V6(address) => write!(rest, "{address}"),
-                };
-                let address = TEXT_BYTES - rest.len();
-                let _ = write!(rest, "{}", socket.port());
-                (address, TEXT_BYTES - rest.len())
+    /// What must hold whenever the engine is done with a connection; for debug builds.
+    pub(super) fn check(&self) {
+        let (machine, output) = (&self.machine, &self.line.output);
+        assert!(output.as_ref().is_none_or(|output| !output.is_empty()), "an empty output is not kept");
+        assert!(!self.line.blocked || output.is_some(), "only what waits to be sent finds a socket full");
+        match &self.state {
+            State::Reading(reading) => {
+                assert_eq!(reading.request.is_some(), machine.awaits_content(), "a request begins with its head");
+                assert_eq!(reading.request.is_some(), self.input.head.is_some(), "its head stands in the input");
+                assert!(reading.content_left == 0 || reading.request.is_some(), "content belongs to a request");
+                assert!(!reading.yielded || self.line.turn_asked, "a connection that yielded has a turn to come");
             }
-            // What servers of this field say for the peer of a Unix socket.
-            Peer::Local => {
-                let _ = write!(rest, "0");
-                (0, 1)
+            State::Queued(_) => assert!(machine.request_complete(), "what is queued is complete"),
+            State::Answering(answering) => {
+                assert!(!answering.answer.finished || answering.answer.is_lent(), "a finished answer waits only for its host");
+                assert!(!answering.answer.is_lent() || !self.input.has_unread(), "the input is out with the exchange");
             }
-        };
-        Self { text, address: address as u8, end: end as u8 }
-    }
-
-    /// As a web server gives it; what would be too long for an address is cut off.
-    pub(super) fn given(address: &[u8], port: &[u8]) -> Self {
-        let mut text = [0; TEXT_BYTES];
-        let bytes = address.iter().take(LONGEST_ADDRESS).chain(port.iter().take(LONGEST_PORT));
-        text.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte);
-        let end = address.len().min(LONGEST_ADDRESS) + port.len().min(LONGEST_PORT);
-        Self { text, address: address.len().min(LONGEST_ADDRESS) as u8, end: end as u8 }
-    }
-
-    #[inline]
-    pub(super) fn address(&self) -> &[u8] {
-        &self.text[..self.address as usize]
-    }
-
-    #[inline]
-    pub(super) fn port(&self) -> &[u8] {
-        &self.text[self.address as usize..self.end as usize]
+            State::Flushing(_) => assert!(output.is_some(), "there is something to flush"),
+            State::Lingering => assert!(output.is_none(), "nothing is sent behind the end"),
+            State::Carrying(_) => assert!(self.input.head.is_none(), "heads of streams stand elsewhere"),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Connection, Remote};
-    use oribi_io::{Epoll, Peer};
+    use super::Connection;
+    use oribi_io::Epoll;
 
     #[test]
     fn an_idle_connection_is_small() {
         type Socket = <Epoll as oribi_io::Backend>::Socket;
         // Beside it stand a deadline's link (24 bytes) and a place's generation (8). Of libevent's, a connection needs some 200.
         assert!(size_of::<Connection<Socket>>() + 32 <= 304, "{} bytes", size_of::<Connection<Socket>>());
-    }
-
-    #[test]
-    fn the_longest_address_fits() {
-        let peer = "[ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff]:65535".parse().map(Peer::Internet);
-        let remote = Remote::new(peer.unwrap_or(Peer::Local));
-        assert_eq!((remote.address(), remote.port()), (&b"ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"[..], &b"65535"[..]));
-        let peer = "[::ffff:127.0.0.1]:80".parse().map(Peer::Internet);
-        let remote = Remote::new(peer.unwrap_or(Peer::Local));
-        assert_eq!((remote.address(), remote.port()), (&b"127.0.0.1"[..], &b"80"[..]));
-        let remote = Remote::new(Peer::Local);
-        assert_eq!((remote.address(), remote.port()), (&b""[..], &b"0"[..]));
     }
 }

@@ -1,5 +1,7 @@
 //! Where request content is kept until the app gets it: in the input buffer, in memory, or in an unlinked file.
 
+use super::input::{BUFFER_BYTES, Input};
+use crate::config::Settings;
 use oribi_host::Content;
 use std::fs::File;
 use std::io::{self, Seek, Write};
@@ -20,13 +22,37 @@ pub(super) enum StoredContent {
     File { file: File, size: u64 },
 }
 
+/// What there is to choose from for content that is to come.
+pub(super) struct Room<'a> {
+    /// The buffer that the head stands in, if content may stand behind it.
+    pub(super) input: Option<&'a mut Input>,
+    /// Memory of earlier content.
+    pub(super) spare: &'a mut Vec<u8>,
+    pub(super) settings: &'a Settings,
+}
+
 impl StoredContent {
-    /// Room in memory for content of a known size: the spare one if it is large enough.
-    pub(super) fn memory(size: usize, spare: &mut Vec<u8>) -> Self {
+    /// Content of no bytes.
+    pub(super) const EMPTY: Self = Self::Memory { bytes: Vec::new(), filled: 0 };
+
+    /// A place for content that is to come: the input buffer if all of it fits behind what has been received, else memory, else a
+    /// file. What is of unknown size begins in memory.
+    pub(super) fn with_room(size: Option<u64>, room: &mut Room<'_>) -> io::Result<Self> {
+        let Some(size) = size else { return Ok(Self::EMPTY) };
+        if let Some(input) = &mut room.input
+            && size <= BUFFER_BYTES.saturating_sub(input.position()) as u64
+        {
+            input.pinned = true;
+            return Ok(Self::Inline { start: input.position(), size: 0 });
+        }
+        if size > room.settings.limits.content_memory_bytes as u64 {
+            return Self::file(&room.settings.temporary_directory);
+        }
         // Fresh pages are the kernel's until content arrives in them, so a declared size alone costs nothing. Pages that have
         // been used before cost nothing either: the kernel need not clear them again.
-        let bytes = if spare.len() >= size { std::mem::take(spare) } else { vec![0; size] };
-        Self::Memory { bytes, filled: 0 }
+        let size = size as usize;
+        let bytes = if room.spare.len() >= size { std::mem::take(room.spare) } else { vec![0; size] };
+        Ok(Self::Memory { bytes, filled: 0 })
     }
 
     /// Keeps memory of up to `largest` bytes for the next content.
@@ -40,7 +66,7 @@ impl StoredContent {
     }
 
     /// A file in `directory`.
-    pub(super) fn file(directory: &Path) -> io::Result<Self> {
+    fn file(directory: &Path) -> io::Result<Self> {
         Ok(Self::File { file: tempfile::tempfile_in(directory)?, size: 0 })
     }
 
@@ -70,6 +96,12 @@ impl StoredContent {
             }
         }
         Ok(())
+    }
+
+    /// Whether the request has none at all.
+    #[inline]
+    pub(super) const fn is_none(&self) -> bool {
+        matches!(self, Self::None)
     }
 
     /// Whether none has come.

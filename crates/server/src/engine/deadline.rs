@@ -61,10 +61,22 @@ impl Deadlines {
         self
     }
 
-    /// Makes a kind last no longer than `lasts`, for those that run already too.
-    pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration) {
+    /// Makes a kind last no longer than `lasts`. Those that run already get so much from `now` on, unless they would have passed
+    /// earlier anyhow.
+    pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration, now: Duration) {
         let list = &mut self.lists[kind as usize];
-        list.lasts = list.lasts.min(lasts);
+        if list.lasts <= lasts {
+            return;
+        }
+        let sooner = list.lasts - lasts;
+        list.lasts = lasts;
+        let mut index = list.first;
+        while index != NONE {
+            let link = &mut self.links[index as usize];
+            // Its end was so much later than this one would be if it counted from its own beginning.
+            link.since = (link.since.time() + sooner).min(now).into();
+            index = link.next;
+        }
     }
 
     /// Starts a deadline in place of the one that ran.
@@ -177,7 +189,14 @@ mod tests {
     fn shortening_reaches_those_that_run() {
         let mut deadlines = deadlines();
         deadlines.set(0, Deadline::Idle, Duration::ZERO);
-        deadlines.shorten(Deadline::Idle, SECOND);
-        assert_eq!(deadlines.expired(SECOND), Some((0, Deadline::Idle)));
+        deadlines.set(1, Deadline::Idle, SECOND * 5);
+        deadlines.shorten(Deadline::Idle, SECOND, SECOND * 19 / 2);
+        // The first would have passed after ten seconds in any case, the other one gets a second from now on.
+        assert_eq!(deadlines.next(), Some(SECOND * 10));
+        assert_eq!(deadlines.expired(SECOND * 10), Some((0, Deadline::Idle)));
+        assert_eq!(deadlines.next(), Some(SECOND * 21 / 2));
+        // A second time it changes nothing.
+        deadlines.shorten(Deadline::Idle, SECOND, SECOND * 10);
+        assert_eq!(deadlines.next(), Some(SECOND * 21 / 2));
     }
 }

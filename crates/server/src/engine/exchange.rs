@@ -1,9 +1,10 @@
-//! An exchange in the hands of a lane: everything that its host may look at, owned, so that the engine is free meanwhile.
+//! A complete request in the hands of a lane: everything that its host may look at, owned, so that the engine is free meanwhile.
 
-use super::connection::Remote;
 use super::content::StoredContent;
-use super::fastcgi::Parts;
+use super::fastcgi::Variables;
 use super::input::Input;
+use super::moment::Moment;
+use super::remote::Remote;
 use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_message::{HeadLayout, RequestHead};
@@ -14,19 +15,23 @@ use oribi_message::{HeadLayout, RequestHead};
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) id: ExchangeId,
-    pub(super) lent: Box<Lent>,
+    pub(super) received: Box<Received>,
 }
 
-/// What is in the box. Boxes that wait for their next exchange keep the memory of the layout and nothing else.
+/// A request as far as it has been received, from its head on. Boxes that wait for their next request keep the memory of the
+/// layout and nothing else.
 #[derive(Debug, Default)]
-pub(super) struct Lent {
+pub(super) struct Received {
+    /// The buffer that the head stands in. It is the connection's until the request is lent.
     pub(super) input: Input,
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
+    /// When it was complete.
+    pub(super) complete_at: Moment,
     pub(super) remote: Remote,
     pub(super) listener: u16,
     /// What a web server said; then the head stands there, too.
-    pub(super) parts: Option<Box<Parts>>,
+    pub(super) variables: Option<Box<Variables>>,
 }
 
 impl Exchange {
@@ -41,29 +46,29 @@ impl Exchange {
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
-        let lent = &*self.lent;
-        let listener = &listeners[usize::from(lent.listener)];
+        let received = &*self.received;
+        let listener = &listeners[usize::from(received.listener)];
         let mut request = Request {
             head: self.head(),
-            content: lent.content.view(lent.input.bytes()),
-            remote: Endpoint { address: lent.remote.address(), port: lent.remote.port() },
+            content: received.content.view(received.input.bytes()),
+            remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
             https: false,
             underscores: false,
             gateway: None,
         };
-        if let Some(parts) = &lent.parts {
-            parts.complete(&mut request);
+        if let Some(variables) = &received.variables {
+            variables.complete(&mut request);
         }
         request
     }
 
     /// Takes out fields that have no number and whose names are `unwanted`.
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
-        let Lent { input, layout, parts, .. } = &mut *self.lent;
-        let bytes = match parts {
+        let Received { input, layout, variables, .. } = &mut *self.received;
+        let bytes = match variables {
             None => input.head_bytes(),
-            Some(parts) => &parts.bytes,
+            Some(variables) => &variables.bytes,
         };
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
     }
@@ -71,15 +76,15 @@ impl Exchange {
     /// The bytes that the layout speaks of.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
-        match &self.lent.parts {
-            None => self.lent.input.head_bytes(),
-            Some(parts) => &parts.bytes,
+        match &self.received.variables {
+            None => self.received.input.head_bytes(),
+            Some(variables) => &variables.bytes,
         }
     }
 
     /// The head of the request.
     #[inline]
     pub(crate) fn head(&self) -> RequestHead<'_> {
-        RequestHead::new(self.head_bytes(), &self.lent.layout)
+        RequestHead::new(self.head_bytes(), &self.received.layout)
     }
 }

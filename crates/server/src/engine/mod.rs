@@ -1,49 +1,60 @@
 //! The engine: connections, their deadlines and one backend, owned by one lane.
 //!
 //! # The life of a request
-//! 1. [`Engine::next_exchange`] waits; the backend reports a readable socket;
-//! 2. `receive` reads its bytes into a pooled buffer and feeds them to the connection's machine;
-//! 3. the machine yields a head, pieces of content, the end; content is kept in the buffer, in memory or in a file;
-//! 4. `next_exchange` hands out the complete [`Exchange`]: from here on **the engine is not borrowed** and may be driven by others;
-//! 5. the lane's host answers through `respond`: the machine frames the response, the backend sends it with one call;
-//! 6. [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
+//! 1. **Wait** ([`wait`]): the backend reports a readable socket;
+//! 2. **Receive** ([`receive`]): its bytes come into a pooled buffer;
+//! 3. **Parse** ([`parse`]): the connection's machine reads a head, pieces of content, the end; content is kept in the buffer, in
+//!    memory or in a file ([`content`]);
+//! 4. **Lend** ([`lend`]): [`Engine::next_exchange`] hands the complete [`Exchange`] out. From here on **the engine is not borrowed**
+//!    and may be driven by others;
+//! 5. **Answer** ([`respond`]): the lane's host answers; the protocol frames the response ([`framing`]), and it is sent, or queued
+//!    behind what waits already ([`send`], [`output`]);
+//! 6. **Settle** ([`settle`]): [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
 //!
-//! The engine knows machines, never a language, and no system call but the backend's.
+//! A [`connection`] is in one of six states, each of which owns what is meaningful in it; [`fastcgi`] has those that carry several
+//! requests at once. The engine knows machines, never a language, and no system call but the backend's.
 
 mod accept;
-mod ahead;
+mod access;
+mod answer;
+mod body;
 mod connection;
 mod content;
 mod deadline;
 mod exchange;
 mod fastcgi;
-mod held;
+mod framing;
 mod input;
+mod lend;
 mod moment;
-mod news;
+mod name;
 mod output;
+mod parse;
 mod receive;
-mod record;
+mod remote;
 mod respond;
+mod send;
 mod settle;
 mod slots;
 mod stamp;
+mod taken;
+mod wait;
 
 pub use accept::Census;
 use accept::Haste;
 pub use exchange::Exchange;
-use exchange::Lent;
-use held::Held;
+use exchange::Received;
 
 use crate::config::Settings;
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::log::AccessLog;
-use connection::{Connection, Phase};
+use connection::Connection;
 use deadline::{Deadline, Deadlines};
-use fastcgi::{Carried, Parts, Stream};
-use oribi_host::ExchangeId;
+use fastcgi::{Stream, Variables};
+use name::{Place, Serials};
 use oribi_io::{Backend, Event, Token};
 use oribi_proto::{fcgi, h1};
+use send::Gap;
 use slots::Slots;
 use stamp::Stamp;
 use std::collections::VecDeque;
@@ -83,20 +94,23 @@ pub struct Engine<'a, B: Backend> {
     streams: Slots<Stream>,
     stream_deadlines: Deadlines,
     #[expect(clippy::vec_box, reason = "a box goes out with an exchange and comes back")]
-    spare_parts: Vec<Box<Parts>>,
+    spare_variables: Vec<Box<Variables>>,
     #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
-    spare_exchanges: Vec<Box<Lent>>,
+    spare_requests: Vec<Box<Received>>,
     stage: Stage,
     accepting: Accepting,
     haste: Haste,
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
-    held: Held,
+    /// Requests of a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
+    batches: bool,
     /// What the last wait reported, handled up to `handled`.
     events: Vec<Event>,
     handled: usize,
-    /// Connections whose request is complete, and streams (see [`Carried`]).
-    ready: VecDeque<u32>,
+    /// Requests that are complete.
+    ready: VecDeque<Place>,
+    /// Connections whose responses leave together, once all that is ready has been answered.
+    batch: Vec<Token>,
     /// Connections that want a turn without an event: more input, or the next part of a file.
     turns: VecDeque<Token>,
     /// How many of them may be taken before the backend is asked for news again: those that asked for more during this round
@@ -104,16 +118,15 @@ pub struct Engine<'a, B: Backend> {
     turns_due: usize,
     /// When a batch is interrupted for news.
     news_due: Duration,
-    /// Exchanges handed out and not finished.
+    /// Exchanges handed out whose responses are not finished.
     answering: usize,
-    serial: u32,
+    serials: Serials,
     pool: input::Pool,
-    /// What goes out next: the layout in it is that of the head parsed last.
-    next_exchange: Box<Lent>,
-    /// Whose head that is.
-    layout_of: Option<u32>,
-    /// Where heads and framing are written before they are sent.
-    scratch: Vec<u8>,
+    outputs: output::Pool,
+    /// Where content belongs in the response that is being framed.
+    gaps: Vec<Gap>,
+    /// Where the next head is laid out.
+    blank: Box<Received>,
     /// Where content on its way to a file is received.
     spool: Vec<u8>,
     /// Memory of the last content, for the next.
@@ -199,25 +212,26 @@ impl<'a, B: Backend> Engine<'a, B> {
             deadlines: Deadlines::new(lasts).for_many(settings.limits.connections),
             streams: Slots::new(),
             stream_deadlines: Deadlines::new(lasts),
-            spare_parts: Vec::new(),
-            spare_exchanges: Vec::new(),
+            spare_variables: Vec::new(),
+            spare_requests: Vec::new(),
             stage: Stage::Serving,
             accepting: Accepting::Yes,
             haste: Haste::default(),
             prompt: false,
-            held: Held::default(),
+            batches: false,
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),
+            batch: Vec::new(),
             turns: VecDeque::new(),
             turns_due: 0,
             news_due: Duration::ZERO,
             answering: 0,
-            serial: 0,
+            serials: Serials::default(),
             pool: input::Pool::default(),
-            next_exchange: Box::default(),
-            layout_of: None,
-            scratch: Vec::with_capacity(4096),
+            outputs: output::Pool::default(),
+            gaps: Vec::new(),
+            blank: Box::default(),
             spool: Vec::new(),
             spare_content: Vec::new(),
             stamp,
@@ -258,12 +272,15 @@ impl<'a, B: Backend> Engine<'a, B> {
             if self.backend.now() > self.news_due {
                 self.look(Some(Duration::ZERO))?;
             }
-            if let Some(index) = self.ready.pop_front() {
-                if let Some(exchange) = self.lend(index) {
+            if self.ready.is_empty() {
+                self.send_batch();
+                self.receive_batch();
+            }
+            if let Some(place) = self.ready.pop_front() {
+                if let Some(exchange) = self.lend(place) {
                     return Ok(Next::Exchange(exchange));
                 }
             } else if self.woken || self.finished() {
-                self.send_held();
                 return Ok(Next::Command);
             } else if self.handle_event() {
             } else if patient {
@@ -318,7 +335,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     #[inline]
     pub fn submit(&mut self) {
         if !self.prompt {
-            self.send_held();
+            self.send_batch();
             self.backend.submit();
         }
     }
@@ -392,10 +409,11 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         }
         self.stage = Stage::Stopping;
-        self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING);
-        self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING);
-        self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
-        self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING);
+        let now = self.backend.now();
+        self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, now);
+        self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING, now);
+        self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
+        self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
     }
 
     /// Called before a response by who has kept the engine waiting for it: deadlines and the access log count from now, not
@@ -409,49 +427,19 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The connection of an exchange, finished or not, that is still its latest one.
-    fn present(&self, exchange: ExchangeId) -> Option<u32> {
-        let index = exchange.0 as u32;
-        (self.connections.get(index)?.serial == (exchange.0 >> 32) as u32).then_some(index)
-    }
-
-    /// The connection of an exchange that is not finished.
-    fn find(&self, exchange: ExchangeId) -> Option<u32> {
-        let index = self.present(exchange)?;
-        let connection = self.connections.get(index)?;
-        (connection.phase == Phase::Answering && connection.fate.is_none()).then_some(index)
-    }
-
-    /// Hands the request of a connection out.
-    fn lend(&mut self, index: u32) -> Option<Exchange> {
-        if let Some(carried) = Carried::from_number(index) {
-            return self.lend_stream(carried);
+    /// What must hold whenever a step is done that concerned a connection; in debug builds only.
+    #[inline]
+    fn check(&self, index: u32) {
+        if cfg!(debug_assertions)
+            && let Some(connection) = self.connections.get(index)
+        {
+            connection.check();
+            assert_eq!(
+                connection.line.turn_asked,
+                self.turns.contains(&self.connections.token(index)),
+                "a connection that has asked for a turn stands in the queue"
+            );
         }
-        let connection = self.connections.get_mut(index)?;
-        if connection.phase != Phase::Queued {
-            return None;
-        }
-        // No exchange is number 0, which connections bear that have had none.
-        self.serial = self.serial.wrapping_add(1).max(1);
-        self.answering += 1;
-        connection.serial = self.serial;
-        connection.phase = Phase::Answering;
-        connection.fate = None;
-        connection.lent = true;
-        connection.pipelined = connection.input.has_unread();
-        connection.status = 0;
-        connection.sent = 0;
-        let mut lent = self.spare_exchanges.pop().unwrap_or_default();
-        std::mem::swap(&mut lent, &mut self.next_exchange);
-        std::mem::swap(&mut lent.input, &mut connection.input);
-        std::mem::swap(&mut lent.content, &mut connection.content);
-        lent.remote = connection.remote;
-        lent.listener = connection.listener;
-        if self.layout_of.take() != Some(index) {
-            // The head was complete before its content was, or other heads have been read since: read it again.
-            h1::Machine::new().handle_input(lent.input.head_bytes(), &mut lent.layout, &self.limits);
-        }
-        Some(Exchange { id: ExchangeId(u64::from(self.serial) << 32 | u64::from(index)), lent })
     }
 }
 

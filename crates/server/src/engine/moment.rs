@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// For tables that have an entry for each connection.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(Rust, packed(4))]
 pub(super) struct Moment {
     seconds: u64,

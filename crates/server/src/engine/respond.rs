@@ -1,30 +1,142 @@
-//! What hosts ask for: responses, whole or piece by piece.
+//! 5. Answer: what hosts ask for, whole responses or piece by piece.
+//!
+//! Every call finds out once where its response goes (see [`Target`]), has the protocol frame it, and hands what was written to
+//! [`super::send`], which keeps the order of what leaves.
 
-use super::Engine;
-use super::connection::Fate;
-use super::fastcgi::Carried;
+use super::answer::Answer;
+use super::body::Body;
+use super::connection::{Answering, Connection, Departure, Fate, Line, State};
+use super::fastcgi::Stream;
+use super::framing::{End, Framing, Terms};
+use super::name::{Name, Place};
+use super::output::Pool;
+use super::send::{COPIED_BYTES, Gap, LARGEST_IN_BATCH, Still, Way};
+use super::slots::Slots;
+use super::{Engine, Stage};
+use crate::config::Settings;
 use oribi_host::{ExchangeId, Piece, ReplyError};
-use oribi_io::{Attempt, Backend};
+use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
-use oribi_proto::h1::{Finish, InvalidResponse, Preset};
-use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
+use oribi_proto::h1;
 
-/// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
-pub(super) const COPIED_BYTES: u64 = 4 << 10;
+const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
-/// Parts sent by one gathered call. Content in more parts is mostly small parts, and copied (the kernel's limit is 1024).
-const GATHERED_PARTS: usize = 16;
+/// Where a response goes, and all that writing it may touch.
+pub(super) struct Target<'e, S> {
+    pub(super) place: Place,
+    /// The connection.
+    pub(super) index: u32,
+    pub(super) line: &'e mut Line<S>,
+    pub(super) framing: Framing<'e>,
+    pub(super) answer: &'e mut Answer,
+    /// What is to be settled for a connection that only one exchange uses at a time.
+    pub(super) alone: Option<Alone<'e>>,
+}
 
-pub(super) const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
+/// Of an exchange that has a connection for itself.
+pub(super) struct Alone<'e> {
+    pub(super) fate: &'e mut Fate,
+    pub(super) departure: &'e mut Departure,
+    pub(super) sends_on: bool,
+    pub(super) taken: bool,
+    pub(super) requests: u32,
+}
 
-/// Whether a connection goes on behind what is being sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    /// More may follow.
-    More,
-    /// It ends when the host returns, which is at once.
-    Last,
+impl<'e, S> Target<'e, S> {
+    /// The target of an exchange whose response is not finished.
+    #[inline]
+    pub(super) fn find(
+        connections: &'e mut Slots<Connection<S>>,
+        streams: &'e mut Slots<Stream>,
+        exchange: ExchangeId,
+    ) -> Result<Self, ReplyError> {
+        let Name { place, serial } = exchange.into();
+        match place {
+            Place::Connection(index) => {
+                let connection = connections.get_mut(index).filter(|connection| connection.serial == serial);
+                let Connection { line, machine, state, requests, .. } = connection.ok_or(ReplyError::Gone)?;
+                let State::Answering(answering) = state else { return Err(ReplyError::Gone) };
+                let Answering { answer, fate, departure, sends_on, taken, .. } = answering;
+                if answer.finished {
+                    return Err(ReplyError::Gone);
+                }
+                let alone = Alone { fate, departure, sends_on: *sends_on, taken: *taken, requests: *requests };
+                Ok(Self { place, index, line, framing: Framing::Http(machine), answer, alone: Some(alone) })
+            }
+            Place::Stream(number) => {
+                let stream = streams.get_mut(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
+                let (index, framing, answer) =
+                    stream.answering().filter(|(.., answer)| !answer.finished).ok_or(ReplyError::Gone)?;
+                let line = &mut connections[index].line;
+                Ok(Self { place, index, line, framing: Framing::FastCgi(framing), answer, alone: None })
+            }
+        }
+    }
+}
+
+impl<S> Target<'_, S> {
+    /// Whether the connection may serve another request after this one.
+    #[inline]
+    fn persists(&self, stage: Stage, settings: &Settings) -> bool {
+        let Some(alone) = &self.alone else { return false };
+        stage == Stage::Serving
+            && !alone.taken
+            && !settings.timeouts.keepalive.is_zero()
+            && settings.limits.requests_per_connection.is_none_or(|most| alone.requests < most)
+    }
+
+    /// Writes a head behind what waits already.
+    #[inline]
+    fn write_head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, outputs: &mut Pool) -> Result<(), &'static str> {
+        let output = self.line.output.get_or_insert_with(|| outputs.take());
+        let written = self.framing.write_head(head, terms, output.tail());
+        match written {
+            Ok(()) => self.answer.status = head.status,
+            Err(_) => self.line.trim(outputs),
+        }
+        written
+    }
+
+    /// Frames `size` bytes of content behind what waits already, or as many of them as the response has. Much content in memory is
+    /// left where it is, to be sent from there: then `gaps` tells where in the output it belongs.
+    #[inline]
+    fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
+        let Self { line, framing, answer, .. } = self;
+        let output = line.output.get_or_insert_default();
+        let gathered = size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment();
+        gaps.clear();
+        let (mut left, mut rest) = (size, body.rest());
+        while left > 0 {
+            let place = if gathered { output.only_segment() } else { output.tail() };
+            let admitted = framing.write_prefix(left, place);
+            if admitted == 0 {
+                break;
+            }
+            answer.sent += admitted;
+            left -= admitted;
+            if gathered {
+                gaps.push(Gap { position: place.len(), size: admitted });
+                framing.write_suffix(place);
+            } else {
+                rest.take(admitted, |piece| output.push_piece(&piece));
+                framing.write_suffix(output.tail());
+            }
+        }
+        if gaps.is_empty() { Way::Queued } else { Way::Gathered }
+    }
+}
+
+impl Alone<'_> {
+    /// Settles what becomes of the connection.
+    #[inline]
+    fn end(&mut self, end: End) {
+        *self.fate = match end {
+            _ if self.taken => Fate::ShutDown,
+            End::Reuse => Fate::Reuse,
+            End::Close if self.sends_on => Fate::Linger,
+            End::Close => Fate::Close,
+        };
+    }
 }
 
 impl<B: Backend> Engine<'_, B> {
@@ -32,39 +144,9 @@ impl<B: Backend> Engine<'_, B> {
     ///
     /// # Errors
     /// As `oribi_host::Outlet::respond`.
-    pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.respond_carried(carried, exchange, head, None, parts);
-        }
-        self.respond_with(exchange, head, None, parts)
-    }
-
     #[inline]
-    fn respond_with(
-        &mut self,
-        exchange: ExchangeId,
-        head: ResponseHead<'_>,
-        prepared: Option<&PreparedFields>,
-        parts: &[&[u8]],
-    ) -> Result<(), ReplyError> {
-        let size = parts.iter().map(|part| part.len() as u64).sum();
-        let index = self.write_head(exchange, head, prepared, Some(size))?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
-        connection.sent = admitted;
-        // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
-        let finish = connection.machine.finish(&mut self.scratch);
-        let goes_on = finish == Finish::Reuse && !connection.taken;
-        let clear = connection.output_is_empty() && !connection.pipelined && !connection.held;
-        // The host returns at once, and then nothing keeps the connection from being closed.
-        let ends = finish == Finish::Close && self.prompt && connection.lent && !connection.linger && !connection.taken;
-        if goes_on && clear && self.can_hold(admitted) {
-            self.hold(index, parts, admitted);
-        } else {
-            self.emit_as(index, parts, admitted, if ends { Order::Last } else { Order::More })?;
-        }
-        self.response_finished(index, finish);
-        Ok(())
+    pub fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        self.respond_whole(exchange, head, None, Body::Parts(parts))
     }
 
     /// Sends a whole response whose content lies partly in files.
@@ -77,10 +159,7 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.respond_pieces_carried(carried, exchange, head, None, pieces);
-        }
-        self.respond_pieces_with(exchange, head, None, pieces)
+        self.respond_whole(exchange, head, None, Body::Pieces(pieces))
     }
 
     /// Sends a whole response with status 200 and fields that were written before.
@@ -94,37 +173,64 @@ impl<B: Backend> Engine<'_, B> {
         content: Piece<'_>,
     ) -> Result<(), ReplyError> {
         let head = ResponseHead { status: 200, fields: &[] };
-        match (Carried::of(exchange), content) {
-            (None, Piece::Bytes(bytes)) => self.respond_with(exchange, head, Some(fields), &[bytes]),
-            (None, Piece::File { .. }) => self.respond_pieces_with(exchange, head, Some(fields), &[content]),
-            (Some(carried), Piece::Bytes(bytes)) => self.respond_carried(carried, exchange, head, Some(fields), &[bytes]),
-            (Some(carried), Piece::File { .. }) => {
-                self.respond_pieces_carried(carried, exchange, head, Some(fields), &[content])
-            }
+        match content {
+            Piece::Bytes(bytes) => self.respond_whole(exchange, head, Some(fields), Body::Parts(&[bytes])),
+            Piece::File { .. } => self.respond_whole(exchange, head, Some(fields), Body::Pieces(&[content])),
         }
     }
 
-    fn respond_pieces_with(
+    fn respond_whole(
         &mut self,
         exchange: ExchangeId,
         head: ResponseHead<'_>,
         prepared: Option<&PreparedFields>,
-        pieces: &[Piece<'_>],
+        body: Body<'_>,
     ) -> Result<(), ReplyError> {
-        let size = pieces.iter().map(Piece::size).sum();
-        let index = self.write_head(exchange, head, prepared, Some(size))?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        let admitted = connection.machine.write_content_prefix(size, &mut self.scratch);
-        connection.sent = admitted;
-        let finish = connection.machine.finish(&mut self.scratch);
-        let output = connection.output();
-        output.push(&self.scratch);
-        let mut left = admitted;
-        for piece in pieces {
-            left -= output.push_piece(piece, 0, left);
+        let size = body.size();
+        let others = self.others_wait();
+        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, .. } = self;
+        let mut target = Target::find(connections, streams, exchange)?;
+        let terms = Terms { prepared, size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset() };
+        if let Err(why) = target.write_head(head, &terms, outputs) {
+            return Err(self.reject(exchange, why));
         }
-        self.flush(index);
-        self.response_finished(index, finish);
+        target.answer.sent = 0;
+        let way = target.add_content(body, size, gaps);
+        let output = target.line.output.get_or_insert_default();
+        // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
+        let end = target.framing.finish(if way == Way::Gathered { output.only_segment() } else { output.tail() });
+        output.trim();
+        let waiting = output.waiting();
+        let Target { place, index, answer, alone, .. } = target;
+        let mut departure = Departure::AtOnce;
+        let mut last = false;
+        if let Some(mut alone) = alone {
+            alone.end(end);
+            departure = match (*alone.fate, *alone.departure) {
+                (Fate::Reuse, Departure::WithNext) if size <= COPIED_BYTES => Departure::WithNext,
+                (Fate::Reuse, _) if others && waiting <= LARGEST_IN_BATCH => Departure::WithBatch,
+                _ => Departure::AtOnce,
+            };
+            *alone.departure = departure;
+            // A prompt host returns at once, and then nothing keeps the connection from being closed.
+            last = *alone.fate == Fate::Close && *prompt && answer.is_lent();
+        }
+        let still = match (way, departure) {
+            (Way::Gathered, _) => self.send_between(index, body),
+            (Way::Queued, Departure::AtOnce) => self.flush_as(index, last),
+            (Way::Queued, Departure::WithBatch) => {
+                self.join_batch(index);
+                Still::Open
+            }
+            // Settling will find the next request, or send what waits.
+            (Way::Queued, Departure::WithNext) => Still::Open,
+        };
+        match (still, body) {
+            (Still::Open, _) => self.answer_finished(place),
+            (Still::Gone, Body::Parts(_)) => return Err(ReplyError::Gone),
+            // The client need not be the cause: a file may have ended early.
+            (Still::Gone, Body::Pieces(_)) => {}
+        }
         Ok(())
     }
 
@@ -133,17 +239,19 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::start`.
     pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.start_carried(carried, exchange, head);
+        let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
+        let mut target = Target::find(connections, streams, exchange)?;
+        let persist = target.persists(*stage, settings);
+        let terms = Terms { prepared: None, size: None, persist, preset: stamp.preset() };
+        if let Err(why) = target.write_head(head, &terms, outputs) {
+            return Err(self.reject(exchange, why));
         }
-        let index = self.write_head(exchange, head, None, None)?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        connection.output().push(&self.scratch);
-        self.open(index);
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
-        connection.pipelined = false;
-        Ok(())
+        let index = target.index;
+        if let Some(alone) = target.alone {
+            // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
+            *alone.departure = Departure::AtOnce;
+        }
+        self.open(index).or_gone()
     }
 
     /// Sends a piece of content and tells how many bytes wait for the client now.
@@ -151,39 +259,44 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.write_carried(carried, exchange, piece);
-        }
-        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        self.scratch.clear();
-        let admitted = connection.machine.write_content_prefix(piece.len() as u64, &mut self.scratch);
-        connection.sent += admitted;
-        if admitted > COPIED_BYTES {
-            self.emit(index, &[piece], admitted)?;
-            self.scratch.clear();
-        } else {
-            self.scratch.extend_from_slice(&piece[..admitted as usize]);
-        }
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        if admitted > 0 {
-            connection.machine.write_content_suffix(&mut self.scratch);
-        }
-        self.emit(index, &[], 0)?;
+        let Self { connections, streams, outputs, gaps, .. } = self;
+        let mut target = Target::find(connections, streams, exchange)?;
+        let index = target.index;
+        let parts = [piece];
+        let body = Body::Parts(&parts);
+        target.line.output.get_or_insert_with(|| outputs.take());
+        let way = target.add_content(body, piece.len() as u64, gaps);
+        let still = match way {
+            Way::Gathered => self.send_between(index, body),
+            Way::Queued => {
+                target.line.trim(outputs);
+                self.flush(index)
+            }
+        };
+        still.or_gone()?;
         self.waiting(exchange)
     }
 
-    /// How many bytes of the response wait for the client.
+    /// How many bytes wait for the client.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.waiting_carried(carried, exchange);
-        }
-        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
-        let connection = self.connections.get(index).ok_or(ReplyError::Gone)?;
-        Ok(connection.output.as_ref().map_or(0, |output| output.waiting()))
+        let Name { place, serial } = exchange.into();
+        let index = match place {
+            Place::Connection(index) => {
+                let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
+                match &connection.ok_or(ReplyError::Gone)?.state {
+                    State::Answering(answering) if !answering.answer.finished => index,
+                    _ => return Err(ReplyError::Gone),
+                }
+            }
+            Place::Stream(number) => {
+                let stream = self.streams.get(number).filter(|stream| stream.serial == serial);
+                stream.and_then(Stream::unfinished_on).ok_or(ReplyError::Gone)?
+            }
+        };
+        Ok(self.connections[index].line.waiting())
     }
 
     /// Ends the content.
@@ -191,49 +304,55 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::finish`.
     pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.finish_carried(carried, exchange);
-        }
-        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        if !connection.machine.response_started() {
+        let Self { connections, streams, outputs, .. } = self;
+        let mut target = Target::find(connections, streams, exchange)?;
+        if !target.framing.begun() {
             return Err(ReplyError::Invalid("the content ended before the response began"));
         }
-        self.scratch.clear();
-        let finish = connection.machine.finish(&mut self.scratch);
-        self.emit(index, &[], 0)?;
-        self.response_finished(index, finish);
+        let output = target.line.output.get_or_insert_with(|| outputs.take());
+        let end = target.framing.finish(output.tail());
+        target.line.trim(outputs);
+        if let Some(mut alone) = target.alone {
+            alone.end(end);
+        }
+        let Target { place, index, .. } = target;
+        self.flush(index).or_gone()?;
+        self.answer_finished(place);
         Ok(())
     }
 
     /// Gives an exchange up.
     pub fn abandon(&mut self, exchange: ExchangeId) {
-        if let Some(carried) = Carried::of(exchange) {
-            return self.abandon_carried(carried, exchange);
-        }
-        let Some(index) = self.find(exchange) else { return };
-        let Some(connection) = self.connections.get(index) else { return };
-        if connection.machine.response_started() {
-            self.cut(index);
-        } else if connection.taken {
-            self.drop_connection(index);
-        } else {
-            let head = ResponseHead { status: 500, fields: TEXT };
-            // The head is valid, and if the client has gone there is nobody to tell.
-            let _ = self.respond(exchange, head, &[b"Internal Server Error\n"]);
+        let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
+        let index = target.index;
+        let begun = target.framing.begun();
+        match (target.framing, target.alone) {
+            // Its host speaks for itself.
+            (_, Some(Alone { taken: true, .. })) => self.drop_connection(index),
+            (Framing::Http(_), _) if begun => self.cut(index),
+            (Framing::FastCgi(framing), _) if begun => {
+                // The end of the connection is the only way to say that content of unknown length is not whole. If it carries others,
+                // who are whole, what is left is the status; and content that is shorter than announced says it by itself.
+                let open_ended = framing.is_open_ended();
+                if open_ended && self.connections[index].carrier().is_some_and(|carrier| carrier.carries() == 1) {
+                    return self.cut(index);
+                }
+                self.give_up_stream(exchange);
+            }
+            _ => {
+                let head = ResponseHead { status: 500, fields: TEXT };
+                // The head is valid, and if the client has gone there is nobody to tell.
+                let _ = self.respond(exchange, head, &[b"Internal Server Error\n"]);
+            }
         }
     }
 
     /// Gives up every exchange that is out: the context that held them is going.
     pub fn abandon_all(&mut self) {
-        let out: Vec<ExchangeId> = self
-            .connections
-            .indices()
-            .filter_map(|index| self.connections.get(index).map(|connection| (index, connection.serial)))
-            .map(|(index, serial)| ExchangeId(u64::from(serial) << 32 | u64::from(index)))
-            .chain(self.carried_exchanges())
-            .collect();
-        out.into_iter().for_each(|exchange| self.abandon(exchange));
+        let on_connections = self.connections.indices().map(|index| (Place::Connection(index), self.connections[index].serial));
+        let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
+        let out: Vec<Name> = on_connections.chain(on_streams).map(|(place, serial)| Name { place, serial }).collect();
+        out.into_iter().for_each(|name| self.abandon(name.into()));
     }
 
     /// Sends an informational response.
@@ -241,172 +360,54 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::inform`.
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        if let Some(carried) = Carried::of(exchange) {
-            // CGI responses are final ones only (RFC 3875, section 6).
-            return self.unfinished(carried, exchange).map(|_| ()).ok_or(ReplyError::Gone);
-        }
-        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        self.scratch.clear();
-        connection
-            .machine
-            .write_informational(status, fields, &mut self.scratch)
-            .map_err(|InvalidResponse(why)| ReplyError::Invalid(why))?;
-        self.emit(index, &[], 0)?;
-        self.flush(index);
-        Ok(())
+        let Self { connections, streams, outputs, .. } = self;
+        let target = Target::find(connections, streams, exchange)?;
+        // CGI responses are final ones only (RFC 3875, section 6).
+        let Framing::Http(machine) = target.framing else { return Ok(()) };
+        let output = target.line.output.get_or_insert_with(|| outputs.take());
+        let written = machine.write_informational(status, fields, output.tail());
+        target.line.trim(outputs);
+        let index = target.index;
+        written.map_err(|h1::InvalidResponse(why)| ReplyError::Invalid(why))?;
+        self.flush(index).or_gone()
     }
 
-    /// A second descriptor of the socket.
-    ///
-    /// # Errors
-    /// The system's refusal; an exchange that is over gives `NotConnected`.
-    pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        if Carried::of(exchange).is_some() {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
-        }
-        let index = self.find(exchange).ok_or(io::ErrorKind::NotConnected)?;
-        self.send_if_held(index);
-        // What was promised to earlier requests on the connection leaves before the host speaks for itself.
-        self.flush(index);
-        self.open(index);
-        let connection = self.connections.get_mut(index).ok_or(io::ErrorKind::NotConnected)?;
-        let copy = self.backend.duplicate(&mut connection.socket)?;
-        connection.taken = true;
-        Ok(copy)
-    }
-
-    /// Writes a head into the scratch buffer. An invalid one is answered 500 in its place.
-    fn write_head(
-        &mut self,
-        exchange: ExchangeId,
-        head: ResponseHead<'_>,
-        prepared: Option<&PreparedFields>,
-        size: Option<u64>,
-    ) -> Result<u32, ReplyError> {
-        let index = self.find(exchange).ok_or(ReplyError::Gone)?;
-        let persist = self.connections.get(index).is_some_and(|connection| self.may_persist(connection));
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        self.scratch.clear();
-        // A client that would use the connection again may have sent its next request already.
-        connection.linger = !connection.machine.must_close();
-        let preset = Preset { prepared, ..self.stamp.preset() };
-        let written = connection.machine.write_head(head, size, persist, &preset, &mut self.scratch);
-        match written {
-            Ok(()) => {
-                connection.status = head.status;
-                Ok(index)
-            }
-            Err(InvalidResponse(why)) => {
-                self.abandon(exchange);
-                Err(ReplyError::Invalid(why))
-            }
-        }
-    }
-
-    /// Sends the scratch buffer with `size` bytes of `parts` behind it, or keeps them in the connection's queue.
-    #[inline]
-    pub(super) fn emit(&mut self, index: u32, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
-        self.emit_as(index, parts, size, Order::More)
-    }
-
-    fn emit_as(&mut self, index: u32, parts: &[&[u8]], size: u64, order: Order) -> Result<(), ReplyError> {
-        self.send_if_held(index);
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        let at_once = connection.output_is_empty() && !connection.pipelined;
-        if !at_once || size <= COPIED_BYTES || parts.len() > GATHERED_PARTS {
-            append(&mut self.scratch, parts, size);
-            if !at_once {
-                let held_back = connection.pipelined;
-                connection.output().push(&self.scratch);
-                if !held_back {
-                    self.flush(index);
-                }
-                return if self.connections.get(index).is_some() { Ok(()) } else { Err(ReplyError::Gone) };
-            }
-            if self.scratch.is_empty() {
-                return Ok(());
-            }
-            let socket = &mut connection.socket;
-            let attempt = match order {
-                Order::Last => self.backend.send_last(socket, &self.scratch),
-                Order::More => self.backend.send(socket, &self.scratch),
-            };
-            return self.keep_rest(index, attempt, &[], 0);
-        }
-        let mut slices = [IoSlice::new(&[]); GATHERED_PARTS + 1];
-        slices[0] = IoSlice::new(&self.scratch);
-        let mut left = size as usize;
-        for (slice, part) in slices[1..].iter_mut().zip(parts) {
-            let count = part.len().min(left);
-            *slice = IoSlice::new(&part[..count]);
-            left -= count;
-        }
-        let attempt = self.backend.send_gathered(&mut connection.socket, &slices[..=parts.len()]);
-        self.keep_rest(index, attempt, parts, size)
-    }
-
-    /// Queues what an attempt did not send.
-    fn keep_rest(&mut self, index: u32, attempt: Attempt, parts: &[&[u8]], size: u64) -> Result<(), ReplyError> {
-        let sent = match attempt {
-            Attempt::Done(count) => count as u64,
-            Attempt::Later => 0,
-            Attempt::End | Attempt::Broken => {
-                self.drop_connection(index);
-                return Err(ReplyError::Gone);
-            }
+    /// Passes a message on to the web server's log; `false` if the exchange is over or is none of a web server's.
+    pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
+        let Self { connections, streams, outputs, .. } = self;
+        let Ok(Target { index, line, framing: Framing::FastCgi(framing), .. }) = Target::find(connections, streams, exchange)
+        else {
+            return false;
         };
-        let head = self.scratch.len() as u64;
-        if sent == head + size {
-            return Ok(());
-        }
-        let Some(connection) = self.connections.get_mut(index) else { return Err(ReplyError::Gone) };
-        let output = connection.output.get_or_insert_default();
-        output.push(&self.scratch[sent.min(head) as usize..]);
-        let mut skip = sent.saturating_sub(head) as usize;
-        let mut left = size as usize - skip;
-        for part in parts {
-            let skipped = skip.min(part.len());
-            skip -= skipped;
-            let count = (part.len() - skipped).min(left);
-            left -= count;
-            output.push(&part[skipped..skipped + count]);
-        }
-        self.flush(index);
-        if self.connections.get(index).is_some() { Ok(()) } else { Err(ReplyError::Gone) }
+        framing.write_error(message, line.output.get_or_insert_with(|| outputs.take()).tail());
+        line.trim(outputs);
+        self.flush(index) == Still::Open
     }
 
-    fn response_finished(&mut self, index: u32, finish: Finish) {
-        match finish {
-            Finish::Short { missing } => {
-                log::error!("a response was cut off: {missing} bytes short of its Content-Length");
-            }
-            Finish::Over => log::error!("a response was cut off: more content than its Content-Length"),
-            Finish::Reuse | Finish::Close => {}
-        }
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        let reuse = finish == Finish::Reuse && !connection.taken;
-        connection.fate = Some(if reuse { Fate::Reuse } else { Fate::Close });
+    /// The head of a response was invalid, and nothing of it has been written: the client gets 500 in its place.
+    #[cold]
+    fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
+        self.abandon(exchange);
+        ReplyError::Invalid(why)
+    }
+
+    /// A response has been written to its end.
+    #[inline]
+    pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
-        if connection.lent {
-            return;
+        match place {
+            Place::Connection(index) => {
+                let connection = &mut self.connections[index];
+                let State::Answering(answering) = &mut connection.state else { return };
+                answering.answer.finished = true;
+                if answering.answer.is_lent() {
+                    return;
+                }
+                let (line, remote) = (answering.answer.late_line(), connection.remote);
+                self.record_late(line, remote);
+                self.settle(index);
+            }
+            Place::Stream(number) => self.stream_finished(number),
         }
-        if let Some(draft) = connection.draft.take() {
-            let (remote, sent, began) = (connection.remote, connection.sent, connection.complete_at.time());
-            let status = connection.status;
-            self.record_draft(&draft, remote, status, sent, began);
-        }
-        self.settle(index);
-    }
-}
-
-/// Puts the first `size` bytes of `parts` behind what is in `buffer`.
-#[inline]
-pub(super) fn append(buffer: &mut Vec<u8>, parts: &[&[u8]], size: u64) {
-    let mut left = size as usize;
-    for part in parts {
-        let count = part.len().min(left);
-        buffer.extend_from_slice(&part[..count]);
-        left -= count;
     }
 }

@@ -1,6 +1,7 @@
 //! Where connections live: numbered places that are used again under a new generation.
 
 use oribi_io::Token;
+use std::ops::{Index, IndexMut};
 
 /// Entries for which a table has room from the beginning, at most. Room costs nothing where no entry has been: the system gives
 /// pages only to those that are touched, and a table that never moves leaves none behind.
@@ -94,6 +95,37 @@ impl<T> Slots<T> {
     pub(super) fn indices(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.iter().enumerate().filter(|(_, place)| place.value.is_some()).map(|(index, _)| index as u32)
     }
+}
+
+/// For a place that is known to be in use: that it is not would be a mistake of the engine's own.
+impl<T> Index<u32> for Slots<T> {
+    type Output = T;
+
+    #[inline]
+    #[track_caller]
+    fn index(&self, index: u32) -> &T {
+        match self.get(index) {
+            Some(value) => value,
+            None => empty(index),
+        }
+    }
+}
+
+impl<T> IndexMut<u32> for Slots<T> {
+    #[inline]
+    #[track_caller]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        match self.get_mut(index) {
+            Some(value) => value,
+            None => empty(index),
+        }
+    }
+}
+
+#[cold]
+#[track_caller]
+fn empty(index: u32) -> ! {
+    panic!("nothing stands in place {index} of a table");
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Server {
         // The scenarios are there twice: see tests/prompt.
         if env!("CARGO_CRATE_NAME") == "prompt" {
             engine.expect_prompt_answers(true);
-            engine.hold_responses();
+            engine.answer_in_batches();
         }
         let asleep = Rc::new(Cell::new(false));
         let timeout = Rc::new(Cell::new(None));

@@ -1,11 +1,14 @@
 //! From records to complete requests.
 
 use super::super::Engine;
-use super::super::connection::{Phase, Remote};
-use super::super::content::StoredContent;
+use super::super::connection::{Connection, State};
+use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
+use super::super::name::Place;
 use super::super::receive::RECEIVES_PER_TURN;
-use super::{Carried, Carrier, Stream};
+use super::super::remote::Remote;
+use super::super::send::Still;
+use super::{Reading, Stream, StreamState, Variables};
 use core::ops::Range;
 use oribi_io::{Attempt, Backend};
 use oribi_message::{KnownVariable, Role};
@@ -14,249 +17,273 @@ use std::io;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Receives and feeds the machine until the socket is empty or the turn is over.
-    pub(in super::super) fn receive_records(&mut self, index: u32) {
+    /// Receives and has the machine read until the socket is empty or the turn is over.
+    pub(in super::super) fn receive_records(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
-            let Some(connection) = self.connections.get_mut(index) else { return };
-            if connection.phase != Phase::Carrying || !connection.readable {
-                return;
+            let connection = &mut self.connections[index];
+            if !matches!(connection.state, State::Carrying(_)) || !connection.line.readable {
+                return Still::Open;
             }
             let room = connection.input.room(&mut self.pool, 0);
             let size = room.len();
-            match self.backend.receive(&mut connection.socket, room) {
+            match self.backend.receive(&mut connection.line.socket, room) {
                 Attempt::Done(count) => {
-                    connection.readable = count == size || connection.ended;
+                    connection.line.readable = count == size || connection.line.ended;
                     connection.input.received(count);
-                    self.advance_records(index);
+                    if self.parse_records(index) == Still::Gone {
+                        return Still::Gone;
+                    }
                 }
                 Attempt::Later => {
-                    connection.readable = false;
+                    connection.line.readable = false;
                     connection.input.release_if_read(&mut self.pool);
                 }
                 // Nobody waits for the answers to what it has asked.
-                Attempt::End | Attempt::Broken => return self.drop_connection(index),
+                Attempt::End | Attempt::Broken => {
+                    self.drop_connection(index);
+                    return Still::Gone;
+                }
             }
         }
-        if self.connections.get(index).is_some_and(|connection| connection.phase == Phase::Carrying && connection.readable) {
+        let connection = &self.connections[index];
+        if matches!(connection.state, State::Carrying(_)) && connection.line.readable {
             self.ask_for_turn(index);
         }
+        Still::Open
     }
 
-    /// Feeds unread input to the machine until it wants more.
-    fn advance_records(&mut self, index: u32) {
+    /// Has the machine read unread input until it wants more.
+    fn parse_records(&mut self, index: u32) -> Still {
         loop {
-            let Some(connection) = self.connections.get_mut(index) else { return };
-            let Some(carrier) = connection.carrier.as_deref_mut() else { return };
-            let step = carrier.machine.handle_input(connection.input.unread(), &self.record_limits);
-            let start = connection.input.position();
-            connection.input.consume(step.consumed);
+            let Connection { line, input, state, .. } = &mut self.connections[index];
+            let State::Carrying(carrier) = state else { return Still::Open };
+            let step = carrier.machine.handle_input(input.unread(), &self.record_limits);
+            let start = input.position();
+            input.consume(step.consumed);
             let at = |range: Range<usize>| start + range.start..start + range.end;
-            match step.event {
+            let still = match step.event {
                 Event::NeedInput => break,
-                Event::Begin { id, role, .. } => self.begin_stream(index, id, role),
+                Event::Begin { id, role, .. } => {
+                    self.begin_stream(index, id, role);
+                    Still::Open
+                }
                 Event::Params { id, range } => self.take_params(index, id, at(range)),
                 Event::ParamsEnd { id, complete } => self.end_params(index, id, complete),
                 Event::Stdin { id, range } => self.take_content(index, id, at(range)),
                 Event::StdinEnd { id, complete } => self.end_content(index, id, complete),
                 Event::Data { id, range } => self.take_data(index, id, at(range)),
                 Event::DataEnd { id } => self.complete_stream(index, id),
-                Event::Abort { id } => {
-                    if let Some(place) = self.carrier(index).and_then(|carrier| carrier.place(id)) {
-                        self.cancel_stream(place);
-                    }
-                }
+                Event::Abort { id } => match carrier.number(id) {
+                    Some(number) => self.cancel_stream(number),
+                    None => Still::Open,
+                },
                 Event::Answer => {
-                    self.scratch.clear();
-                    carrier.machine.write_answer(&self.record_limits, &mut self.scratch);
-                    // If the web server has gone, the next look at the connection says so.
-                    let _ = self.emit(index, &[], 0);
-                    if self.takes_no_answers(index) {
-                        return self.drop_connection(index);
-                    }
-                    self.end_or_rest(index);
+                    let output = line.output.get_or_insert_with(|| self.outputs.take());
+                    carrier.machine.write_answer(&self.record_limits, output.tail());
+                    line.trim(&mut self.outputs);
+                    self.flush_and_rest(index)
                 }
                 Event::Refused(violation) => {
                     log::warn!("closed a FastCGI connection: {}", violation.reason());
-                    return self.drop_connection(index);
+                    self.drop_connection(index);
+                    Still::Gone
                 }
+            };
+            if still == Still::Gone {
+                return Still::Gone;
             }
         }
         let now = self.backend.now();
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let connection = &mut self.connections[index];
         connection.input.release_if_read(&mut self.pool);
-        if !connection.readable {
+        if !connection.line.readable {
             connection.input.park(&mut self.pool);
         }
         // In the middle of a request its stream has a deadline; in the middle of another record, the connection.
-        let Some(carrier) = connection.carrier.as_deref() else { return };
+        let State::Carrying(carrier) = &connection.state else { return Still::Open };
         let amid = connection.input.has_unread() || !carrier.machine.between_records();
         if amid && carrier.streams.is_empty() && !self.deadlines.runs(index, Deadline::Head) {
             self.deadlines.set(index, Deadline::Head, now);
         }
+        Still::Open
     }
 
-    /// Whether a web server keeps asking without taking what it is answered.
-    fn takes_no_answers(&self, index: u32) -> bool {
-        let output = self.connections.get(index).and_then(|connection| connection.output.as_ref());
-        output.is_some_and(|output| output.waiting() > self.settings.limits.output_bytes)
+    /// Sends the server's own answer to a web server, unless that keeps asking without taking what it is answered.
+    fn flush_and_rest(&mut self, index: u32) -> Still {
+        if self.flush(index) == Still::Gone {
+            return Still::Gone;
+        }
+        if self.connections[index].line.waiting() > self.settings.limits.output_bytes {
+            self.drop_connection(index);
+            return Still::Gone;
+        }
+        self.end_or_rest(index)
     }
 
     fn begin_stream(&mut self, index: u32, id: u16, role: Role) {
         let now = self.backend.now();
-        let parts = self.spare_parts();
-        let Some(connection) = self.connections.get_mut(index) else { return };
+        let request = self.spare_request();
+        let connection = &mut self.connections[index];
         connection.requests = connection.requests.wrapping_add(1);
         let remote = connection.remote;
-        let place = self.streams.insert(Stream::new(index, id, role, remote, parts));
-        if let Some(carrier) = self.carrier(index) {
-            carrier.add(id, place);
+        let number = self.streams.insert(Stream::new(index, id, role, remote, request));
+        if let Some(carrier) = connection.carrier() {
+            carrier.add(id, number);
         }
         self.deadlines.clear(index);
-        self.stream_deadlines.set(place, Deadline::Head, now);
+        self.stream_deadlines.set(number, Deadline::Head, now);
     }
 
-    /// The stream of an id on a connection, and the bytes in the connection's input.
-    fn stream_and_input(&mut self, index: u32, id: u16, range: Range<usize>) -> Option<(u32, &mut Stream, &[u8])> {
-        let connection = self.connections.get(index)?;
-        let place = connection.carrier.as_ref()?.place(id)?;
-        Some((place, self.streams.get_mut(place)?, &connection.input.bytes()[range]))
+    /// The number of the stream with an id on a connection, if its request is on its way in.
+    fn reading_stream(&mut self, index: u32, id: u16) -> Option<u32> {
+        let number = self.connections[index].carrier()?.number(id)?;
+        matches!(self.streams[number].state, StreamState::Reading(_)).then_some(number)
     }
 
-    fn place_of(&self, index: u32, id: u16) -> Option<u32> {
-        self.connections.get(index)?.carrier.as_ref()?.place(id)
+    /// The request of such a stream, and the bytes in the connection's input.
+    fn request_and_input(&mut self, index: u32, number: u32, range: Range<usize>) -> Option<(&mut Reading, &[u8])> {
+        let StreamState::Reading(reading) = &mut self.streams[number].state else { return None };
+        Some((reading, &self.connections[index].input.bytes()[range]))
     }
 
-    fn take_params(&mut self, index: u32, id: u16, range: Range<usize>) {
+    fn take_params(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
         let most = self.record_limits.params_bytes;
-        let Some((place, stream, piece)) = self.stream_and_input(index, id, range) else { return };
-        let Some(parts) = &mut stream.parts else { return };
-        if parts.bytes.len() + piece.len() > most {
-            return self.refuse_stream(place, Refusal::PARAMS_LENGTH);
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        let bytes = &mut reading.variables().bytes;
+        if bytes.len() + piece.len() > most {
+            return self.refuse_stream(number, Refusal::PARAMS_LENGTH);
         }
-        parts.bytes.extend_from_slice(piece);
+        bytes.extend_from_slice(piece);
+        Still::Open
     }
 
-    fn end_params(&mut self, index: u32, id: u16, complete: bool) {
+    fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
-        let Some(place) = self.place_of(index, id) else { return };
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        let Some(parts) = stream.parts.as_deref_mut() else { return };
-        let laid_out = params::lay_out(&mut parts.bytes, &mut parts.layout, &mut parts.variables, &self.record_limits);
-        let outline = match laid_out {
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Self { streams, record_limits, settings, spare_content, .. } = self;
+        let Stream { framing, remote, state, .. } = &mut streams[number];
+        let StreamState::Reading(reading) = state else { return Still::Open };
+        let Some(variables) = reading.request.variables.as_deref_mut() else { return Still::Open };
+        let Variables { bytes, list, role, .. } = variables;
+        let outline = match params::lay_out(bytes, &mut reading.request.layout, list, record_limits) {
             Ok(outline) => outline,
-            Err(refusal) => return self.refuse_stream(place, refusal),
+            Err(refusal) => return self.refuse_stream(number, refusal),
         };
-        parts.role = stream.exchange.role();
-        if let Some(address) = parts.get(KnownVariable::RemoteAddr) {
-            stream.remote = Remote::given(address, parts.get(KnownVariable::RemotePort).unwrap_or(b"0"));
+        *role = framing.role();
+        if let Some(address) = variables.get(KnownVariable::RemoteAddr) {
+            *remote = Remote::given(address, variables.get(KnownVariable::RemotePort).unwrap_or(b"0"));
         }
-        stream.exchange.set_bodiless(outline.bodiless);
-        stream.content_length = outline.content_length;
+        framing.set_bodiless(outline.bodiless);
+        reading.announced = outline.content_length;
         if let Some(size) = outline.content_length {
-            let stored = if size <= self.settings.limits.content_memory_bytes as u64 {
-                Ok(StoredContent::memory(size as usize, &mut self.spare_content))
-            } else {
-                StoredContent::file(&self.settings.temporary_directory)
-            };
-            match stored {
-                Ok(content) => stream.content = content,
-                Err(error) => return self.refuse_stream_storage(place, &error),
+            let room = &mut Room { input: None, spare: spare_content, settings };
+            match StoredContent::with_room(Some(size), room) {
+                Ok(content) => reading.request.content = content,
+                Err(error) => return self.refuse_stream_storage(number, &error),
             }
         }
         if complete {
-            self.complete_stream(index, id);
-        } else {
-            self.stream_deadlines.set(place, Deadline::Content, now);
+            return self.complete_stream(index, id);
         }
+        self.stream_deadlines.set(number, Deadline::Content, now);
+        Still::Open
     }
 
-    fn take_content(&mut self, index: u32, id: u16, range: Range<usize>) {
+    fn take_content(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
         let limits = &self.settings.limits;
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
-        let Some((place, stream, piece)) = self.stream_and_input(index, id, range) else { return };
-        stream.received += piece.len() as u64;
-        let refusal = match stream.content_length {
-            Some(announced) if stream.received > announced => Refusal::CONTENT_LONG,
-            _ if stream.received > most => Refusal::CONTENT_SIZE,
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        reading.arrived += piece.len() as u64;
+        let refusal = match reading.announced {
+            Some(announced) if reading.arrived > announced => Refusal::CONTENT_LONG,
+            _ if reading.arrived > most => Refusal::CONTENT_SIZE,
             _ => {
-                if matches!(stream.content, StoredContent::None) {
-                    stream.content = StoredContent::Memory { bytes: Vec::new(), filled: 0 };
+                let content = &mut reading.request.content;
+                if matches!(content, StoredContent::None) {
+                    *content = StoredContent::EMPTY;
                 }
-                match stream.content.add(piece, largest, directory) {
-                    Ok(()) => return,
-                    Err(error) => return self.refuse_stream_storage(place, &error),
-                }
+                return match content.add(piece, largest, directory) {
+                    Ok(()) => Still::Open,
+                    Err(error) => self.refuse_stream_storage(number, &error),
+                };
             }
         };
-        self.refuse_stream(place, refusal);
+        self.refuse_stream(number, refusal)
     }
 
-    fn end_content(&mut self, index: u32, id: u16, complete: bool) {
-        let Some(place) = self.place_of(index, id) else { return };
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        if stream.content_length.is_some_and(|announced| stream.received < announced) {
-            return self.refuse_stream(place, Refusal::CONTENT_SHORT);
+    fn end_content(&mut self, index: u32, id: u16, complete: bool) -> Still {
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let StreamState::Reading(reading) = &mut self.streams[number].state else { return Still::Open };
+        if reading.announced.is_some_and(|announced| reading.arrived < announced) {
+            return self.refuse_stream(number, Refusal::CONTENT_SHORT);
         }
         if complete {
-            self.complete_stream(index, id);
-        } else if let Some(parts) = &mut stream.parts {
-            // A file to filter may be empty, but it is there.
-            parts.data = StoredContent::Memory { bytes: Vec::new(), filled: 0 };
+            return self.complete_stream(index, id);
         }
+        // A file to filter may be empty, but it is there.
+        reading.variables().data = StoredContent::EMPTY;
+        Still::Open
     }
 
-    fn take_data(&mut self, index: u32, id: u16, range: Range<usize>) {
+    fn take_data(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
         let limits = &self.settings.limits;
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
-        let Some((place, stream, piece)) = self.stream_and_input(index, id, range) else { return };
-        let Some(parts) = &mut stream.parts else { return };
-        stream.received += piece.len() as u64;
-        if stream.received > most {
-            return self.refuse_stream(place, Refusal::CONTENT_SIZE);
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
+        reading.arrived += piece.len() as u64;
+        if reading.arrived > most {
+            return self.refuse_stream(number, Refusal::CONTENT_SIZE);
         }
-        if let Err(error) = parts.data.add(piece, largest, directory) {
-            self.refuse_stream_storage(place, &error);
+        match reading.variables().data.add(piece, largest, directory) {
+            Ok(()) => Still::Open,
+            Err(error) => self.refuse_stream_storage(number, &error),
         }
     }
 
-    fn complete_stream(&mut self, index: u32, id: u16) {
+    fn complete_stream(&mut self, index: u32, id: u16) -> Still {
         let now = self.backend.now();
-        let Some(place) = self.place_of(index, id) else { return };
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        let filtered = stream.parts.as_mut().map_or(Ok(()), |parts| parts.data.complete());
-        if let Err(error) = filtered.and(stream.content.complete()) {
-            return self.refuse_stream_storage(place, &error);
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let state = &mut self.streams[number].state;
+        let StreamState::Reading(reading) = state else { return Still::Open };
+        let filtered = reading.variables().data.complete();
+        if let Err(error) = filtered.and(reading.request.content.complete()) {
+            return self.refuse_stream_storage(number, &error);
         }
-        stream.complete_at = now;
-        stream.phase = Phase::Queued;
-        self.stream_deadlines.clear(place);
-        self.ready.push_back(Carried(place).number());
+        let mut request = std::mem::take(&mut reading.request);
+        request.complete_at = now.into();
+        *state = StreamState::Queued(request);
+        self.stream_deadlines.clear(number);
+        self.ready.push_back(Place::Stream(number));
+        Still::Open
     }
 
-    fn refuse_stream_storage(&mut self, place: u32, error: &io::Error) {
+    fn refuse_stream_storage(&mut self, number: u32, error: &io::Error) -> Still {
         log::error!("cannot store request content in {}: {error}", self.settings.temporary_directory.display());
-        self.refuse_stream(place, Refusal::STORAGE);
+        self.refuse_stream(number, Refusal::STORAGE)
     }
 
     /// Sees to the streams whose time is up.
     pub(in super::super) fn expire_streams(&mut self, now: Duration) {
-        while let Some((place, kind)) = self.stream_deadlines.expired(now) {
+        while let Some((number, kind)) = self.stream_deadlines.expired(now) {
             let refusal = if kind == Deadline::Head { Refusal::HEAD_TIMEOUT } else { Refusal::CONTENT_TIMEOUT };
-            self.refuse_stream(place, refusal);
+            let _ = self.refuse_stream(number, refusal);
         }
     }
 
     /// Closes a connection that a web server keeps, but not over a request that arrived unnoticed.
     pub(in super::super) fn close_kept(&mut self, index: u32) {
         self.deadlines.clear(index);
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        connection.readable = true;
-        self.receive(index);
-        let unheard = |carrier: &Carrier| carrier.streams.is_empty() && carrier.machine.between_records();
-        let Some(connection) = self.connections.get(index) else { return };
-        if connection.carrier.as_deref().is_some_and(unheard) && !connection.input.has_unread() {
+        self.connections[index].line.readable = true;
+        if self.receive(index) == Still::Gone {
+            return;
+        }
+        let connection = &self.connections[index];
+        let State::Carrying(carrier) = &connection.state else { return };
+        if carrier.streams.is_empty() && carrier.machine.between_records() && !connection.input.has_unread() {
             self.drop_connection(index);
         }
     }

@@ -1,128 +1,149 @@
 //! How exchanges end that a connection carries, and how the connection ends.
 
-use super::super::connection::{Fate, Phase};
-use super::super::record::Draft;
+use super::super::answer::Custody;
+use super::super::connection::{Fate, State};
+use super::super::framing::FAILURE;
+use super::super::name::Place;
+use super::super::respond::Target;
+use super::super::send::Still;
 use super::super::{Engine, Exchange, Stage};
-use super::{Carried, Carrier, Stream};
+use super::{Carrier, Stream, StreamState};
+use oribi_host::ExchangeId;
 use oribi_io::Backend;
-use oribi_proto::fcgi::Finish;
+use oribi_proto::fcgi::Refusal;
 
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned.
-    pub(in super::super) fn give_back_stream(&mut self, carried: Carried, exchange: Exchange) {
-        let outcome = match self.present_stream(carried, exchange.id()) {
-            Some(stream) if stream.fate.is_none() => Some(None),
-            Some(stream) => Some(Some((stream.status, stream.sent, stream.complete_at))),
-            None => None,
-        };
-        let answered_later = matches!(outcome, Some(None));
-        if !answered_later {
-            self.record_outcome(&exchange, outcome.flatten());
-        }
-        let draft = (answered_later && self.access_log.is_some()).then(|| Draft::of(&exchange));
-        let Exchange { mut lent, .. } = exchange;
-        if let Some(mut parts) = lent.parts.take() {
-            std::mem::swap(&mut parts.layout, &mut lent.layout);
-            self.keep_parts(parts);
-        }
-        let content = std::mem::take(&mut lent.content);
-        content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
-        self.spare_exchanges.push(lent);
-        let present = outcome.is_some();
-        let Some(stream) = self.streams.get_mut(carried.0).filter(|_| present) else { return };
-        stream.lent = false;
-        stream.draft = draft;
-        if stream.fate.is_some() {
-            self.forget_stream(carried.0);
+    pub(in super::super) fn give_back_stream(&mut self, number: u32, serial: u32, exchange: Exchange) {
+        let stream = self.streams.get_mut(number).filter(|stream| stream.serial == serial);
+        let outcome = stream.and_then(Stream::answering).map(|(_, _, answer)| answer.outcome());
+        let draft = self.record(&exchange, outcome);
+        self.recycle_carried(exchange.received);
+        let Some(outcome) = outcome else { return };
+        if outcome.finished {
+            self.forget_stream(number);
+        } else if let Some((_, _, answer)) = self.streams[number].answering() {
+            answer.custody = Custody::Returned(draft);
         }
     }
 
     /// The end of a response has been written into the connection's output.
-    pub(super) fn stream_finished(&mut self, place: u32, finish: Finish) {
-        match finish {
-            Finish::Short { missing } => {
-                log::error!("a response was cut off: {missing} bytes short of its Content-Length");
-            }
-            Finish::Over => log::error!("a response was cut off: more content than its Content-Length"),
-            Finish::Complete => {}
+    pub(in super::super) fn stream_finished(&mut self, number: u32) {
+        let stream = &mut self.streams[number];
+        let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
+        let Some((_, _, answer)) = stream.answering() else { return };
+        answer.finished = true;
+        let (line, lent) = (answer.late_line(), answer.is_lent());
+        self.record_late(line, remote);
+        self.leave_carrier(connection, id);
+        if !lent {
+            self.forget_stream(number);
         }
+        let _ = self.end_or_rest(connection);
+    }
+
+    /// Answers a request that the server does not pass on. What still comes of it is skipped.
+    pub(super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
+        log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
+        let Stream { connection, framing, remote, .. } = &mut self.streams[number];
+        let (index, remote) = (*connection, *remote);
+        let line = &mut self.connections[index].line;
+        let output = line.output.get_or_insert_with(|| self.outputs.take());
+        framing.write_refusal(refusal, output.tail());
+        framing.finish(0, output.tail());
+        self.record_refusal(remote.address(), refusal.status());
+        self.end_unanswered(number)
+    }
+
+    /// The web server does not want this request answered any more: says that it has ended, and forgets it.
+    pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
+        let Stream { connection, framing, .. } = &mut self.streams[number];
+        let line = &mut self.connections[*connection].line;
+        framing.finish(0, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+        self.end_unanswered(number)
+    }
+
+    /// Sends the end of a stream, and forgets it.
+    fn end_unanswered(&mut self, number: u32) -> Still {
+        let connection = self.streams[number].connection;
+        if self.flush(connection) == Still::Gone {
+            return Still::Gone;
+        }
+        self.lose_stream(number);
+        self.end_or_rest(connection)
+    }
+
+    /// Ends a response that was given up: it is cut short by what it announced, or by its status.
+    pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
+        let Self { connections, streams, outputs, .. } = self;
+        let Ok(target) = Target::find(connections, streams, exchange) else { return };
+        let (index, place) = (target.index, target.place);
+        if let super::super::framing::Framing::FastCgi(framing) = target.framing {
+            framing.finish(FAILURE, target.line.output.get_or_insert_with(|| outputs.take()).tail());
+        }
+        if self.flush(index) == Still::Open && matches!(place, Place::Stream(_)) {
+            self.answer_finished(place);
+        }
+    }
+
+    /// Ends a connection that is to end once nothing is left on it, or lets it rest.
+    pub(super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == Stage::Stopping;
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        stream.fate = Some(Fate::Reuse);
-        let (connection, id, lent) = (stream.connection, stream.exchange.id(), stream.lent);
-        if stream.phase == Phase::Answering {
-            self.answering -= 1;
+        let connection = &mut self.connections[index];
+        let State::Carrying(carrier) = &mut connection.state else { return Still::Open };
+        if !carrier.machine.must_close() {
+            self.rest_if_idle(index);
+            return Still::Open;
         }
-        if let Some(draft) = stream.draft.take() {
-            let (remote, status, sent, began) = (stream.remote, stream.status, stream.sent, stream.complete_at);
-            self.record_draft(&draft, remote, status, sent, began);
-        }
-        if let Some(carrier) = self.carrier(connection) {
+        debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
+        connection.state = State::Flushing(Fate::Close);
+        if connection.line.output.is_none() { self.go_on(index, Fate::Close) } else { self.flush(index) }
+    }
+
+    /// A request is over, for its connection.
+    fn leave_carrier(&mut self, connection: u32, id: u16) {
+        let stopping = self.stage == Stage::Stopping;
+        if let Some(carrier) = self.connections.get_mut(connection).and_then(|connection| connection.carrier()) {
             carrier.remove(id);
             carrier.machine.finished(id);
             if stopping {
                 carrier.machine.retire();
             }
         }
-        if !lent {
-            self.forget_stream(place);
-        }
-        self.end_or_rest(connection);
-    }
-
-    /// Ends a connection that is to end once nothing is left on it, or lets it rest.
-    pub(super) fn end_or_rest(&mut self, index: u32) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        let Some(carrier) = &connection.carrier else { return };
-        if !carrier.machine.must_close() {
-            return self.rest_if_idle(index);
-        }
-        connection.phase = Phase::Flushing;
-        connection.fate = Some(Fate::Close);
-        if connection.output_is_empty() { self.resume(index) } else { self.flush(index) }
-    }
-
-    /// The web server does not want this request answered any more: says that it has ended, and forgets it.
-    pub(super) fn cancel_stream(&mut self, place: u32) {
-        let Some(stream) = self.streams.get_mut(place) else { return };
-        self.scratch.clear();
-        stream.exchange.finish(0, &mut self.scratch);
-        let connection = stream.connection;
-        let _ = self.emit(connection, &[], 0);
-        self.lose_stream(place);
-        self.end_or_rest(connection);
     }
 
     /// Forgets a stream whose response nobody waits for.
-    pub(in super::super) fn lose_stream(&mut self, place: u32) {
-        let Some(Stream { connection, exchange, fate: None, phase, .. }) = self.streams.get(place) else { return };
-        let (connection, id) = (*connection, exchange.id());
-        if *phase == Phase::Answering {
+    fn lose_stream(&mut self, number: u32) {
+        let Some(stream) = self.streams.get_mut(number) else { return };
+        let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
+        if let Some((_, _, answer)) = stream.answering() {
+            if answer.finished {
+                // It has left its connection, and its host will give it back.
+                return;
+            }
+            let line = answer.late_line();
             self.answering -= 1;
+            self.record_late(line, remote);
         }
-        if let Some(carrier) = self.carrier(connection) {
-            carrier.remove(id);
-            carrier.machine.finished(id);
-        }
-        self.forget_stream(place);
+        self.leave_carrier(connection, id);
+        self.forget_stream(number);
     }
 
     /// Frees the place of a stream.
-    fn forget_stream(&mut self, place: u32) {
-        self.stream_deadlines.clear(place);
-        let Some(stream) = self.streams.remove(place) else { return };
-        if let Some(draft) = stream.draft {
-            self.record_gone(&draft, stream.remote, stream.sent, stream.complete_at);
-        }
-        if let Some(parts) = stream.parts {
-            self.keep_parts(parts);
+    fn forget_stream(&mut self, number: u32) {
+        self.stream_deadlines.clear(number);
+        let Some(stream) = self.streams.remove(number) else { return };
+        match stream.state {
+            StreamState::Reading(reading) => self.recycle_carried(reading.request),
+            StreamState::Queued(request) => self.recycle_carried(request),
+            StreamState::Answering(_) => {}
         }
     }
 
     /// A connection has gone, and all that it carried with it.
     pub(in super::super) fn lose_streams(&mut self, carrier: Carrier) {
-        for (_, place) in carrier.streams {
-            self.lose_stream(place);
+        for (_, number) in carrier.streams {
+            self.lose_stream(number);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The access log's line of an exchange, written when its response is finished.
 
-use super::connection::Remote;
+use super::answer::{Answer, Custody};
+use super::remote::Remote;
 use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
@@ -18,8 +19,38 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    pub(super) fn of(exchange: &Exchange) -> Box<Self> {
-        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.lent.layout.clone() })
+    fn of(exchange: &Exchange) -> Box<Self> {
+        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.received.layout.clone() })
+    }
+}
+
+/// What the line says of a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) finished: bool,
+    status: u16,
+    /// Bytes of content.
+    sent: u64,
+    /// When the request was complete.
+    began: Duration,
+}
+
+/// What is known of an exchange that ends after its host has returned.
+pub(super) struct LateLine {
+    draft: Box<Draft>,
+    outcome: Outcome,
+}
+
+impl Answer {
+    /// What is to be written of it, if its host has returned and there is a log.
+    pub(super) fn late_line(&mut self) -> Option<LateLine> {
+        let Custody::Returned(draft) = &mut self.custody else { return None };
+        Some(LateLine { draft: draft.take()?, outcome: self.outcome() })
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        let Self { finished, status, sent, complete_at, .. } = *self;
+        Outcome { finished, status, sent, began: complete_at.time() }
     }
 }
 
@@ -34,41 +65,25 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A host has returned: writes the line if the response is finished, else keeps what the line will need.
-    pub(super) fn record(&mut self, index: Option<u32>, exchange: &Exchange) {
-        if self.access_log.is_none() {
-            return;
-        }
-        let outcome = match index.and_then(|index| self.connections.get_mut(index)) {
-            Some(connection) if connection.fate.is_none() => {
-                connection.draft = Some(Draft::of(exchange));
-                return;
-            }
-            Some(connection) => Some((connection.status, connection.sent, connection.complete_at.time())),
-            None => None,
+    /// A host has returned: writes the line if the response is finished, or if the client has gone (`None`). What the line will need
+    /// later is given back otherwise.
+    pub(super) fn record(&mut self, exchange: &Exchange, outcome: Option<Outcome>) -> Option<Box<Draft>> {
+        self.access_log.as_ref()?;
+        let (status, sent, began) = match outcome {
+            Some(Outcome { finished: false, .. }) => return Some(Draft::of(exchange)),
+            Some(Outcome { status, sent, began, .. }) => (status, sent, began),
+            None => (CLIENT_GONE, 0, self.backend.now()),
         };
-        self.record_outcome(exchange, outcome);
+        self.write_line(exchange.received.remote.address(), Some(exchange.head()), status, sent, began);
+        None
     }
 
-    /// Writes the line of an exchange whose host has returned: status, bytes of content and when the request was complete; `None` if
-    /// the client has gone.
-    pub(super) fn record_outcome(&mut self, exchange: &Exchange, outcome: Option<(u16, u64, Duration)>) {
-        if self.access_log.is_none() {
-            return;
-        }
-        let (status, sent, began) = outcome.unwrap_or((CLIENT_GONE, 0, self.backend.now()));
-        self.write_line(exchange.lent.remote.address(), Some(exchange.head()), status, sent, began);
-    }
-
-    /// A response has been finished after its host had returned.
-    pub(super) fn record_draft(&mut self, draft: &Draft, remote: Remote, status: u16, sent: u64, began: Duration) {
+    /// A response has been finished, or its client has gone, after its host had returned.
+    pub(super) fn record_late(&mut self, line: Option<LateLine>, remote: Remote) {
+        let Some(LateLine { draft, outcome: Outcome { finished, status, sent, began } }) = line else { return };
         let head = RequestHead::new(&draft.head, &draft.layout);
+        let status = if finished { status } else { CLIENT_GONE };
         self.write_line(remote.address(), Some(head), status, sent, began);
-    }
-
-    /// A client has gone before its response was finished, and after its host had returned.
-    pub(super) fn record_gone(&mut self, draft: &Draft, remote: Remote, sent: u64, began: Duration) {
-        self.record_draft(draft, remote, CLIENT_GONE, sent, began);
     }
 
     /// A request was refused before a host saw it.

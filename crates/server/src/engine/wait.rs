@@ -1,20 +1,18 @@
-//! What has happened: the backend's news one after the other, turns of connections that yielded, and what is due.
+//! 1. Wait: for the backend's news, which are seen to one after the other, for turns of connections that yielded, and for what is due.
 
 use super::Engine;
-use super::connection::Phase;
+use super::connection::State;
+use super::send::Still;
 use oribi_io::{Backend, Event};
 use std::io;
 use std::time::Duration;
-
-/// A response in many parts is put together in one buffer, which is kept for the next one unless it has become larger than this.
-const LARGEST_SCRATCH: usize = 1 << 20;
 
 /// An app that takes its time must not keep the others of a batch from the news: slow readers that can go on, a command to
 /// stop, deadlines. A batch is interrupted for them when it has lasted this long.
 const NEWS_AFTER: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Engine<'_, B> {
-    /// Handles one thing that has happened; `false` if nothing has.
+    /// Sees to one thing that has happened; `false` if nothing has.
     pub(super) fn handle_event(&mut self) -> bool {
         let Some(&event) = self.events.get(self.handled) else {
             return self.take_turn();
@@ -24,6 +22,7 @@ impl<B: Backend> Engine<'_, B> {
             Event::Socket { token, readable, writable, ended, broken } => {
                 if let Some(index) = self.connections.find(token) {
                     self.handle_socket(index, readable, writable, ended, broken);
+                    self.check(index);
                 }
             }
             Event::Connection(door) if self.shares(door) && self.can_come_later(event) => {}
@@ -47,21 +46,24 @@ impl<B: Backend> Engine<'_, B> {
         behind
     }
 
+    #[inline]
     fn handle_socket(&mut self, index: u32, readable: bool, writable: bool, ended: bool, broken: bool) {
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        connection.ended |= ended;
-        connection.readable |= readable && !connection.ahead;
-        let drain = writable && connection.blocked;
-        if broken && connection.phase != Phase::Reading {
+        let connection = &mut self.connections[index];
+        let line = &mut connection.line;
+        line.ended |= ended;
+        line.readable |= readable;
+        if broken && !matches!(connection.state, State::Reading(_)) {
             // Nobody is left to answer. (While reading, the bytes that came before the end are looked at first.)
-            self.drop_connection(index);
-            return;
+            return self.drop_connection(index);
         }
-        if drain {
-            self.flush(index);
+        if writable && line.blocked {
+            line.blocked = false;
+            if self.flush(index) == Still::Gone {
+                return;
+            }
         }
-        if readable && !self.take_ahead(index) {
-            self.receive(index);
+        if readable {
+            let _ = self.receive(index);
         }
     }
 
@@ -71,31 +73,40 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.turns_due -= 1;
         let Some(token) = self.turns.pop_front() else { return false };
-        let Some(index) = self.connections.find(token) else { return true };
-        let Some(connection) = self.connections.get_mut(index) else { return true };
-        connection.turn_asked = false;
-        let yielded = std::mem::take(&mut connection.yielded);
-        self.flush(index);
-        if yielded {
-            self.read_on(index);
+        if let Some(index) = self.connections.find(token) {
+            self.go_on_in_turn(index);
+            self.check(index);
         }
-        self.receive(index);
         true
+    }
+
+    fn go_on_in_turn(&mut self, index: u32) {
+        self.connections[index].line.turn_asked = false;
+        if self.flush(index) == Still::Gone {
+            return;
+        }
+        if let State::Reading(reading) = &mut self.connections[index].state
+            && std::mem::take(&mut reading.yielded)
+            && self.read_on(index) == Still::Gone
+        {
+            return;
+        }
+        let _ = self.receive(index);
     }
 
     /// Asks for a turn of a connection, behind the others.
     pub(super) fn ask_for_turn(&mut self, index: u32) {
         let token = self.connections.token(index);
-        let Some(connection) = self.connections.get_mut(index) else { return };
-        if !connection.turn_asked {
-            connection.turn_asked = true;
+        let line = &mut self.connections[index].line;
+        if !line.turn_asked {
+            line.turn_asked = true;
             self.turns.push_back(token);
         }
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
         // Before the timeout is computed: a full socket has a deadline.
-        self.send_held();
+        self.send_batch();
         let busy = !self.turns.is_empty() || self.handled < self.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
         self.look(timeout)
@@ -103,17 +114,13 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Asks for news, waiting no longer than `timeout`, and sees to what is due whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
-        self.send_held();
+        self.send_batch();
         if let Some(log) = &mut self.access_log {
             log.flush();
-        }
-        if self.scratch.capacity() > LARGEST_SCRATCH {
-            self.scratch = Vec::with_capacity(4096);
         }
         self.events.drain(..self.handled);
         self.handled = 0;
         self.backend.wait(timeout, &mut self.events)?;
-        self.receive_ahead();
         self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.news_due = now + NEWS_AFTER;

@@ -1,0 +1,154 @@
+//! 3. Parse: the machine reads a head and its content out of what has been received.
+
+use super::Engine;
+use super::connection::{Connection, Reading, State};
+use super::content::{Room, StoredContent};
+use super::deadline::Deadline;
+use super::name::Place;
+use super::send::Still;
+use oribi_io::Backend;
+use oribi_message::Span;
+use oribi_proto::h1::{Event, Framing, Refusal};
+use std::io;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Has the machine read unread input until it wants more, or a request is complete.
+    pub(super) fn parse(&mut self, index: u32) -> Still {
+        loop {
+            let Connection { machine, input, state, requests, .. } = &mut self.connections[index];
+            let State::Reading(reading) = state else { return Still::Open };
+            let step = machine.handle_input(input.unread(), &mut self.blank.layout, &self.limits);
+            let start = input.position();
+            match step.event {
+                Event::NeedInput => {
+                    input.consume(step.consumed);
+                    return self.await_input(index);
+                }
+                Event::Head { start: skipped, content } => {
+                    input.head = Some(Span::new(start + skipped, start + step.consumed));
+                    input.consume(step.consumed);
+                    *requests += 1;
+                    let fresh = self.spare_requests.pop().unwrap_or_default();
+                    reading.request = Some(std::mem::replace(&mut self.blank, fresh));
+                    match content {
+                        Framing::None => return self.complete(index),
+                        Framing::Empty => {
+                            self.store(index, StoredContent::EMPTY);
+                            return self.complete(index);
+                        }
+                        Framing::Length(size) => {
+                            if self.make_room_for_content(index, Some(size)) == Still::Gone {
+                                return Still::Gone;
+                            }
+                        }
+                        Framing::Chunked => {
+                            if self.make_room_for_content(index, None) == Still::Gone {
+                                return Still::Gone;
+                            }
+                        }
+                    }
+                }
+                Event::Content(range) => {
+                    let piece = &input.unread()[range];
+                    reading.content_left = reading.content_left.saturating_sub(piece.len() as u64);
+                    let (largest, directory) = (self.settings.limits.content_memory_bytes, &self.settings.temporary_directory);
+                    let added = match &mut reading.request {
+                        Some(request) => request.content.add(piece, largest, directory),
+                        None => Ok(()),
+                    };
+                    input.consume(step.consumed);
+                    if let Err(error) = added {
+                        return self.refuse_storage(index, &error);
+                    }
+                }
+                Event::End => {
+                    input.consume(step.consumed);
+                    return self.complete(index);
+                }
+                Event::Refused(refusal) => return self.refuse(index, refusal),
+            }
+        }
+    }
+
+    fn store(&mut self, index: u32, content: StoredContent) {
+        if let State::Reading(Reading { request: Some(request), .. }) = &mut self.connections[index].state {
+            request.content = content;
+        }
+    }
+
+    /// Chooses where content goes, whose size is known or not, and gives its sender time.
+    fn make_room_for_content(&mut self, index: u32, size: Option<u64>) -> Still {
+        let Self { connections, settings, spare_content, .. } = self;
+        let Connection { input, state, .. } = &mut connections[index];
+        let stored = StoredContent::with_room(size, &mut Room { input: Some(input), spare: spare_content, settings });
+        if let (State::Reading(reading), Some(size)) = (state, size) {
+            reading.content_left = size;
+        }
+        match stored {
+            Ok(content) => {
+                self.store(index, content);
+                self.deadlines.set(index, Deadline::Content, self.backend.now());
+                Still::Open
+            }
+            Err(error) => self.refuse_storage(index, &error),
+        }
+    }
+
+    /// More input must come first.
+    fn await_input(&mut self, index: u32) -> Still {
+        let now = self.backend.now();
+        let connection = &mut self.connections[index];
+        let State::Reading(reading) = &connection.state else { return Still::Open };
+        let mut still = Still::Open;
+        match &reading.request {
+            None if !connection.input.has_unread() => connection.input.release(&mut self.pool),
+            None => {
+                if connection.requests > 0 && !self.deadlines.runs(index, Deadline::Head) {
+                    self.deadlines.set(index, Deadline::Head, now);
+                }
+            }
+            Some(request) => {
+                if connection.machine.expects_continue() && !connection.input.has_unread() && request.content.is_empty() {
+                    let output = connection.line.output.get_or_insert_with(|| self.outputs.take());
+                    connection.machine.write_continue(output.tail());
+                    connection.line.trim(&mut self.outputs);
+                    still = self.flush(index);
+                }
+            }
+        }
+        if still == Still::Open {
+            let connection = &mut self.connections[index];
+            if !connection.line.readable {
+                connection.input.park(&mut self.pool);
+            }
+        }
+        still
+    }
+
+    /// The request has come whole and waits for a lane.
+    pub(super) fn complete(&mut self, index: u32) -> Still {
+        let now = self.backend.now();
+        let connection = &mut self.connections[index];
+        let State::Reading(reading) = &mut connection.state else { return Still::Open };
+        let Some(mut request) = reading.request.take() else { return Still::Open };
+        if let Err(error) = request.content.complete() {
+            reading.request = Some(request);
+            return self.refuse_storage(index, &error);
+        }
+        request.complete_at = now.into();
+        connection.state = State::Queued(request);
+        self.deadlines.clear(index);
+        if connection.in_a_row > 0 {
+            // The next of several in one buffer: they have their turn together.
+            self.ready.push_front(Place::Connection(index));
+        } else {
+            self.ready.push_back(Place::Connection(index));
+        }
+        Still::Open
+    }
+
+    pub(super) fn refuse_storage(&mut self, index: u32, error: &io::Error) -> Still {
+        log::error!("cannot store request content in {}: {error}", self.settings.temporary_directory.display());
+        self.refuse(index, Refusal::STORAGE)
+    }
+}

@@ -1,0 +1,297 @@
+//! What leaves, and in which order.
+//!
+//! Every byte that a connection sends passes through its [`Output`](super::output::Output), which is a queue: whatever is written later
+//! stands behind what was written before, however full the socket is. Three things are decided here and nowhere else:
+//!
+//! - **Much content is not copied.** If nothing but one segment waits, it leaves with one call together with content that stays where
+//!   its host has it ([`Engine::send_between`]). What the socket does not take goes into the queue.
+//! - **Responses of a batch leave together.** To send is a long way through the kernel, after which the processor has forgotten the
+//!   engine, and what comes next is fetched anew from slower memory. So where the host answers at once, the requests of a batch are
+//!   received, then answered, and then all their responses are sent ([`Engine::send_batch`]). Until then such a connection is
+//!   [`Flushing`](State::Flushing) like any other whose response has not left. A request that is alone waits for nobody.
+//!   Backends that send with their next wait (io_uring) do so by themselves.
+//! - **A full socket is not tried again** before the backend has news of it.
+
+use super::Engine;
+use super::body::Body;
+use super::connection::{Line, Reading, State};
+use super::deadline::Deadline;
+use super::output::{Flushed, Pool};
+use oribi_host::{Piece, ReplyError};
+use oribi_io::{Attempt, Backend, Event};
+use std::io::IoSlice;
+
+/// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
+pub(super) const COPIED_BYTES: u64 = 4 << 10;
+
+/// Slices sent by one gathered call: two for each record of FastCGI, and as many as an app gives for its content. 30 records are
+/// 2 MiB; what is beyond that waits in the queue.
+const GATHERED_SLICES: usize = 64;
+
+/// Requests that are received before the first of them is answered, and responses that leave together: by then the first has waited
+/// for some tens of microseconds, and what a batch saves is shared by enough requests.
+const BATCH: usize = 32;
+
+/// Larger responses leave at once: they fill the processor's caches by themselves.
+pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
+
+/// The deadline for writing starts anew with every so many bytes that the client has taken.
+const WRITE_PROGRESS: usize = 64 << 10;
+
+/// Where content goes between the bytes of framing in an output: behind the first `position` of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Gap {
+    pub(super) position: usize,
+    pub(super) size: u64,
+}
+
+/// How content that was framed is to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// It stands in the queue.
+    Queued,
+    /// It stays where its host has it: [`Engine::send_between`] sends it from there.
+    Gathered,
+}
+
+/// Whether a connection is still there after a step that may have ended it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Still {
+    Open,
+    Gone,
+}
+
+impl Still {
+    #[inline]
+    pub(super) const fn or_gone(self) -> Result<(), ReplyError> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Gone => Err(ReplyError::Gone),
+        }
+    }
+}
+
+impl<S> Line<S> {
+    /// Gives an output back into which nothing was written after all.
+    #[inline]
+    pub(super) fn trim(&mut self, outputs: &mut Pool) {
+        if let Some(output) = &mut self.output {
+            output.trim();
+            if output.is_empty()
+                && let Some(output) = self.output.take()
+            {
+                outputs.give(output);
+            }
+        }
+    }
+}
+
+impl<B: Backend> Engine<'_, B> {
+    /// From now on responses of a prompt host may wait for those of the same batch. This is for who is alone with the engine and
+    /// asks for the next exchange as soon as one is answered.
+    pub fn answer_in_batches(&mut self) {
+        self.batches = B::SENDS_AT_ONCE;
+    }
+
+    /// Whether requests are received, answered and sent in batches now.
+    #[inline]
+    pub(super) fn in_batches(&self) -> bool {
+        self.batches && self.prompt
+    }
+
+    /// Whether a response may wait for others of its batch: there are some.
+    #[inline]
+    pub(super) fn others_wait(&self) -> bool {
+        self.in_batches() && (!self.ready.is_empty() || !self.batch.is_empty() || self.handled < self.events.len())
+    }
+
+    /// Receives what the next events tell of before the first of the requests is answered.
+    #[inline]
+    pub(super) fn receive_batch(&mut self) {
+        if self.in_batches() {
+            // Who comes now can wait: a host may be held up after all, and others may be free.
+            while self.ready.len() < BATCH && matches!(self.events.get(self.handled), Some(Event::Socket { .. })) {
+                self.handle_event();
+            }
+        }
+    }
+
+    /// Lets a response wait for the others of its batch.
+    #[inline]
+    pub(super) fn join_batch(&mut self, index: u32) {
+        self.batch.push(self.connections.token(index));
+    }
+
+    /// Sends the responses that wait for each other.
+    #[inline]
+    pub(super) fn send_batch(&mut self) {
+        if !self.batch.is_empty() {
+            self.send_whole_batch();
+        }
+    }
+
+    #[inline(never)]
+    fn send_whole_batch(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        for token in batch.drain(..) {
+            // A connection whose client has gone meanwhile is not there any more.
+            if let Some(index) = self.connections.find(token) {
+                let _ = self.flush(index);
+            }
+        }
+        self.batch = batch;
+    }
+
+    /// Sends what waits, and goes on when all of it has left.
+    #[inline]
+    pub(super) fn flush(&mut self, index: u32) -> Still {
+        self.flush_as(index, false)
+    }
+
+    /// As [`Engine::flush`]; with `last`, the connection ends behind what is sent as soon as its host has returned, which is at once.
+    pub(super) fn flush_as(&mut self, index: u32, last: bool) -> Still {
+        let line = &mut self.connections[index].line;
+        let Some(output) = &mut line.output else { return Still::Open };
+        if line.blocked {
+            return Still::Open;
+        }
+        match output.flush(&mut self.backend, &mut line.socket, last) {
+            Flushed::All => self.all_has_left(index),
+            Flushed::Later => {
+                line.blocked = true;
+                self.limit_writing(index);
+                Still::Open
+            }
+            Flushed::Turn => {
+                self.limit_writing(index);
+                self.ask_for_turn(index);
+                Still::Open
+            }
+            Flushed::Broken => {
+                self.drop_connection(index);
+                Still::Gone
+            }
+            Flushed::FileEnded => {
+                log::error!("a response was cut off: its file has become shorter than it was");
+                self.cut(index);
+                Still::Gone
+            }
+        }
+    }
+
+    #[inline]
+    fn all_has_left(&mut self, index: u32) -> Still {
+        let connection = &mut self.connections[index];
+        if let Some(output) = connection.line.output.take() {
+            self.outputs.give(output);
+        }
+        if self.deadlines.runs(index, Deadline::Write) {
+            self.deadlines.clear(index);
+        }
+        match connection.state {
+            State::Flushing(fate) => self.go_on(index, fate),
+            State::Carrying(_) => {
+                self.rest_if_idle(index);
+                Still::Open
+            }
+            State::Reading(Reading { request: Some(_), .. }) => {
+                // Its content has its time from now on: until now the client had something else to do.
+                self.deadlines.set(index, Deadline::Content, self.backend.now());
+                Still::Open
+            }
+            _ => Still::Open,
+        }
+    }
+
+    fn limit_writing(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        if !matches!(connection.state, State::Answering(_) | State::Flushing(_) | State::Carrying(_)) {
+            return;
+        }
+        let Some(output) = &mut connection.line.output else { return };
+        if output.progress >= WRITE_PROGRESS || !self.deadlines.runs(index, Deadline::Write) {
+            output.progress = 0;
+            self.deadlines.set(index, Deadline::Write, self.backend.now());
+        }
+    }
+
+    /// Sends the one segment that waits, with content in its gaps. What does not leave is queued.
+    pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
+        let Self { connections, backend, gaps, outputs, .. } = self;
+        let line = &mut connections[index].line;
+        let Some(output) = &mut line.output else { return Still::Open };
+        let Some(framing) = output.take_only_segment() else { return Still::Open };
+        let mut slices = Slices::default();
+        let (mut position, mut rest) = (0, body.rest());
+        for gap in &*gaps {
+            slices.add(&framing[position..gap.position]);
+            rest.take(gap.size, |piece| {
+                if let Piece::Bytes(bytes) = piece {
+                    slices.add(bytes);
+                }
+            });
+            position = gap.position;
+        }
+        slices.add(&framing[position..]);
+        let sent = match backend.send_gathered(&mut line.socket, slices.first()) {
+            Attempt::Done(count) => count,
+            Attempt::Later => 0,
+            Attempt::End | Attempt::Broken => {
+                self.drop_connection(index);
+                return Still::Gone;
+            }
+        };
+        output.progress += sent;
+        slices.behind(sent, |slice| output.push(slice));
+        output.recycle(framing);
+        if !output.is_empty() {
+            return self.flush(index);
+        }
+        if let Some(output) = line.output.take() {
+            outputs.give(output);
+        }
+        self.all_has_left(index)
+    }
+}
+
+/// Slices that stand behind each other: few of them in an array, the rest, which is rare, beside it.
+struct Slices<'a> {
+    first: [IoSlice<'a>; GATHERED_SLICES],
+    count: usize,
+    rest: Vec<&'a [u8]>,
+}
+
+impl Default for Slices<'_> {
+    fn default() -> Self {
+        Self { first: [IoSlice::new(&[]); GATHERED_SLICES], count: 0, rest: Vec::new() }
+    }
+}
+
+impl<'a> Slices<'a> {
+    fn add(&mut self, slice: &'a [u8]) {
+        if slice.is_empty() {
+        } else if self.count < GATHERED_SLICES {
+            self.first[self.count] = IoSlice::new(slice);
+            self.count += 1;
+        } else {
+            self.rest.push(slice);
+        }
+    }
+
+    /// Those that one call sends.
+    fn first(&self) -> &[IoSlice<'a>] {
+        &self.first[..self.count]
+    }
+
+    /// Gives everything behind the first `sent` bytes to `sink`.
+    fn behind(&self, mut sent: usize, mut sink: impl FnMut(&[u8])) {
+        for slice in self.first().iter().map(|slice| &**slice).chain(self.rest.iter().copied()) {
+            let skipped = sent.min(slice.len());
+            sent -= skipped;
+            if skipped < slice.len() {
+                sink(&slice[skipped..]);
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! Sockets that hosts take: what an app does that speaks another protocol with its client.
+//!
+//! The host gets a descriptor of its own. If bytes came behind the request, which the server has received with it, the app must find
+//! them first. A socket cannot be given bytes back, so the app gets one end of a pair of sockets then, and a thread passes on what comes,
+//! beginning with these bytes. That is rare: a client waits for the answer to a request for another protocol before it goes on.
+
+use super::Engine;
+use super::connection::State;
+use super::respond::Target;
+use super::send::Still;
+use oribi_host::ExchangeId;
+use oribi_io::Backend;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+impl<B: Backend> Engine<'_, B> {
+    /// A descriptor of the client's connection for a host that speaks for itself.
+    ///
+    /// # Errors
+    /// The system's refusal; an exchange that is over gives `NotConnected`. `WouldBlock`: answers to earlier requests wait for the
+    /// client, and must reach it first.
+    pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        let target =
+            Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;
+        if target.alone.is_none() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
+        }
+        let index = target.index;
+        if self.flush(index) == Still::Gone {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+        let connection = &mut self.connections[index];
+        if connection.line.output.is_some() {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier responses wait for the client"));
+        }
+        let State::Answering(answering) = &mut connection.state else { return Err(io::ErrorKind::NotConnected.into()) };
+        let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
+        connection.line.opened = false;
+        answering.taken = true;
+        let mut early = answering.early.take().map_or_else(Vec::new, Vec::from);
+        early.extend_from_slice(&received);
+        if early.is_empty() { Ok(descriptor) } else { with_early_bytes(descriptor, early) }
+    }
+}
+
+/// A descriptor from which `early` can be read first, and then what `client` sends.
+fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
+    let (ours, theirs) = UnixStream::pair()?;
+    // Both are used by reading and writing alone, which is the same for every kind of socket.
+    let client = UnixStream::from(client);
+    let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
+    let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
+    spawn("to app", Box::new(move || pass_on(client, ours_out, &early)))?;
+    spawn("to client", Box::new(move || pass_on(ours, client_out, &[])))?;
+    Ok(theirs.into())
+}
+
+/// Passes on `first`, and then everything until the end, of which the other side is told.
+fn pass_on(mut from: UnixStream, mut to: UnixStream, first: &[u8]) {
+    // A side that has gone ends the thread; the other one learns of it by its own socket.
+    let _ = to.write_all(first).and_then(|()| copy(&mut from, &mut to));
+    let _ = to.shutdown(Shutdown::Write);
+    let _ = from.shutdown(Shutdown::Read);
+}
+
+fn copy(from: &mut UnixStream, to: &mut UnixStream) -> io::Result<()> {
+    let mut buffer = [0; 16 << 10];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(count) => to.write_all(&buffer[..count])?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_early_bytes;
+    use std::io::{Read, Write};
+    use std::net::Shutdown;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn early_bytes_come_first_and_everything_else_follows_in_both_directions() {
+        let (mut client, server) = UnixStream::pair().expect("sockets are there");
+        let mut app = UnixStream::from(with_early_bytes(server.into(), b"early ".to_vec()).expect("sockets are there"));
+        client.write_all(b"late").expect("the app is there");
+        client.shutdown(Shutdown::Write).expect("the app is there");
+        let mut seen = String::new();
+        app.read_to_string(&mut seen).expect("the client is there");
+        assert_eq!(seen, "early late");
+        app.write_all(&[7; 300_000]).expect("the client is there");
+        drop(app);
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).expect("the app was there");
+        assert!(answer == [7; 300_000]);
+    }
+}
