@@ -31,6 +31,7 @@ struct Inner {
     opens: Cell<usize>,
     receives: Cell<usize>,
     vain_receives: Cell<usize>,
+    sends: Cell<usize>,
     at_waits: Script,
     when_idle: Script,
 }
@@ -171,6 +172,12 @@ impl World {
         self.0.receives.get()
     }
 
+    /// How many sends there have been, of whatever kind.
+    #[must_use]
+    pub fn sends(&self) -> usize {
+        self.0.sends.get()
+    }
+
     /// How many receives have found nothing.
     #[must_use]
     pub fn vain_receives(&self) -> usize {
@@ -297,6 +304,7 @@ impl Sim {
     }
 
     fn push(&self, index: usize, bytes: &mut dyn Iterator<Item = u8>) -> Attempt {
+        self.world.0.sends.set(self.world.0.sends.get() + 1);
         self.world.wire(index, |wire| {
             if wire.client_reset {
                 return Attempt::Broken;

@@ -8,6 +8,7 @@ mod records;
 #[path = "../scenarios/response.rs"]
 mod response;
 
+mod batches;
 #[path = "../scenarios/content.rs"]
 mod content;
 #[path = "../scenarios/deadlines.rs"]
@@ -18,9 +19,10 @@ mod exchanges;
 mod fairness;
 #[path = "../scenarios/fastcgi.rs"]
 mod fastcgi;
-mod held;
 #[path = "../scenarios/limits.rs"]
 mod limits;
+#[path = "../scenarios/order.rs"]
+mod order;
 #[path = "../scenarios/random.rs"]
 mod random;
 #[path = "../scenarios/responses.rs"]

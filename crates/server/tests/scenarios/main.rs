@@ -11,6 +11,7 @@ mod exchanges;
 mod fairness;
 mod fastcgi;
 mod limits;
+mod order;
 mod random;
 mod responses;
 mod sharing;

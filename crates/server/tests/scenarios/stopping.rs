@@ -39,6 +39,37 @@ fn an_idle_client_may_still_ask_once() {
 }
 
 #[test]
+fn a_client_that_has_long_been_idle_has_its_second_from_the_stop_on() {
+    let mut server = Server::standard(echo);
+    let (asks, silent) = (server.connect(), server.connect());
+    for client in [&asks, &silent] {
+        assert!(!read_only(&server.exchange(client, GET)).closes());
+    }
+    server.advance(10 * SECOND);
+    server.stop(false);
+    server.advance(SECOND - MOMENT);
+    assert!(!silent.closed());
+    assert!(read_only(&server.exchange(&asks, &get("/last"))).closes());
+    server.advance(MOMENT);
+    assert!(silent.closed() && silent.saw_end());
+}
+
+#[test]
+fn a_stop_gives_nobody_more_time_than_there_was() {
+    let mut settings = Settings::default();
+    settings.timeouts.keepalive = 10 * SECOND;
+    let mut server = Server::new(settings, echo);
+    let client = server.connect();
+    assert!(!read_only(&server.exchange(&client, GET)).closes());
+    server.advance(10 * SECOND - 2 * MOMENT);
+    server.stop(false);
+    server.advance(MOMENT);
+    assert!(!client.closed());
+    server.advance(MOMENT);
+    assert!(client.closed() && client.saw_end());
+}
+
+#[test]
 fn what_runs_is_finished() {
     let kept: Rc<RefCell<Vec<_>>> = Rc::default();
     let mut server = Server::standard(keep(&kept));
