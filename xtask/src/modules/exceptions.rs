@@ -16,7 +16,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     except("crates/server::config", "resolve", "given"),
     except("crates/server::config", "setting", "table"),
     except("crates/server::engine", "connection", "fastcgi"),
-    except("crates/server::engine", "connection", "record"),
     except("crates/server::engine", "exchange", "fastcgi"),
     except("crates/server::engine", "respond", "fastcgi"),
     except("crates/capi", "host", "crew"),

@@ -1,58 +1,15 @@
 //! The access log's line of an exchange, written when its response is finished.
 
-use super::answer::{Answer, Custody};
+use super::answer::{Draft, LateLine, Outcome};
 use super::remote::Remote;
 use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
-use oribi_message::{HeadLayout, KnownField, RequestHead};
+use oribi_message::{KnownField, RequestHead};
 use std::time::{Duration, SystemTime};
 
 /// What clients that went away before their answer are said to have got: the code that nginx made customary for it.
 const CLIENT_GONE: u16 = 499;
-
-/// The head of a request that is answered after its host has returned, kept for the log.
-#[derive(Debug)]
-pub(super) struct Draft {
-    head: Vec<u8>,
-    layout: HeadLayout,
-}
-
-impl Draft {
-    fn of(exchange: &Exchange) -> Box<Self> {
-        Box::new(Self { head: exchange.head_bytes().to_vec(), layout: exchange.received.layout.clone() })
-    }
-}
-
-/// What the line says of a response.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outcome {
-    pub(super) finished: bool,
-    status: u16,
-    /// Bytes of content.
-    sent: u64,
-    /// When the request was complete.
-    began: Duration,
-}
-
-/// What is known of an exchange that ends after its host has returned.
-pub(super) struct LateLine {
-    draft: Box<Draft>,
-    outcome: Outcome,
-}
-
-impl Answer {
-    /// What is to be written of it, if its host has returned and there is a log.
-    pub(super) fn late_line(&mut self) -> Option<LateLine> {
-        let Custody::Returned(draft) = &mut self.custody else { return None };
-        Some(LateLine { draft: draft.take()?, outcome: self.outcome() })
-    }
-
-    pub(super) fn outcome(&self) -> Outcome {
-        let Self { finished, status, sent, complete_at, .. } = *self;
-        Outcome { finished, status, sent, began: complete_at.time() }
-    }
-}
 
 impl<B: Backend> Engine<'_, B> {
     /// Opens the log files again, by their names: whoever rotates logs has moved the old ones away.
@@ -70,7 +27,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn record(&mut self, exchange: &Exchange, outcome: Option<Outcome>) -> Option<Box<Draft>> {
         self.access_log.as_ref()?;
         let (status, sent, began) = match outcome {
-            Some(Outcome { finished: false, .. }) => return Some(Draft::of(exchange)),
+            Some(Outcome { finished: false, .. }) => return Some(draft(exchange)),
             Some(Outcome { status, sent, began, .. }) => (status, sent, began),
             None => (CLIENT_GONE, 0, self.backend.now()),
         };
@@ -109,4 +66,9 @@ impl<B: Backend> Engine<'_, B> {
             duration,
         });
     }
+}
+
+/// What the line of a request needs that is answered later.
+fn draft(exchange: &Exchange) -> Box<Draft> {
+    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: exchange.received.layout.clone() })
 }

@@ -1,7 +1,8 @@
 //! What is known of a response while a host works on it, whatever the protocol.
 
-use super::access::Draft;
 use super::moment::Moment;
+use oribi_message::HeadLayout;
+use std::time::Duration;
 
 /// The response to one exchange, as far as it has come.
 #[derive(Debug)]
@@ -26,6 +27,30 @@ pub(super) enum Custody {
     Returned(Option<Box<Draft>>),
 }
 
+/// The head of a request that is answered after its host has returned, kept for the log.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) head: Vec<u8>,
+    pub(super) layout: HeadLayout,
+}
+
+/// What the access log says of a response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome {
+    pub(super) finished: bool,
+    pub(super) status: u16,
+    /// Bytes of content.
+    pub(super) sent: u64,
+    /// When the request was complete.
+    pub(super) began: Duration,
+}
+
+/// What is known of an exchange that ends after its host has returned.
+pub(super) struct LateLine {
+    pub(super) draft: Box<Draft>,
+    pub(super) outcome: Outcome,
+}
+
 impl Answer {
     pub(super) const fn new(complete_at: Moment) -> Self {
         Self { complete_at, status: 0, finished: false, sent: 0, custody: Custody::Lent }
@@ -34,5 +59,16 @@ impl Answer {
     #[inline]
     pub(super) const fn is_lent(&self) -> bool {
         matches!(self.custody, Custody::Lent)
+    }
+
+    /// What is to be written of it, if its host has returned and there is a log.
+    pub(super) fn late_line(&mut self) -> Option<LateLine> {
+        let Custody::Returned(draft) = &mut self.custody else { return None };
+        Some(LateLine { draft: draft.take()?, outcome: self.outcome() })
+    }
+
+    pub(super) fn outcome(&self) -> Outcome {
+        let Self { finished, status, sent, complete_at, .. } = *self;
+        Outcome { finished, status, sent, began: complete_at.time() }
     }
 }

@@ -1,7 +1,6 @@
 //! 6. Settle: what comes after a response, the next request or one of the ways in which a connection ends.
 
-use super::access::Draft;
-use super::answer::Custody;
+use super::answer::{Custody, Draft};
 use super::connection::{Departure, Fate, Reading, State};
 use super::deadline::Deadline;
 use super::exchange::Received;
