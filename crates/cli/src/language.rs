@@ -62,7 +62,7 @@ pub static LANGUAGES: &[Language] = &[
     Language {
         name: "lua",
         title: "Lua",
-        endings: &["lua"],
+        endings: &["lua", "ws"],
         programs: &["lua", "luajit"],
         files: &["app.lua"],
         home: Home::BuiltIn,

@@ -1,7 +1,7 @@
 //! The ways to write an app, and how they are told apart.
 //!
 //! The script is run once. What it leaves behind says in which style it answers; the first of these that fits:
-//! 1. it returns a function: Oribi's own style ([`oribi`]);
+//! 1. it returns a function: Oribi's own style ([`oribi`]), or WSAPI if its name ends in `.ws`;
 //! 2. it returns a table with a function `run`, or has made itself a module that has one: WSAPI ([`wsapi`]);
 //! 3. it has defined the global function that the setting `handler` names (`main` unless said otherwise): luafcgid
 //!    ([`luafcgid`]);
@@ -68,7 +68,9 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
         run_script(l, desk);
         // 1: what the script has returned.
         if ffi::lua_type(l, 1) == ffi::LUA_TFUNCTION {
-            return serve(l, desk, Style::Oribi);
+            // A launcher of WSAPI, by its name: what it returns is `run`.
+            let launcher = desk.script.extension().is_some_and(|ending| ending == "ws");
+            return serve(l, desk, if launcher { Style::Wsapi } else { Style::Oribi });
         }
         if has_run(l, 1) {
             return serve(l, desk, Style::Wsapi);

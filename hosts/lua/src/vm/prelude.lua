@@ -22,6 +22,14 @@ function package.preload.oribi(...)
     return oribi
 end
 
+-- The package of WSAPI has a module of that name for what connectors tell apps: where the app is, above all.
+function package.preload.wsapi()
+    local file = searchpath("wsapi", package.path)
+    local wsapi = file and original_dofile(file) or {}
+    wsapi.app_path = wsapi.app_path or directory
+    return wsapi
+end
+
 local searchers = package.searchers or package.loaders
 searchers[2] = function(name)
     local file, tried = searchpath(name, package.path)

@@ -2,6 +2,7 @@
 
 use crate::harness::{Site, logged};
 use oribi_lua::Style;
+use oribi_lua::script_path::ScriptSource;
 
 fn style(script: &str) -> Option<Style> {
     Site::new(script).runtime.check().expect("the script loads")
@@ -52,4 +53,19 @@ fn a_script_that_offers_nothing_is_told_what_was_looked_for() {
     assert!(logged("must return a function, or a table with a function `run`, or define a global function `serve`, `run` or"));
     let failure = site.runtime.check().expect_err("nothing to answer with");
     assert!(!failure.message.contains("traceback"), "{}", failure.message);
+}
+
+#[test]
+fn a_launcher_of_wsapi_may_return_the_function_and_knows_where_the_app_is() {
+    let files = [(
+        "app.ws",
+        "local wsapi = require 'wsapi'
+        return function(env)
+            local sent = false
+            return '201 Made', {}, function() if not sent then sent = true return env.REQUEST_METHOD .. ' ' .. wsapi.app_path end end
+        end",
+    )];
+    let site = Site::with_files(&files, |directory| ScriptSource::One(directory.join("app.ws")), |_| {});
+    let response = site.get("/");
+    assert_eq!((response.status, response.body), (201, format!("GET {}", site.directory.path().display())));
 }
