@@ -18,6 +18,7 @@ MODULE = Oribi    PACKAGE = Oribi
 PROTOTYPES: DISABLE
 
 BOOT:
+    oribi_prepare();
     socket_define(aTHX);
     errors_define(aTHX);
     input_define(aTHX);

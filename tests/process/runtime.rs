@@ -10,10 +10,11 @@ mod server;
 
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
+use oribi_io::process::{Fork, exit_now, fork};
 use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
-use rustix::process::Signal;
-use server::{Server, wait_for, wait_until};
+use rustix::process::{Signal, WaitOptions};
+use server::{Server, send, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::sync::atomic::AtomicUsize;
@@ -34,6 +35,7 @@ fn main() {
         ("contexts_that_cannot_be_made_are_tried_again", contexts_that_cannot_be_made_are_tried_again),
         ("hooks_run_where_they_should", hooks_run_where_they_should),
         ("an_app_with_threads_is_refused", an_app_with_threads_is_refused),
+        ("signals_to_a_child_of_an_app_are_its_own", signals_to_a_child_of_an_app_are_its_own),
     ]);
 }
 
@@ -90,6 +92,10 @@ impl Runtime for Probe {
         say(&format!("worker_stopping {worker}"));
     }
 
+    fn end(&self, status: i32) {
+        say(&format!("end {status}"));
+    }
+
     fn server_ready(&self) {
         say("server_ready");
     }
@@ -103,10 +109,28 @@ struct Context {
 impl Host for Context {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         assert_ne!(request.head.target(), b"/panic", "as wanted");
-        let text = format!("{} {} {}", std::process::id(), self.number, self.own);
+        let text = match request.head.target() {
+            b"/fork" => fork_child().to_string(),
+            b"/wait" => format!(
+                "{:?}",
+                rustix::process::wait(WaitOptions::empty()).expect("there is one").map(|(_, end)| end.terminating_signal())
+            ),
+            _ => format!("{} {} {}", std::process::id(), self.number, self.own),
+        };
         let head = ResponseHead { status: 200, fields: &[(b"Content-Type", b"text/plain")] };
         reply.send(head, &[text.as_bytes()]).expect("the client waits");
         After { retire: request.head.target() == b"/retire", ..After::default() }
+    }
+}
+
+/// What an app may do: a child that executes nothing.
+fn fork_child() -> u32 {
+    match fork().expect("this process has one thread") {
+        Fork::Parent(pid) => pid.as_raw_nonzero().get().unsigned_abs(),
+        Fork::Child => {
+            std::thread::sleep(Duration::from_secs(600));
+            exit_now(0)
+        }
     }
 }
 
@@ -211,12 +235,30 @@ fn hooks_run_where_they_should() {
     assert_eq!(server.wait(), 0);
     let log = server.log();
     for worker in workers {
-        for hook in ["worker_started", "worker_stopping"] {
+        for hook in ["worker_started", "worker_stopping", "end 0"] {
             assert_eq!(log.lines().filter(|line| line.starts_with(hook) && line.ends_with(&format!(" {worker}"))).count(), 1);
         }
     }
+    assert_eq!(log.matches("end 0").count(), 2, "the supervisor's process goes on: {log}");
     assert_eq!(log.matches(&format!("server_ready in {supervisor}\n")).count(), 1);
     assert_eq!(log.matches("server_ready").count(), 1);
+}
+
+fn signals_to_a_child_of_an_app_are_its_own() {
+    let mut server = start("1", "1", &[]);
+    let target = Target::Tcp(server.address());
+    let worker = server.wait_for_workers(1);
+    let content = |path| {
+        let response = get_from(&target, path).expect("it is answered").text;
+        response.split_once("\r\n\r\n").expect("it is whole").1.to_owned()
+    };
+    // INT and HUP mean nothing to a worker, TERM and QUIT mean much.
+    for signal in [Signal::TERM, Signal::QUIT, Signal::INT, Signal::HUP, Signal::USR1] {
+        let child = content("/fork").parse().expect("a process");
+        send(child, signal);
+        assert_eq!(content("/wait"), format!("{:?}", Some(Some(signal.as_raw()))));
+    }
+    assert_eq!(server.workers(), worker, "{}", server.log());
 }
 
 fn an_app_with_threads_is_refused() {

@@ -279,6 +279,10 @@ void oribi_config_free(oribi_config *config);
  * "file PATH" gives way to the environment, and that to any other, such as "command line" or "rackup". */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
+/* To be called when the host is loaded, before its app is: programs that the app starts meanwhile do not inherit the listeners that
+ * a master has left for oribi_run(). */
+void oribi_prepare(void);
+
 /* Serves until told to stop and returns the exit status of the process. In a worker it returns never. The calling process
  * must have one thread only. `config` is not freed. */
 int oribi_run(const oribi_config *config, const oribi_host *host);

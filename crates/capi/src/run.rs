@@ -34,6 +34,12 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
     })
 }
 
+/// Keeps what a process above has left for the server from the programs that the app starts while it is loaded.
+#[unsafe(no_mangle)]
+pub extern "C" fn oribi_prepare() {
+    fence((), process::claim_inheritance);
+}
+
 /// Nothing is running yet that could log.
 fn failed(message: &str) -> c_int {
     eprintln!("oribi: {message}");

@@ -68,6 +68,12 @@ my %return = (
             $writer->close;
         };
     },
+    fork_sleep => sub {
+        my $pid = fork // die "fork: $!";
+        if (!$pid) { sleep 600; POSIX::_exit(0) }
+        [ 200, [], ["$pid $$"] ];
+    },
+    fork_wait => sub { wait; [ 200, [], [ 'signal ' . ($? & 127) ] ] },
     fork_exec => sub { my $text = qx(echo from a program); [ 200, [], [$text] ] },
     system    => sub { system 'exit 3;'; [ 200, [], [ $? >> 8 ] ] },
     sleeps    => sub { select undef, undef, undef, 1; [ 200, [], ['slept'] ] },
@@ -125,6 +131,12 @@ for my $threads (1, 2) {
         is $response->{body}, 'ab', 'nor does one that writes';
         ok $response->{whole};
         like noted_like(qr/in the child/), qr/in the child: a response can only be given by the process that received the request/;
+        for my $signal (qw(TERM QUIT INT HUP)) {
+            my ($child, $worker) = split ' ', $get->('fork_sleep')->{body};
+            kill $signal => $child;
+            is $get->('fork_wait')->{body}, 'signal ' . POSIX->can("SIG$signal")->(), "$signal ends a child";
+            is worker_pid($server), $worker, 'and not its worker';
+        }
         is $get->('fork_exec')->{body}, "from a program\n", 'programs';
         is $get->('system')->{body},    3,                  'and their status';
     };

@@ -35,6 +35,17 @@ class MoldTest < Minitest::Test
     end
   end
 
+  def test_programs_started_while_the_app_is_loaded_do_not_inherit_the_listeners
+    app = <<~RUBY
+      puts "inherited: \#{`ls -l /proc/self/fd`.scan("socket:").size}"
+      run lambda { |env| [200, {}, [`ls -l /proc/self/fd`.scan("socket:").size.to_s]] }
+    RUBY
+    TestServer.open(app: app, by: :oribi) do |server|
+      assert_equal "0", server.get("/").body
+      assert_includes server.log, "inherited: 0\n"
+    end
+  end
+
   def test_a_configuration_file_with_hooks
     file = <<~RUBY
       puts "read"

@@ -236,6 +236,21 @@ class ProcessesTest < Minitest::Test
     end
   end
 
+  def test_signals_to_a_child_of_the_app_are_its_own
+    [1, 4].each do |threads|
+      serve(threads: threads) do |server|
+        %i[TERM INT QUIT].each_with_index do |signal, index|
+          child, worker = server.get("/child").body.split.map(&:to_i)
+          server.wait_for_events("child", index + 1)
+          Process.kill(signal, child)
+          Waiting.wait_until("the end of the child by #{signal}") { !File.exist?("/proc/#{child}") }
+          assert_includes events(server, "child_ensured"), [child] unless signal == :QUIT
+          assert_equal worker.to_s, server.get("/pid").body
+        end
+      end
+    end
+  end
+
   def test_workers_do_not_outlive_their_parent
     serve(workers: 2) do |server|
       workers = server.wait_for_workers(2)

@@ -1,48 +1,114 @@
 //! Descriptors that a parent process left open for this one.
 #![allow(unsafe_code)]
 
-use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
+use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
+use rustix::net::sockopt::socket_peercred;
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::{Mutex, PoisonError};
 
-/// Takes over an inherited descriptor, which is not inherited any further: it is closed in programs executed from now on.
+/// What has been claimed and not adopted.
+static CLAIMED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+
+/// Makes an inherited descriptor one of this process alone: it is closed in programs executed from now on. It may be adopted later.
 ///
 /// # Errors
 /// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
-/// has been adopted already).
+/// has been claimed or adopted already).
+pub fn claim(number: i32) -> io::Result<()> {
+    let descriptor = inherited(number)?;
+    fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+    Ok(())
+}
+
+/// Takes over an inherited descriptor, which is not inherited any further: it is closed in programs executed from now on.
+///
+/// The result is a copy. The descriptor itself stays open, because nobody can tell for sure that nothing else in this process owns
+/// it: a library in C may open a descriptor that looks like an inherited one.
+///
+/// # Errors
+/// As [`claim`], which may have been called for it before.
 pub fn adopt(number: i32) -> io::Result<OwnedFd> {
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    let descriptor = match claimed.iter().position(|known| *known == number) {
+        Some(index) => {
+            claimed.swap_remove(index);
+            borrow(number)?
+        }
+        None => inherited(number)?,
+    };
+    let copy = fcntl_dupfd_cloexec(descriptor, 3)?;
+    fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
+    Ok(copy)
+}
+
+/// The process at the other end of the Unix socket under this number.
+///
+/// # Errors
+/// There is none.
+pub fn peer(number: i32) -> io::Result<i32> {
+    Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
+}
+
+/// Descriptors that were inherited are those that programs executed from here inherit, too; all others are opened so that they do
+/// not.
+fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
+    let descriptor = borrow(number)?;
+    if fcntl_getfd(descriptor)?.contains(FdFlags::CLOEXEC) {
+        return Err(io::Error::other("the descriptor was not inherited"));
+    }
+    Ok(descriptor)
+}
+
+/// Not one of the three standard ones.
+fn borrow(number: i32) -> io::Result<BorrowedFd<'static>> {
     if number < 3 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the number is not negative, and the borrow ends with this function. If nothing is open under it, the two calls
-    // below fail with EBADF and do nothing.
-    let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-    let flags = fcntl_getfd(descriptor)?;
-    if flags.contains(FdFlags::CLOEXEC) {
-        return Err(io::Error::other("the descriptor was not inherited"));
-    }
-    fcntl_setfd(descriptor, flags | FdFlags::CLOEXEC)?;
-    // SAFETY: nobody else owns it: Rust's library and the language runtimes open every descriptor above 2 with CLOEXEC set,
-    // so one without it came from the parent process; and the flag just set makes a second adoption fail.
-    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+    // SAFETY: the number is not -1. Nobody promises that the descriptor is open, so it is only given to fcntl and getsockopt, which
+    // say EBADF if it is not, and do nothing to one of somebody else's but look at it, copy it and see that no program inherits it.
+    Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use rustix::pipe::{PipeFlags, pipe_with};
+    use std::os::fd::{AsRawFd, IntoRawFd};
+
+    /// Inherited descriptors come without CLOEXEC.
+    fn inherit() -> i32 {
+        let (own, _writer) = pipe_with(PipeFlags::empty()).expect("a pipe is to be had");
+        own.into_raw_fd()
+    }
+
+    fn is_inherited_on(number: i32) -> bool {
+        let flags = fcntl_getfd(borrow(number).expect("it is not a standard one")).expect("it is open");
+        !flags.contains(FdFlags::CLOEXEC)
+    }
 
     #[test]
     fn only_what_was_inherited_is_adopted_and_only_once() {
-        let (own, _writer) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).expect("a pipe is to be had");
+        let (own, _writer) = pipe_with(PipeFlags::CLOEXEC).expect("a pipe is to be had");
         assert!(adopt(own.as_raw_fd()).is_err(), "opened here");
+        assert!(claim(own.as_raw_fd()).is_err(), "opened here");
         assert!(adopt(1).is_err(), "a standard one");
         assert!(adopt(1 << 20).is_err(), "not open");
-        // Inherited descriptors come without CLOEXEC.
-        fcntl_setfd(&own, FdFlags::empty()).expect("it is open");
-        let number = std::os::fd::IntoRawFd::into_raw_fd(own);
+        let number = inherit();
         let adopted = adopt(number).expect("it looks inherited");
+        assert!(!is_inherited_on(number) && !is_inherited_on(adopted.as_raw_fd()));
         assert!(adopt(number).is_err(), "adopted already");
-        drop(adopted);
+    }
+
+    #[test]
+    fn what_was_claimed_is_not_inherited_further_and_can_be_adopted() {
+        let number = inherit();
+        assert!(is_inherited_on(number));
+        claim(number).expect("it looks inherited");
+        assert!(!is_inherited_on(number));
+        assert!(claim(number).is_err(), "claimed already");
+        adopt(number).expect("it was claimed");
+        assert!(adopt(number).is_err(), "adopted already");
     }
 }

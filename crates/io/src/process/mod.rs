@@ -9,10 +9,10 @@ mod shared;
 mod signal;
 mod title;
 
-pub use adopt::adopt;
+pub use adopt::{adopt, claim, peer};
 pub use fork::{Fork, exit_now, fork};
 pub use identity::Identity;
 pub use last_resort::LastResort;
 pub use shared::{SharedLine, shared_lines};
-pub use signal::{Effect, Watch, watch};
+pub use signal::{Effect, Heirs, Watch, watch};
 pub use title::set_title;

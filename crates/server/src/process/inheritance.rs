@@ -11,10 +11,10 @@
 
 use crate::config::Protocol;
 use crate::listen::Listener;
-use rustix::net::sockopt::socket_peercred;
+use oribi_io::process::{adopt, claim, peer};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt::Write as _;
-use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 pub(super) const MASTER: &str = "ORIBI_MASTER";
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
@@ -88,6 +88,18 @@ pub(super) struct Inheritance {
     pub(super) generation: u64,
 }
 
+/// Keeps what the master left for this process from the programs that the app starts while it is loaded: what they held would be held
+/// until they end, be it for days. To be called as early as possible; [`supervise`](super::supervise) takes over all the same if it
+/// was not. A process without a master loses nothing by it.
+pub fn claim_inheritance() {
+    let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) else { return };
+    let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
+    for number in entries.into_iter().flat_map(|entry| entry.numbers).chain([number]) {
+        // Whoever takes over says what is wrong with it.
+        let _ = claim(number);
+    }
+}
+
 /// Takes over what the master left for this process; `None` when it has no master.
 ///
 /// # Errors
@@ -99,7 +111,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     for Entry { numbers, display, server_name, lent, protocol } in parse(&value)? {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
-            let socket = oribi_io::process::adopt(number).map_err(|error| failed(error.to_string()))?;
+            let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
             Listener::adopted(socket, "", protocol).map_err(failed)
         };
         let mut adopted = numbers.into_iter().map(adopt).collect::<Result<Vec<_>, String>>()?;
@@ -114,15 +126,15 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 
 /// The socket to the master, if `value` speaks of a real one.
 fn find_master(value: &str) -> Option<Link> {
+    number_of_master(value).and_then(|number| adopt(number).ok()).map(Link)
+}
+
+/// The number of the descriptor that `value` speaks of, if that is a socket to the master. If it is something else, the variable was
+/// passed on by a program further up.
+fn number_of_master(value: &str) -> Option<i32> {
     let (number, process) = value.split_once(':')?;
     let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);
-    let socket = oribi_io::process::adopt(number).ok()?;
-    if socket_peercred(&socket).is_ok_and(|peer| peer.pid.as_raw_nonzero().get() == process) {
-        return Some(Link(socket));
-    }
-    // The descriptor is somebody else's: the variable was passed on by a program further up.
-    let _ = socket.into_raw_fd();
-    None
+    peer(number).is_ok_and(|peer| peer == process).then_some(number)
 }
 
 /// The value of `ORIBI_LISTENERS` for `listeners`.
@@ -195,6 +207,7 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use std::os::fd::IntoRawFd;
 
     #[test]
     fn what_is_described_is_understood() {

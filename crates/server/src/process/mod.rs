@@ -24,6 +24,7 @@ mod worker;
 
 pub use alone::serve_alone;
 pub use detach::detach;
+pub use inheritance::claim_inheritance;
 pub use supervisor::supervise;
 
 use crate::config::Settings;

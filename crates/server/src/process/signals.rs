@@ -29,8 +29,8 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
 /// Nobody reads how often SIGPIPE came: a write to a closed connection says so by itself.
 static BROKEN_PIPES: AtomicU32 = AtomicU32::new(0);
 
-/// Handlers for the signals of a server process. They outlive a fork (in the child they count for the child) and are reset in
-/// programs that are executed, so an app's children start with the default actions.
+/// Handlers for the signals of a server process. They count in that process, and in a new worker until it has set its own; an
+/// app's children have the default actions, whether they execute a program or not.
 #[derive(Debug)]
 pub(super) struct Signals {
     arrival: OwnedFd,

@@ -20,7 +20,7 @@ use crate::config::counted;
 use crate::listen::{Listener, Seat};
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
-use oribi_io::process::{Fork, Watch, fork};
+use oribi_io::process::{Fork, Heirs, Watch, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -273,6 +273,7 @@ impl<'a> Supervisor<'a> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let supervisor = rustix::process::getpid();
         slot.occupy(command);
+        let heirs = Heirs::begin();
         // The language may have threads of its own that it knows how to leave behind.
         let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
         match forked {
@@ -289,7 +290,7 @@ impl<'a> Supervisor<'a> {
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
             }
-            Ok(Fork::Child) => self.become_worker(slot, number, seat, (wake, waker), supervisor),
+            Ok(Fork::Child) => self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs),
         }
     }
 
@@ -301,6 +302,7 @@ impl<'a> Supervisor<'a> {
         seat: Seat,
         (wake, waker): (OwnedFd, OwnedFd),
         supervisor: Pid,
+        heirs: Heirs,
     ) -> ! {
         let generation = self.generation_told();
         self.members.clear();
@@ -325,7 +327,7 @@ impl<'a> Supervisor<'a> {
             supervisor,
         };
         post.entitle("");
-        worker::live(&post, &mut self.signals)
+        worker::live(&post, &mut self.signals, heirs)
     }
 
     /// Takes note of workers that have ended.

@@ -10,14 +10,14 @@ use crate::lane::{self, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
-use oribi_io::process::{Effect, LastResort, SharedLine, Watch, exit_now, watch};
+use oribi_io::process::{Effect, Heirs, LastResort, SharedLine, Watch, exit_now, watch};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 
 /// Address space for the stack of a lane's thread: what the first thread of a process usually has. Apps recurse.
 const LANE_STACK: usize = 8 << 20;
@@ -52,9 +52,9 @@ impl Post<'_> {
 }
 
 /// Lives the life of a worker and ends the process.
-pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> ! {
+pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> ! {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        let outcome = serve(post, supervisor_signals);
+        let outcome = serve(post, supervisor_signals, heirs);
         if let Err(message) = &outcome {
             log::error!("worker {}: {message}", post.number);
         }
@@ -81,8 +81,9 @@ fn end(post: &Post<'_>, status: i32) {
     post.runtime.end(status);
 }
 
-fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> Result<(), String> {
-    let _watches = take_over_signals(post, supervisor_signals).map_err(|error| format!("cannot watch signals: {error}"))?;
+fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
+    let _watches =
+        take_over_signals(post, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
     // Nothing of the app runs with the rights of root.
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
@@ -109,9 +110,15 @@ fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
     if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
-/// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it, and what a terminal sends to all
-/// processes at once (INT, HUP) does nothing here, because the supervisor decides.
-fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals) -> io::Result<[Watch; 2]> {
+/// What a terminal or a service manager sends to all processes at once does nothing in a worker, because the supervisor decides.
+/// A child that the app forks has the default action.
+const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
+
+/// Nobody reads it.
+static DISREGARDED: AtomicU32 = AtomicU32::new(0);
+
+/// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it.
+fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> io::Result<Vec<Watch>> {
     let handle = |signal, command: WorkerCommand, last_resort| {
         let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
         let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
@@ -120,13 +127,18 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals)
     // Nobody may be left to end a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
-    let watches =
-        [handle(Signal::TERM, WorkerCommand::Retire, None)?, handle(Signal::QUIT, WorkerCommand::Drain, last_resort)?];
+    let mut watches =
+        vec![handle(Signal::TERM, WorkerCommand::Retire, None)?, handle(Signal::QUIT, WorkerCommand::Drain, last_resort)?];
+    for signal in SUPERVISORS {
+        watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
+    }
+    watches.push(signals::survive_broken_pipes()?);
     supervisor_signals.release();
     // What arrived between the fork and here was counted by the handlers of the supervisor.
     if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
         post.slot.retire_if_serving();
     }
+    drop(heirs);
     Ok(watches)
 }
 

@@ -35,5 +35,10 @@ extern unsigned fork_count;
 /* Takes the signals that the server answers away from Ruby, and gives them back. */
 void signals_yield_to_server(void);
 void signals_restore(void);
+/* To be called in a worker when the server has set its handlers there. */
+void signals_know_servers(void);
+/* In a child that an app has forked: gives those signals back to Ruby that the server answers in the worker. It may be called between
+ * fork and exec. */
+void signals_leave_server(void);
 
 #endif

@@ -5,14 +5,20 @@
 
 unsigned fork_count;
 
-static void count_fork(void) {
+/* The server forks a worker, which goes on with the server's signals. */
+static bool makes_worker;
+
+/* In each child. The app's have Ruby's own handlers of signals again. */
+static void begin_child(void) {
     fork_count++;
+    if (!makes_worker)
+        signals_leave_server();
 }
 
 void fork_watch(void) {
     static bool watching;
     if (!watching)
-        pthread_atfork(NULL, NULL, count_fork);
+        pthread_atfork(NULL, NULL, begin_child);
     watching = true;
 }
 
@@ -29,8 +35,11 @@ static VALUE describe(VALUE error) {
  * runs. */
 int fork_by_ruby(void *data) {
     int state = 0;
-    VALUE pid = rb_protect(call_fork, Qnil, &state);
+    VALUE pid;
     (void)data;
+    makes_worker = true;
+    pid = rb_protect(call_fork, Qnil, &state);
+    makes_worker = false;
     if (state) {
         VALUE text = rb_protect(describe, rb_errinfo(), &state);
         rb_set_errinfo(Qnil);

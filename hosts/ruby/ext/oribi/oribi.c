@@ -136,6 +136,7 @@ static void name_methods(void) {
 }
 
 __attribute__((visibility("default"))) void Init_oribi(void) {
+    oribi_prepare();
     name_methods();
     server.app = server.hooks = server.error_handler = Qnil;
     rb_gc_register_address(&server.app);

@@ -12,6 +12,9 @@ enum { ANSWERED = sizeof answered / sizeof *answered };
 
 static struct sigaction found[ANSWERED];
 
+/* The server's own, in a worker. */
+static struct sigaction servers[ANSWERED];
+
 void signals_yield_to_server(void) {
     struct sigaction standard = {.sa_handler = SIG_DFL};
     sigemptyset(&standard.sa_mask);
@@ -22,4 +25,23 @@ void signals_yield_to_server(void) {
 void signals_restore(void) {
     for (int i = 0; i < ANSWERED; i++)
         sigaction(answered[i], &found[i], NULL);
+}
+
+void signals_know_servers(void) {
+    for (int i = 0; i < ANSWERED; i++)
+        sigaction(answered[i], NULL, &servers[i]);
+}
+
+static bool is_standard(const struct sigaction *action) {
+    return !(action->sa_flags & SA_SIGINFO) && (action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN);
+}
+
+void signals_leave_server(void) {
+    for (int i = 0; i < ANSWERED; i++) {
+        struct sigaction present;
+        sigaction(answered[i], NULL, &present);
+        /* Another one is a trap of the app's. */
+        if (!is_standard(&present) && present.sa_sigaction == servers[i].sa_sigaction)
+            sigaction(answered[i], &found[i], NULL);
+    }
 }

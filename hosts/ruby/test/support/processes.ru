@@ -35,6 +35,15 @@ run(lambda do |env|
   when "trap"
     trap("USR2") { note("trapped #{name}") }
     [200, {}, [Process.pid.to_s]]
+  when "child"
+    child = fork do
+      note("child #{Process.pid}")
+      sleep
+    ensure
+      note("child_ensured #{Process.pid}")
+    end
+    Process.detach(child)
+    [200, {}, ["#{child} #{Process.pid}"]]
   when "random" then [200, {}, [rand(1 << 60).to_s]]
   else [200, {}, [Process.pid.to_s]]
   end
