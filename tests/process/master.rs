@@ -33,6 +33,7 @@ fn main() {
                 a_generation_that_does_not_load_leaves_the_old_one_serving,
             ),
             ("what_is_being_loaded_gives_way_to_what_is_loaded_later", what_is_being_loaded_gives_way_to_what_is_loaded_later),
+            ("a_touched_file_loads_the_app_anew", a_touched_file_loads_the_app_anew),
             ("usr1_opens_the_logs_of_all_processes_again", usr1_opens_the_logs_of_all_processes_again),
             ("processes_say_what_they_are", processes_say_what_they_are),
         ]),
@@ -67,9 +68,18 @@ fn settings() -> Settings {
     // The same tests are run for each way in which connections reach lanes: see tests/run.
     let accept = std::env::var("ORIBI_TEST_ACCEPT").map_or(Ok(AcceptModel::Shared), |model| value::accept_model(&model));
     let accept = accept.expect("it is one");
+    let restart_file = std::env::var_os("ORIBI_TEST_RESTART_FILE").map(Into::into);
     let app_name = std::env::var("ORIBI_TEST_APP").unwrap_or_default();
-    let settings =
-        Settings { listen: vec![listen], workers: 2, respawn_interval, error_log, accept, app_name, ..Settings::default() };
+    let settings = Settings {
+        listen: vec![listen],
+        workers: 2,
+        restart_file,
+        respawn_interval,
+        error_log,
+        accept,
+        app_name,
+        ..Settings::default()
+    };
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }
@@ -214,6 +224,20 @@ fn hup_loads_the_app_anew_and_loses_nothing() {
         master.signal(Signal::TERM);
         assert_eq!(master.wait(), 0, "{}", master.log());
     }
+}
+
+fn a_touched_file_loads_the_app_anew() {
+    let folder = server::Folder::new();
+    let path = folder.file("restart.txt");
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_RESTART_FILE", path.to_str().expect("it is plain"))]);
+    master.address();
+    generation(&master);
+    for number in 2..4 {
+        std::fs::write(&path, "").expect("the folder is there");
+        master.wait_for_log(&format!("generation {number} has taken over"));
+    }
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
 }
 
 fn a_generation_that_does_not_load_leaves_the_old_one_serving() {

@@ -258,6 +258,9 @@ fn signals_to_a_child_of_an_app_are_its_own() {
         send(child, signal);
         assert_eq!(content("/wait"), format!("{:?}", Some(Some(signal.as_raw()))));
     }
+    // A broken pipe ends no worker.
+    send(worker[0], Signal::PIPE);
+    assert!(content("/").starts_with(&format!("{} ", worker[0])));
     assert_eq!(server.workers(), worker, "{}", server.log());
 }
 

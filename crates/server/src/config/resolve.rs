@@ -189,6 +189,7 @@ fn make_absolute(settings: &mut Settings) {
         absolute(path);
     }
     settings.pid_file.as_mut().map(absolute);
+    settings.restart_file.as_mut().map(absolute);
     let files = &mut settings.files;
     files.mounts.iter_mut().chain(&mut files.accelerated).for_each(|mount| absolute(&mut mount.directory));
     files.sendfile_roots.iter_mut().for_each(absolute);
@@ -419,6 +420,7 @@ mod tests {
             "umask=027",
             "disable-proctitle=",
             "app-name=shop",
+            "restart-file=/srv/app/tmp/restart.txt",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");

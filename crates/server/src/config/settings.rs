@@ -234,6 +234,8 @@ pub struct Settings {
     pub umask: Option<u32>,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
+    /// What is touched to have the app loaded anew.
+    pub restart_file: Option<PathBuf>,
 }
 
 impl Settings {
@@ -310,6 +312,7 @@ impl Default for Settings {
             group: None,
             umask: None,
             pid_file: None,
+            restart_file: None,
         }
     }
 }

@@ -499,6 +499,9 @@ pub(super) static TABLE: &[Setting] = &[
         .aliases(&["pid", "pidfile"])
         .apply(|draft, text| path(text).map(|path| draft.settings.pid_file = Some(path)))
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
+    Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
+        .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
+        .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
     Setting::new("temporary-directory", Section::Logs, "PATH", "Where request bodies go that are too large for memory")
         .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
         .environment("TMPDIR")

@@ -8,6 +8,7 @@ use super::inheritance::Word;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
+use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::title::Title;
 use super::{describe_end, raise_descriptor_limit};
@@ -60,6 +61,7 @@ struct Master<'a> {
     served: bool,
     pace: Pace,
     stage: Stage,
+    restart_file: Option<RestartFile<'a>>,
     _pid_file: Option<PidFile>,
 }
 
@@ -110,6 +112,7 @@ impl<'a> Master<'a> {
             served: false,
             pace: Pace::new(Duration::ZERO, settings.respawn_interval),
             stage: Stage::Serving,
+            restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             _pid_file: pid_file,
         })
     }
@@ -144,7 +147,9 @@ impl<'a> Master<'a> {
             Wish::Nothing if signals::take(Signal::QUIT) > 0 => self.stop(),
             Wish::Nothing => {}
         }
-        if signals::take(Signal::HUP) > 0 && self.stage == Stage::Serving {
+        let told = signals::take(Signal::HUP) > 0;
+        let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        if (told || touched) && self.stage == Stage::Serving {
             self.reload();
         }
         if signals::take(Signal::USR1) > 0 {
@@ -318,7 +323,8 @@ impl<'a> Master<'a> {
             Stage::Stopping { deadline, .. } => Some(deadline),
             _ => None,
         };
-        let next = self.generations.iter().filter_map(|generation| generation.end_by).chain(stage_ends).min();
+        let look = self.restart_file.as_ref().filter(|_| self.stage == Stage::Serving).map(|file| now + file.wait(now));
+        let next = self.generations.iter().filter_map(|generation| generation.end_by).chain(stage_ends).chain(look).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let mut polled = vec![PollFd::from_borrowed_fd(self.signals.arrival(), PollFlags::IN)];
         let loading = self.generations.iter().filter(|generation| !generation.ready);

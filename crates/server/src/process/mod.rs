@@ -17,6 +17,7 @@ mod member;
 mod pace;
 mod pid_file;
 mod privileges;
+mod restart_file;
 mod signals;
 mod supervisor;
 mod title;

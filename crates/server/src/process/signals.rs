@@ -45,7 +45,7 @@ impl Signals {
     /// The system's refusal.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let mut watches = Vec::new();
+        let mut watches = vec![survive_broken_pipes()?];
         for (signal, count) in &ARRIVED {
             if children || *signal != Signal::CHILD {
                 watches.push(watch(*signal, count, Effect::Count, vec![waker.try_clone()?], None)?);

@@ -11,6 +11,7 @@ use super::member::Member;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
+use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::title::Title;
 use super::worker::{self, Post};
@@ -20,7 +21,7 @@ use crate::config::counted;
 use crate::listen::{Listener, Seat};
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
-use oribi_io::process::{Fork, Heirs, Watch, fork};
+use oribi_io::process::{Fork, Heirs, fork};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -96,7 +97,8 @@ struct Supervisor<'a> {
     served_since: Option<Instant>,
     /// Whether the master has been told so, or people.
     announced: bool,
-    _broken_pipes: Watch,
+    /// `None`: the master looks at it, or nobody does.
+    restart_file: Option<RestartFile<'a>>,
     _pid_file: Option<PidFile>,
 }
 
@@ -104,7 +106,6 @@ impl<'a> Supervisor<'a> {
     fn start(settings: &'a Settings, runtime: &'a dyn Runtime) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let privileges = Privileges::of(settings)?;
-        let broken_pipes = signals::survive_broken_pipes().map_err(|error| failed("watch signals", error))?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
@@ -142,12 +143,13 @@ impl<'a> Supervisor<'a> {
             replacing: false,
             served_since: None,
             announced: false,
-            _broken_pipes: broken_pipes,
+            restart_file: None,
             _pid_file: None,
             master,
             generation,
         };
         if supervisor.master.is_none() {
+            supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
             match handed_over.and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose()) {
                 Ok(file) => supervisor._pid_file = file,
@@ -225,7 +227,9 @@ impl<'a> Supervisor<'a> {
             }
         }
         // The master, which a terminal tells the same, loads the app anew.
-        if signals::take(Signal::HUP) > 0 && self.master.is_none() {
+        let told = signals::take(Signal::HUP) > 0 && self.master.is_none();
+        let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
+        if told || touched {
             self.replace_all();
         }
         if signals::take(Signal::USR1) > 0 {
@@ -437,6 +441,9 @@ impl<'a> Supervisor<'a> {
         polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
         if let (false, Some(since)) = (self.announced, self.served_since) {
             at_most(STAFFING.saturating_sub(now - since));
+        }
+        if let (Stage::Serving, Some(file)) = (&self.stage, &self.restart_file) {
+            at_most(file.wait(now));
         }
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());

@@ -25,6 +25,13 @@ module Oribi
         sheet.set("error_handler", sheet.callable(:lowlevel_error_handler, callable, block))
       end
 
+      # One of them restarts the app when tmp/restart.txt is touched; `rails new` writes it into config/puma.rb.
+      def plugin(name, *, **)
+        return sheet.set("restart_file", "tmp/restart.txt") if name.to_s == "tmp_restart"
+
+        sheet.unheeded(:plugin, "plugins belong to Puma; a HUP loads the app anew")
+      end
+
       def http_content_length_limit(bytes)
         sheet.set("max_body_size", bytes)
       end

@@ -110,7 +110,7 @@ module Oribi
         end
       end
 
-      PATHS = %w[pid-file error-log access-log temporary-directory].freeze
+      PATHS = %w[pid-file restart-file error-log access-log temporary-directory].freeze
       NO_PATHS = %w[- on off true false].freeze
 
       # Paths of the file are seen from the directory that it changes to.

@@ -36,7 +36,6 @@ module Oribi
       on_stopped: "use before_worker_shutdown",
       on_thread_exit: threads,
       on_thread_start: threads,
-      plugin: "plugins belong to Puma; a HUP loads the app anew",
       prune_bundler: preloaded,
       queue_requests: "requests are always read before the app is called",
       rackup: "name the file on the command line: oribi FILE",
