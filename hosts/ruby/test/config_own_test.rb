@@ -124,6 +124,17 @@ class ConfigOwnTest < Minitest::Test
     assert_equal "test", configuration.environment
   end
 
+  def test_error_handlers_are_given_what_they_take
+    handlers = [-> { [] }, ->(error) { [error] }, ->(error, env) { [error, env] }, ->(*all) { all },
+                proc { |error, env| [error, env] }, ->(error, env, status) { [error, env, status] }]
+    given = handlers.map do |handler|
+      configuration = Oribi::Configuration.new
+      configuration.set("lowlevel_error_handler", handler, Oribi::Configuration::Origin.caller("test"))
+      configuration.ruby_options[:error_handler].call(:error, :env, 500)
+    end
+    assert_equal [[], %i[error], %i[error env], [:error, :env, 500], %i[error env], [:error, :env, 500]], given
+  end
+
   def test_a_directory_to_change_to
     assert_equal File.join(@directory, "shop"), read("directory 'shop'").first.directory
     assert_nil read("workers 1").first.directory

@@ -131,4 +131,22 @@ class NativeEnvironmentTest < Minitest::Test
       assert_equal 200, server.request("OPTIONS", "*").status, server.log
     end
   end
+
+  # What a request brought goes with it, however many lists of fields there have been: its content and the deleted file.
+  def test_nothing_of_a_request_stays
+    app = lambda do |env|
+      next [200, {}, []] unless env["PATH_INFO"] == "/count"
+
+      4.times { GC.start }
+      files = `ls -l /proc/#{Process.pid}/fd`.scan("(deleted)").size
+      [200, {}, ["#{files} #{ObjectSpace.each_object(Oribi::Input).count}"]]
+    end
+    NativeServer.open(app, settings: { body_buffer_size: 1 }) do |server|
+      60.times { |number| server.post("/", "content", fields: { "X-#{number % 30}" => "1" }) }
+      # The collector takes what still lies about on the stack for a reference, and one Input is shared by all.
+      files, inputs = server.get("/count").content.split.map(&:to_i)
+      assert_operator files, :<=, 2
+      assert_operator inputs, :<=, 3
+    end
+  end
 end

@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "tempfile"
 require_relative "native_server"
 
 class NativeInputTest < Minitest::Test
@@ -54,6 +55,39 @@ class NativeInputTest < Minitest::Test
     end
     assert_reads(%W[a\n b\n c], "a\nb\nc") { |input| input.each.to_a }
     assert_reads(["a--", "b", "-c"], "a--b-c") { |input| [input.gets("--"), input.gets("-", 1), input.gets(nil)] }
+  end
+
+  # The same as a file says.
+  def test_reads_lines_without_their_ends
+    content = "a\r\nb\n\n\nc--d--\n-"
+    arguments = [[], ["--"], [nil], [2], [3], ["-", 2], [""], ["c"]]
+    read = ->(io) { arguments.flat_map { |words| [io.tap(&:rewind).gets(*words, chomp: true), io.gets(*words, chomp: true)] } }
+    expected = Tempfile.create { |file| file.binmode.write(content) && read.call(file) }
+    assert_reads(expected, content, &read)
+    assert_reads(%w[a b c], "a\nb\r\nc") { |input| input.each_line(chomp: true).to_a }
+    assert_reads(%w[ArgumentError a], "a\n") do |input|
+      [(input.gets(chop: true) rescue $!.class.name), input.gets(chomp: true)] # rubocop:disable Style/RescueModifier -- short
+    end
+  end
+
+  # Arguments are converted by code of the app's, which may use the stream, too.
+  def test_arguments_that_read_and_close
+    converter = Struct.new(:act, :result) do
+      def to_str = act.call && result
+      alias_method :to_int, :to_str
+    end
+    assert_reads(["lo", "", nil], "hello") do |input|
+      [input.read(5, converter.new(-> { input.read(3) }, +"")), input.read, input.gets(converter.new(-> { input.read }, "x"))]
+    end
+    reads = [->(input, act) { input.read(converter.new(act, 5)) }, ->(input, act) { input.read(5, converter.new(act, +"")) },
+             ->(input, act) { input.gets(converter.new(act, "x")) }, ->(input, act) { input.gets("x", converter.new(act, 5)) }]
+    reads.each do |read|
+      assert_reads("IOError", "hello") do |input|
+        read.call(input, -> { input.close || true })
+      rescue IOError => e
+        e.class.name
+      end
+    end
   end
 
   def test_a_separator_across_what_is_looked_at_together

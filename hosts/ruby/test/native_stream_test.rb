@@ -135,10 +135,29 @@ class NativeStreamTest < Minitest::Test
     end
   end
 
-  def test_a_stream_that_is_dropped_is_cut
+  # What it was to be closed with is done, too.
+  def test_a_stream_that_nobody_has_when_its_body_returns_is_complete
+    [1, 3].each do |threads|
+      closed = Queue.new
+      app = lambda do |env|
+        next [200, {}, [closed.size.to_s]] if env["PATH_INFO"] == "/closed"
+
+        body = ->(stream) { 3.times { |number| stream.write(number.to_s) } }
+        body.define_singleton_method(:close) { closed << true }
+        [200, {}, body]
+      end
+      serve(app, settings: { threads: threads }) do |server|
+        20.times { assert_equal "012", server.get("/").content }
+        assert_equal "20", server.get("/closed").content
+      end
+    end
+  end
+
+  def test_a_stream_that_is_dropped_behind_its_call_is_cut
     app = lambda do |env|
       GC.start if env["PATH_INFO"] == "/collect"
-      env["PATH_INFO"] == "/" ? [200, {}, ->(stream) { stream.write("x") }] : [200, {}, []]
+      later = ->(stream) { Thread.new { stream.write("x") } }
+      env["PATH_INFO"] == "/" ? [200, {}, later] : [200, {}, []]
     end
     serve(app) do |server|
       sockets = Array.new(10) { server.connect }

@@ -51,6 +51,14 @@ void body_send_array(Call *call, VALUE array) {
         call->state = CALL_OVER;
 }
 
+/* Whether the app took the socket while its body was asked: then nothing is sent. */
+static bool is_taken(Call *call) {
+    if (RB_LIKELY(!ticket_is_taken(call->ticket)))
+        return false;
+    call->state = CALL_TAKEN;
+    return true;
+}
+
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
 
 /* Sends the file that to_path names. False: it names no regular file that can be read, or one that says it is empty, as the
@@ -63,6 +71,8 @@ static bool send_file(Call *call, VALUE path) {
     int file;
     if (!RB_TYPE_P(path, T_STRING) || RSTRING_LEN(path) == 0 || memchr(RSTRING_PTR(path), '\0', (size_t)RSTRING_LEN(path)))
         return false;
+    if (is_taken(call))
+        return true;
     file = open(StringValueCStr(path), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
         return false;
@@ -94,6 +104,8 @@ static bool start(Call *call) {
     const Head *head = &call->head;
     if (call->state == CALL_STARTED)
         return true;
+    if (is_taken(call))
+        return false;
     if (!response_accepted(call, oribi_start(call->lane, call->exchange, head->status, head->fields, head->field_count)))
         return false;
     call->state = CALL_STARTED;
@@ -109,14 +121,20 @@ static bool write_bytes(Call *call, const char *data, size_t size) {
     return true;
 }
 
-static bool write_chunks(Pieces *pieces, const char *data, size_t size) {
+/* Each write may wait for the client, and then others run: they must not be able to change what is still to be written. */
+static bool write_chunks(Pieces *pieces, VALUE piece) {
+    VALUE kept = rb_str_new_frozen(piece);
+    const char *data = RSTRING_PTR(kept);
+    size_t size = (size_t)RSTRING_LEN(kept);
     for (;;) {
         const oribi_bytes run = chunks_next(&pieces->chunks, &data, &size);
         if (run.size == 0)
-            return true;
+            break;
         if (!start(pieces->call) || !write_bytes(pieces->call, run.data, run.size))
             return false;
     }
+    RB_GC_GUARD(kept);
+    return true;
 }
 
 static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
@@ -132,7 +150,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         piece = rb_obj_as_string(piece);
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
-    if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length) {
+    if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !is_taken(call)) {
         /* This is all that the body may yield: one call, one packet. */
         const oribi_bytes part = {data, size};
         const Head *head = &call->head;
@@ -147,7 +165,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
             rb_raise(response_error, "the body yields more than its Content-Length says");
         return Qnil;
     }
-    go_on = call->head.chunked ? write_chunks(pieces, data, size) : start(call) && write_bytes(call, data, size);
+    go_on = call->head.chunked ? write_chunks(pieces, piece) : start(call) && write_bytes(call, data, size);
     RB_GC_GUARD(piece);
     if (!go_on)
         rb_iter_break();
@@ -178,7 +196,7 @@ static void send_pieces(Call *call) {
     if (!call->head.chunked)
         head_find_length(&call->head);
     rb_ensure(take_pieces, holder, forget_pieces, holder);
-    if (call->state == CALL_OVER)
+    if (call->state == CALL_OVER || call->state == CALL_TAKEN || is_taken(call))
         return;
     if (call->state == CALL_OPEN && !call->head.chunked) {
         /* Nothing came. */
@@ -218,6 +236,8 @@ void body_send(Call *call) {
         array = array_in_proxies(body);
         if (NIL_P(array) && rb_respond_to(body, names.to_ary))
             array = rb_funcallv(body, names.to_ary, 0, NULL);
+        if (is_taken(call))
+            return;
         if (RB_TYPE_P(array, T_ARRAY)) {
             body_send_array(call, array);
             return;

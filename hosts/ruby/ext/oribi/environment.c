@@ -5,6 +5,7 @@
  * written where they belong, into the table behind a copy, without a search for their keys.
  */
 #include "ruby_host.h"
+#include "table_layout.h"
 
 /* The strings of the server's keys, by their number. All keys are interned: the strings of an app's source and of its
  * middleware are the same objects. */
@@ -22,6 +23,9 @@ static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH"
 enum { METHOD_GET, METHOD_POST, METHOD_HEAD, METHODS = sizeof method_names / sizeof method_names[0] };
 static VALUE methods[METHODS];
 static uint32_t key_upgrade = ORIBI_KEY_OTHER;
+
+/* Whether templates can be filled entry by entry in this Ruby. */
+static bool tables_are_known;
 
 static VALUE interned(const char *text, long size) {
     /* The encoding of literals in most sources. */
@@ -63,6 +67,9 @@ void environment_define(void) {
     text_http10 = interned(LITERAL("HTTP/1.0"));
     text_http11 = interned(LITERAL("HTTP/1.1"));
     text_software = interned(RSTRING_PTR(software), RSTRING_LEN(software));
+#ifdef ORIBI_TABLES_ARE_KNOWN
+    tables_are_known = table_layout_is_as_believed();
+#endif
     for (size_t i = 0; i < METHODS; i++)
         methods[i] = interned(method_names[i], (long)strlen(method_names[i]));
 }
@@ -226,24 +233,10 @@ static VALUE fill_by_key(Call *call, Values *values) {
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------------- */
 
-/* An entry of Ruby's hash table, which its public header declares without saying what is in it. Each shape is made sure of. */
-struct st_table_entry {
-    st_index_t hash;
-    st_data_t key;
-    st_data_t record;
-};
-
-static struct st_table_entry *entries_of(VALUE hash) {
-    const st_table *table = RHASH_TBL(hash);
-    return (struct st_table_entry *)table->entries + table->entries_start;
-}
-
 /* Whether the entries of a template are laid out as they are supposed to be. */
 static bool is_as_expected(VALUE template, size_t variables, VALUE names, const VALUE *own) {
-    const st_table *table = RHASH_TBL(template);
     const struct st_table_entry *entry = entries_of(template);
-    /* Small hashes have tables of another kind. */
-    if (table->num_entries != table->entries_bound - table->entries_start || table->num_entries <= 8)
+    if (!entries_are_dense(template))
         return false;
     for (size_t i = 0; i < variables; i++, entry++)
         if (entry->key != RARRAY_AREF(names, (long)i) || entry->record != Qnil)
@@ -252,6 +245,13 @@ static bool is_as_expected(VALUE template, size_t variables, VALUE names, const 
         if (own[i] != Qundef && ((entry++)->key != *own_key(i)))
             return false;
     return true;
+}
+
+/* Puts the request's own keys into a template, without their values: a template stays, and a request must not stay with it. */
+static void set_own_keys(VALUE template, const VALUE *own) {
+    for (int i = 0; i < OWN_KEYS; i++)
+        if (own[i] != Qundef)
+            rb_hash_aset(template, *own_key(i), Qnil);
 }
 
 /* Makes a shape of a request, or tells that there cannot be one. */
@@ -265,7 +265,7 @@ static bool shape_make(Context *context, Shape *shape, const Call *call, const V
         rb_ary_push(names, name);
         rb_hash_aset(template, name, Qnil);
     }
-    set_own(template, values->own);
+    set_own_keys(template, values->own);
     set_constants(template);
     if ((size_t)RHASH_SIZE(template) <= request->variable_count
         || !is_as_expected(template, request->variable_count, names, values->own))
@@ -306,7 +306,7 @@ static const Shape *shape_of(Call *call, const Values *values) {
             return &context->shapes[i];
         }
     }
-    if (call->request->variable_count > ENVIRONMENT_VARIABLES)
+    if (call->request->variable_count > ENVIRONMENT_VARIABLES || !tables_are_known)
         return NULL;
     /* A new shape costs as much as several environments: when there is no room, one in so many requests may make some. */
     if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
@@ -322,6 +322,9 @@ static const Shape *shape_of(Call *call, const Values *values) {
 static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     VALUE environment = rb_hash_dup(shape->template);
     struct st_table_entry *entry = entries_of(environment);
+    /* The collector may be in the middle of marking and have seen the copy already. One call tells it not to rely on being told of
+     * what is written there, which costs less than telling it of each value. */
+    RB_OBJ_WB_UNPROTECT(environment);
     for (size_t i = 0; i < shape->count; i++)
         (entry++)->record = values->of_variables[i];
     for (int i = 0; i < OWN_KEYS; i++)

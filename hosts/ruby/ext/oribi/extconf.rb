@@ -26,4 +26,15 @@ $DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
 # Since Ruby 3.2.
 have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
 
+# Ruby keeps to itself how the entries of its hash tables look. What environment.c believes of them is tried out here; where it
+# is not so, or nothing can be tried out because this is not the machine that will run it, environments are laid out key by key.
+believed = File.read(File.join(__dir__, "table_layout.h"))
+if have_struct_member("struct st_table", "entries_start", "ruby/st.h") && try_run(<<~C)
+  #include <ruby.h>
+  #{believed}
+  int main(void) { return ruby_setup() == 0 && table_layout_is_as_believed() ? 0 : 1; }
+C
+  $defs << "-DORIBI_TABLES_ARE_KNOWN"
+end
+
 create_makefile("oribi/oribi")

@@ -153,7 +153,10 @@ static VALUE answer_by_handler(VALUE argument) {
     VALUE arguments[] = {call->error, call->environment, INT2FIX(500)};
     call->response = rb_funcallv(server.error_handler, names.call, 3, arguments);
     head_prepare(&call->head);
-    response_send(call);
+    if (ticket_is_taken(call->ticket))
+        call->state = CALL_TAKEN;
+    else
+        response_send(call);
     return Qnil;
 }
 
@@ -180,7 +183,7 @@ void failure_answer(Call *call, int state) {
         call->state = CALL_TAKEN;
     if (call->state == CALL_TAKEN || call->state == CALL_OVER)
         return;
-    if (answerable && !NIL_P(error) && !NIL_P(server.error_handler)) {
+    if (answerable && call->ticket && !NIL_P(error) && !NIL_P(server.error_handler)) {
         failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
         /* What the handler's response has begun, it has finished or failed at. */
         if (call->state == CALL_STARTED)

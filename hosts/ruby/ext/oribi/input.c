@@ -143,11 +143,18 @@ static void take(Input *input, char *to, size_t size) {
     input->position += size;
 }
 
-/* A string for `size` bytes: `buffer` if there is one. */
+/* The app's methods may run while arguments are converted, and may read from the stream or close it. So that comes first, and only
+ * then is the stream looked at. */
+static VALUE buffer_of(VALUE buffer) {
+    if (!NIL_P(buffer))
+        StringValue(buffer);
+    return buffer;
+}
+
+/* A string for `size` bytes: `buffer` if there is one. Runs no code of the app's. */
 static VALUE room(VALUE buffer, size_t size) {
     if (NIL_P(buffer))
         return rb_str_new(NULL, (long)size);
-    StringValue(buffer);
     rb_str_modify(buffer);
     if (rb_str_capacity(buffer) < size)
         rb_str_modify_expand(buffer, (long)size - RSTRING_LEN(buffer));
@@ -166,10 +173,14 @@ static VALUE read_at_most(Input *input, VALUE buffer, uint64_t size) {
 
 /* read([length [, buffer]]), as IO#read. */
 static VALUE input_read(int argc, VALUE *argv, VALUE self) {
-    Input *input = open_input(self);
+    Input *input;
     VALUE length, buffer, string;
-    long size;
+    long size = 0;
     rb_scan_args(argc, argv, "02", &length, &buffer);
+    buffer = buffer_of(buffer);
+    if (!NIL_P(length))
+        size = NUM2LONG(length);
+    input = open_input(self);
     if (NIL_P(length)) {
         const bool whole = input->memory && !input->string && input->position == 0;
         string = read_at_most(input, buffer, UINT64_MAX);
@@ -178,7 +189,6 @@ static VALUE input_read(int argc, VALUE *argv, VALUE self) {
             RB_OBJ_WRITE(self, &input->string, rb_str_new_frozen(string));
         return string;
     }
-    size = NUM2LONG(length);
     if (size < 0)
         rb_raise(rb_eArgError, "negative length %ld given", size);
     if (size > 0 && input->position == input->size) {
@@ -251,38 +261,102 @@ static uint64_t line_size(Input *input, const char *separator, size_t separator_
     return count;
 }
 
-/* gets([separator] [, limit]), as IO#gets. */
-static VALUE input_gets(int argc, VALUE *argv, VALUE self) {
-    Input *input = open_input(self);
-    VALUE separator, limit;
-    uint64_t most = UINT64_MAX;
-    if (rb_scan_args(argc, argv, "02", &separator, &limit) == 0) {
-        separator = rb_default_rs;
-    } else if (argc == 1 && !NIL_P(separator) && !RB_TYPE_P(separator, T_STRING)) {
-        limit = separator;
-        separator = rb_default_rs;
+/* What a line is. */
+typedef struct {
+    VALUE separator; /* nil: there is none */
+    uint64_t most;
+    bool chomp;
+} Lines;
+
+/* gets([separator] [, limit] [, chomp: true]), as IO#gets has them. */
+static Lines lines_of(int argc, VALUE *argv) {
+    static ID chomp;
+    Lines lines = {.separator = rb_default_rs, .most = UINT64_MAX};
+    VALUE first, limit, options, value;
+    const int count = rb_scan_args(argc, argv, "02:", &first, &limit, &options);
+    if (count == 1 && !NIL_P(first)) {
+        const VALUE text = rb_check_string_type(first);
+        if (NIL_P(text))
+            limit = first;
+        else
+            lines.separator = text;
+    } else if (count > 0) {
+        lines.separator = first;
+        if (!NIL_P(first))
+            StringValue(lines.separator);
     }
     if (!NIL_P(limit)) {
         const long bytes = NUM2LONG(limit);
-        if (bytes == 0)
-            return rb_str_new(NULL, 0);
-        if (bytes > 0)
-            most = (uint64_t)bytes;
+        if (bytes >= 0)
+            lines.most = (uint64_t)bytes;
+    }
+    if (!NIL_P(options)) {
+        if (!chomp)
+            chomp = rb_intern("chomp");
+        rb_get_kwargs(options, &chomp, 0, 1, &value);
+        lines.chomp = value != Qundef && RTEST(value);
+    }
+    return lines;
+}
+
+/* Takes the separator off a line: of a paragraph all line ends, with the usual separator also "\r\n". */
+static VALUE chomp_line(VALUE line, VALUE separator) {
+    const char *bytes = RSTRING_PTR(line);
+    const long size = RSTRING_LEN(line), separator_size = RSTRING_LEN(separator);
+    long left = size;
+    if (separator_size == 0) {
+        while (left > 0 && bytes[left - 1] == '\n')
+            left--;
+    } else if (left >= separator_size && memcmp(bytes + left - separator_size, RSTRING_PTR(separator), (size_t)separator_size) == 0) {
+        left -= separator_size;
+        if (separator == rb_default_rs && left > 0 && bytes[left - 1] == '\r')
+            left--;
+    }
+    if (left < size)
+        rb_str_set_len(line, left);
+    return line;
+}
+
+static VALUE next_line(VALUE self, const Lines *lines) {
+    Input *input = open_input(self);
+    VALUE separator = lines->separator, line;
+    uint64_t size;
+    if (lines->most == 0)
+        return rb_str_new(NULL, 0);
+    /* Between two paragraphs there may be more empty lines than one. */
+    if (!NIL_P(separator) && RSTRING_LEN(separator) == 0) {
+        size_t there;
+        while (input->position < input->size && *look(input, input->position, &there) == '\n')
+            input->position++;
     }
     if (input->position == input->size)
         return Qnil;
     if (NIL_P(separator))
-        return read_at_most(input, Qnil, most);
-    StringValue(separator);
+        return read_at_most(input, Qnil, lines->most);
     if (RSTRING_LEN(separator) == 0)
-        return read_at_most(input, Qnil, line_size(input, "\n\n", 2, most));
-    return read_at_most(input, Qnil, line_size(input, RSTRING_PTR(separator), (size_t)RSTRING_LEN(separator), most));
+        size = line_size(input, "\n\n", 2, lines->most);
+    else
+        size = line_size(input, RSTRING_PTR(separator), (size_t)RSTRING_LEN(separator), lines->most);
+    line = read_at_most(input, Qnil, size);
+    if (lines->chomp)
+        chomp_line(line, separator);
+    RB_GC_GUARD(separator);
+    return line;
+}
+
+static VALUE input_gets(int argc, VALUE *argv, VALUE self) {
+    const Lines lines = lines_of(argc, argv);
+    return next_line(self, &lines);
 }
 
 static VALUE input_each(int argc, VALUE *argv, VALUE self) {
+    Lines lines;
     RETURN_ENUMERATOR(self, argc, argv);
+    lines = lines_of(argc, argv);
+    if (lines.most == 0)
+        rb_raise(rb_eArgError, "invalid limit: 0 for each_line");
     for (;;) {
-        VALUE line = input_gets(argc, argv, self);
+        VALUE line = next_line(self, &lines);
         if (NIL_P(line))
             return self;
         rb_yield(line);

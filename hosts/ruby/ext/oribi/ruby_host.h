@@ -81,6 +81,9 @@ typedef struct Context {
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
+    /* A stream that its body has left open is looked for: see stream.c. */
+    uint64_t stream; /* its number, or 0 */
+    VALUE stream_body, stream_record;
     VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
     oribi_lane *lane; /* of the last request */
     unsigned forks; /* the value of fork_count in the process that serves */
@@ -244,6 +247,10 @@ oribi_bytes chunks_next(Chunks *chunks, const char **data, size_t *size);
 
 void stream_define(void);
 /* Sends a body that is called with a stream. */
+/* Closes the body of a stream that is over, and does what was to be done then. */
+void stream_settle(Context *context, VALUE body, VALUE record);
+/* Whether the stream with that number was dropped lately. */
+bool stream_was_dropped(uint64_t serial);
 void stream_send(Call *call);
 
 /* ---- failure.c ------------------------------------------------------------------------------------------------------- */
@@ -282,6 +289,8 @@ void deferred_note(Call *call);
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
 /* In a new worker: draws how many requests lie between two collections of garbage. */
+/* Has it looked for whether the stream with that number is still anybody's, once the call is over. */
+void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE record);
 void deferred_begin(void);
 
 /* ---- process.c ------------------------------------------------------------------------------------------------------- */

@@ -1,7 +1,9 @@
 /* stream.c - Oribi::Stream, what a body that responds to call writes to.
  *
- * It may be kept and written to when the call is over; it is then what answers the exchange. One that is dropped without being
- * closed cuts the response, so that no client waits for ever and no cut response looks whole.
+ * It may be kept and written to when the call is over; it is then what answers the exchange. Whether it is kept, only the garbage
+ * collector can tell. A body that has returned without closing its stream, and that nobody else has it from, is complete. One that
+ * was written to behind the call and is dropped then was not finished by whoever did that: it cuts the response, so that no client
+ * waits for ever and no cut response looks whole.
  */
 #include "ruby_host.h"
 
@@ -12,10 +14,21 @@ typedef struct {
     VALUE record;  /* to be done then, see deferred.c */
     oribi_lane *lane;
     oribi_exchange exchange;
+    uint64_t serial; /* from 1 */
     unsigned forks;
     enum { STREAM_OPEN, STREAM_GONE, STREAM_CLOSED } state;
     bool kept; /* the call is over */
+    bool used; /* it was written to since then */
 } Stream;
+
+/* Streams are closed, or else complete when their bodies return: nobody was seen so far who goes on with one later. So it is worth
+ * looking at once whether one is left. */
+static bool nobody_goes_on = true;
+
+/* The last streams that were dropped. */
+enum { DROPS = 64 };
+static uint64_t dropped[DROPS];
+static unsigned drops;
 
 static VALUE stream_class;
 
@@ -30,10 +43,15 @@ static void stream_mark(void *pointer) {
 static void stream_free(void *pointer) {
     Stream *stream = (Stream *)pointer;
     if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && process_has_lanes()) {
-        static const char dropped[] = "the app dropped a stream without closing it";
-        if (stream->state == STREAM_OPEN)
-            oribi_log(ORIBI_LOG_ERROR, dropped, sizeof dropped - 1);
-        oribi_abandon(stream->lane, stream->exchange);
+        static const char message[] = "the app dropped a stream without closing it";
+        if (stream->state == STREAM_OPEN && !stream->used) {
+            oribi_finish(stream->lane, stream->exchange);
+        } else {
+            if (stream->state == STREAM_OPEN)
+                oribi_log(ORIBI_LOG_ERROR, message, sizeof message - 1);
+            oribi_abandon(stream->lane, stream->exchange);
+        }
+        dropped[drops++ % DROPS] = stream->serial;
     }
     xfree(stream);
 }
@@ -53,6 +71,14 @@ static Stream *stream_of(VALUE self) {
     if (stream->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
     return stream;
+}
+
+/* Somebody has it behind the call. */
+static void note_use(Stream *stream) {
+    if (stream->kept) {
+        stream->used = true;
+        nobody_goes_on = false;
+    }
 }
 
 static Context *context_of(const Stream *stream) {
@@ -81,6 +107,7 @@ static void accept(Stream *stream, oribi_result result) {
 
 static size_t write_one(Stream *stream, VALUE piece) {
     size_t size;
+    note_use(stream);
     if (!RB_TYPE_P(piece, T_STRING))
         piece = rb_obj_as_string(piece);
     size = (size_t)RSTRING_LEN(piece);
@@ -109,6 +136,7 @@ static VALUE stream_append(VALUE self, VALUE piece) {
 /* Sends what has been held back: a head without content yet. */
 static VALUE stream_flush(VALUE self) {
     Stream *stream = open_stream(self);
+    note_use(stream);
     if (stream->state == STREAM_OPEN)
         accept(stream, oribi_write(stream->lane, stream->exchange, "", 0));
     return self;
@@ -119,17 +147,27 @@ static VALUE close_body(VALUE body) {
     return Qnil;
 }
 
-/* The response is over, and the call that began it too: does what that would have done. */
-static void settle(Stream *stream) {
-    VALUE body = stream->body, record = stream->record;
-    Context *context = context_of(stream);
-    if (!stream->kept)
-        return;
-    stream->body = stream->record = Qfalse;
+void stream_settle(Context *context, VALUE body, VALUE record) {
     if (body && failure_guard("close of the body failed", Qnil, close_body, body) == GUARD_EXITED)
         context->retiring = true;
     if (record)
         deferred_run_record(context, record);
+}
+
+/* The response is over, and the call that began it too: does what that would have done. */
+static void settle(Stream *stream) {
+    VALUE body = stream->body, record = stream->record;
+    if (!stream->kept)
+        return;
+    stream->body = stream->record = Qfalse;
+    stream_settle(context_of(stream), body, record);
+}
+
+bool stream_was_dropped(uint64_t serial) {
+    for (unsigned i = 0; i < DROPS; i++)
+        if (dropped[i] == serial)
+            return true;
+    return false;
 }
 
 static VALUE stream_close(VALUE self) {
@@ -137,6 +175,7 @@ static VALUE stream_close(VALUE self) {
     oribi_result result = ORIBI_OK;
     if (stream->state == STREAM_CLOSED)
         return Qnil;
+    note_use(stream);
     if (stream->state == STREAM_OPEN && process_has_lanes())
         result = oribi_finish(stream->lane, stream->exchange);
     /* The client may have sent its next request already. */
@@ -194,9 +233,11 @@ static VALUE invoke(VALUE argument) {
 }
 
 static VALUE stream_new(const Call *call) {
+    static uint64_t serial;
     Stream *stream;
     VALUE self = TypedData_Make_Struct(stream_class, Stream, &stream_type, stream);
     stream->input = Qnil;
+    stream->serial = ++serial;
     stream->lane = call->lane;
     stream->exchange = call->exchange;
     stream->forks = call->context->forks;
@@ -226,11 +267,13 @@ void stream_send(Call *call) {
         call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber goes on. */
+    /* Another thread or fiber goes on, or nobody does. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
     RB_OBJ_WRITE(invocation.stream, &stream->body, call->body);
     stream->kept = true;
     call->close_due = false;
     call->state = CALL_KEPT;
+    if (nobody_goes_on)
+        deferred_look_for(call->context, stream->serial, stream->body, stream->record);
     RB_GC_GUARD(invocation.stream);
 }

@@ -108,7 +108,7 @@ module Oribi
         environment: environment,
         rack_version: rack_version,
         out_of_band: out_of_band,
-        error_handler: self[:error_handler],
+        error_handler: self[:error_handler]&.then { |handler| Hook.with_error(handler) },
         # Asked for, not given: Rails sends them wherever it can, and not every proxy lets them pass (nginx 1.22 does not).
         early_hints: truth(self[:early_hints])
       }

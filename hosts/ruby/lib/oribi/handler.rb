@@ -43,7 +43,7 @@ module Oribi
 
     private
 
-    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. There it must not find the file.
+    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. There it must not find it.
     def keep_pid_file(path, configuration)
       return if path.nil? || path.frozen?
 

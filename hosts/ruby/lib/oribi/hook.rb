@@ -30,10 +30,16 @@ module Oribi
       end
     end
 
-    # How many arguments it takes; many, for a `*rest`.
-    def self.count(callable)
+    # Calls it with an error, the env and the status, as many of them as it takes.
+    def self.with_error(callable)
+      wanted = count(callable, 3)
+      ->(*arguments) { callable.call(*arguments.first(wanted)) }
+    end
+
+    # How many arguments it takes; `many`, for a `*rest`.
+    def self.count(callable, many = 2)
       parameters = callable.respond_to?(:parameters) ? callable.parameters : callable.method(:call).parameters
-      return 2 if parameters.any? { |kind,| kind == :rest }
+      return many if parameters.any? { |kind,| kind == :rest }
 
       parameters.count { |kind,| %i[req opt].include?(kind) }
     end
