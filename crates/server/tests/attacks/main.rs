@@ -6,3 +6,4 @@ mod lines;
 mod resources;
 mod responses;
 mod servers;
+mod sockets;
