@@ -277,7 +277,13 @@ module Odd
                                 stream.close
                               }]
                 },
-    "stream-not-closed" => ->(_env) { [200, TEXT, ->(stream) { stream.write(Odd.text) }] },
+    # Nobody closes it, but it is collected soon.
+    "stream-not-closed" => lambda { |_env|
+                             [200, TEXT, lambda { |stream|
+                                           stream.write(Odd.text)
+                                           Thread.new { 5.times { sleep(0.05) || Odd.collect } }
+                                         }]
+                           },
     "stream-kept" => lambda { |_env|
                        [200, TEXT, lambda { |stream|
                                      stream.write(Odd.text)
