@@ -90,6 +90,11 @@ pub trait Backend {
     /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
     const SENDS_AT_ONCE: bool = true;
 
+    /// Whether the system tells one backend of a connection where several listen at one socket. If so, whoever was told takes the
+    /// connection or tells the next one: one who stops listening asks [`Backend::take_accepted`], and one who leaves a connection
+    /// to others while he is busy has to wake them. Otherwise all are told.
+    const TELLS_ONE: bool = false;
+
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 
@@ -123,22 +128,20 @@ pub trait Backend {
 
     /// Allows the backend to accept so many connections from `listener` ahead of [`Backend::accept`]: it may then save system
     /// calls. At first none. Such a connection waits for its caller and reaches nobody else, so this is for callers that are
-    /// never busy for long.
-    fn accept_ahead(&mut self, _listener: usize, _most: usize) {}
+    /// never busy for long. `false`: this backend accepts when it is asked to, and nothing has happened.
+    fn accept_ahead(&mut self, _listener: usize, _most: usize) -> bool {
+        false
+    }
 
-    /// Takes a connection that was accepted ahead, if there is one. To be called until there is none by whoever stops accepting
-    /// from `listener`, after [`Backend::unlisten`]; one who will go on listening gets them from [`Backend::accept`] then.
+    /// Takes a connection that was accepted ahead, or that nobody else may have been told of, if there is one. To be called until
+    /// there is none by whoever stops accepting from `listener`, after [`Backend::unlisten`], so that a backend that is gone leaves
+    /// nobody waiting; one who will go on listening gets them from [`Backend::accept`] then.
     fn take_accepted(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
         Accepted::None
     }
 
     /// Takes a waiting connection. Its socket reports nothing until [`Backend::open`].
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
-
-    /// Makes a socket of a connection that somebody else has accepted, non-blocking. `None`: this backend cannot.
-    fn adopt(&mut self, _connection: OwnedFd) -> Option<Self::Socket> {
-        None
-    }
 
     /// Reports events of `socket` as `token` from now on.
     ///

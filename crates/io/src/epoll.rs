@@ -7,11 +7,10 @@
 
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,6 +24,8 @@ const WAKE: u64 = u64::MAX;
 pub struct Epoll {
     epoll: OwnedFd,
     batch: Vec<epoll::Event>,
+    /// Listeners that were left, and of which it is not known whether a connection waits that nobody else was told of.
+    left: Vec<usize>,
     now: Duration,
 }
 
@@ -49,7 +50,12 @@ impl Epoll {
     /// # Errors
     /// The system's refusal.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, batch: Vec::with_capacity(BATCH), now: monotonic() })
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            batch: Vec::with_capacity(BATCH),
+            left: Vec::new(),
+            now: monotonic(),
+        })
     }
 
     /// Called when a send finds the socket full.
@@ -87,6 +93,9 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
+    /// Those that were awake when it came are told, too.
+    const TELLS_ONE: bool = true;
+
     fn name(&self) -> &'static str {
         "epoll"
     }
@@ -105,12 +114,26 @@ impl Backend for Epoll {
     }
 
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.left.retain(|left| *left != listener);
         let data = EventData::new_u64(Token::LIMIT + listener as u64);
         Ok(epoll::add(&self.epoll, socket, data, EventFlags::IN | EventFlags::EXCLUSIVE)?)
     }
 
-    fn unlisten(&mut self, _listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+    fn unlisten(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.left.push(listener);
         Ok(epoll::delete(&self.epoll, socket)?)
+    }
+
+    /// There is one at most: the kernel wakes a loop that sleeps for one connection, and while that loop is awake it tells others
+    /// as well. To take more than one would be to take what those others were told of.
+    fn take_accepted(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        match self.left.iter().position(|left| *left == listener) {
+            Some(place) => {
+                self.left.swap_remove(place);
+                self.accept(listener, socket)
+            }
+            None => Accepted::None,
+        }
     }
 
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
@@ -123,10 +146,6 @@ impl Backend for Epoll {
             Accepted::None => Accepted::None,
             Accepted::Exhausted(error) => Accepted::Exhausted(error),
         }
-    }
-
-    fn adopt(&mut self, connection: OwnedFd) -> Option<Socket> {
-        Some(Socket::new(connection))
     }
 
     fn open(&mut self, socket: &mut Socket, token: Token) -> io::Result<()> {
@@ -145,35 +164,40 @@ impl Backend for Epoll {
 
     #[inline]
     fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
-        receive_from(&socket.descriptor, buffer)
+        match calls::receive(&socket.descriptor, buffer) {
+            Ok(0) => Attempt::End,
+            Ok(count) => Attempt::Done(count),
+            Err(Errno::AGAIN) => Attempt::Later,
+            Err(_) => Attempt::Broken,
+        }
     }
 
     #[inline]
     fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let result = send_to(&socket.descriptor, buffer, SendFlags::empty());
+        let result = calls::send(&socket.descriptor, buffer, SendFlags::empty());
         self.sent(socket, result)
     }
 
     /// The end of a connection then needs no segment of its own: a quarter of what the kernel has to do for a short one.
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        let result = send_to(&socket.descriptor, buffer, SendFlags::MORE);
+        let result = calls::send(&socket.descriptor, buffer, SendFlags::MORE);
         self.sent(socket, result)
     }
 
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
-        let result = send_gathered_to(&socket.descriptor, buffers);
+        let result = calls::send_gathered(&socket.descriptor, buffers);
         self.sent(socket, result)
     }
 
     fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
-        match send_file_to(&socket.descriptor, file, offset, size) {
+        match calls::send_file(&socket.descriptor, file, offset, size) {
             Ok(0) => Attempt::End,
             result => self.sent(socket, result),
         }
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
-        shut_down(&socket.descriptor, direction);
+        calls::shut_down(&socket.descriptor, direction);
     }
 
     fn close(&mut self, socket: Socket) {
@@ -181,7 +205,7 @@ impl Backend for Epoll {
     }
 
     fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
-        let copy = blocking_copy(&socket.descriptor)?;
+        let copy = calls::blocking_copy(&socket.descriptor)?;
         // Closing the socket would not end this: the connection, which is what epoll watches, lives on with the copy.
         if socket.opened {
             epoll::delete(&self.epoll, &socket.descriptor)?;
@@ -228,52 +252,6 @@ impl Waiter for EpollWaiter {
         }
         Ok(())
     }
-}
-
-#[inline]
-fn receive_from(socket: &OwnedFd, buffer: &mut [u8]) -> Attempt {
-    loop {
-        return match rustix::net::recv(socket, &mut *buffer, RecvFlags::DONTWAIT) {
-            Ok((_, 0)) => Attempt::End,
-            Ok((_, count)) => Attempt::Done(count),
-            Err(Errno::AGAIN) => Attempt::Later,
-            Err(Errno::INTR) => continue,
-            Err(_) => Attempt::Broken,
-        };
-    }
-}
-
-#[inline]
-fn send_to(socket: &OwnedFd, buffer: &[u8], flags: SendFlags) -> rustix::io::Result<usize> {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
-    retry_on_intr(|| rustix::net::send(socket, buffer, flags))
-}
-
-fn send_gathered_to(socket: &OwnedFd, buffers: &[IoSlice<'_>]) -> rustix::io::Result<usize> {
-    let mut control = SendAncillaryBuffer::default();
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-    retry_on_intr(|| rustix::net::sendmsg(socket, buffers, &mut control, flags))
-}
-
-fn send_file_to(socket: &OwnedFd, file: BorrowedFd<'_>, offset: u64, size: usize) -> rustix::io::Result<usize> {
-    retry_on_intr(|| rustix::fs::sendfile(socket, file, Some(&mut { offset }), size))
-}
-
-fn shut_down(socket: &OwnedFd, direction: Direction) {
-    // Both calls fail only on a connection that has already ended.
-    let _ = match direction {
-        Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
-        Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
-    };
-}
-
-fn blocking_copy(socket: &OwnedFd) -> io::Result<OwnedFd> {
-    let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
-    // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
-    // whose socket was given away does not use any more.
-    let flags = fcntl_getfl(&copy)?;
-    fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
-    Ok(copy)
 }
 
 /// An event in the words of all backends.

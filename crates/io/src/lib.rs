@@ -11,6 +11,7 @@
 
 mod accept;
 mod backend;
+mod calls;
 mod clock;
 mod closing;
 mod epoll;

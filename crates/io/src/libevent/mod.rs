@@ -18,12 +18,11 @@ mod state;
 pub use socket::Socket;
 
 use crate::clock::{monotonic, wall};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
 use library::{Base, EDGE, PERSIST, READ, Watch, event_bytes};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use state::State;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -284,7 +283,7 @@ impl Backend for Libevent {
     #[inline]
     fn receive(&mut self, socket: &mut Socket, buffer: &mut [u8]) -> Attempt {
         socket.was_received_from();
-        match retry_on_intr(|| rustix::net::recv(&*socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(_, count)| count)) {
+        match calls::receive(&*socket, buffer) {
             Ok(0) => Attempt::End,
             Ok(count) => {
                 if count < buffer.len() {
@@ -302,32 +301,26 @@ impl Backend for Libevent {
 
     #[inline]
     fn send(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        send(socket, buffer, SendFlags::empty())
+        sent(socket, calls::send(&*socket, buffer, SendFlags::empty()))
     }
 
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
-        send(socket, buffer, SendFlags::MORE)
+        sent(socket, calls::send(&*socket, buffer, SendFlags::MORE))
     }
 
     fn send_gathered(&mut self, socket: &mut Socket, buffers: &[IoSlice<'_>]) -> Attempt {
-        let mut control = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        sent(socket, retry_on_intr(|| rustix::net::sendmsg(&*socket, buffers, &mut control, flags)))
+        sent(socket, calls::send_gathered(&*socket, buffers))
     }
 
     fn send_file(&mut self, socket: &mut Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
-        match retry_on_intr(|| rustix::fs::sendfile(&*socket, file, Some(&mut { offset }), size)) {
+        match calls::send_file(&*socket, file, offset, size) {
             Ok(0) => Attempt::End,
             result => sent(socket, result),
         }
     }
 
     fn shutdown(&mut self, socket: &mut Socket, direction: Direction) {
-        // Both calls fail only on a connection that has already ended.
-        let _ = match direction {
-            Direction::Send => rustix::net::shutdown(&*socket, Shutdown::Write),
-            Direction::Abort => sockopt::set_socket_linger(&*socket, Some(Duration::ZERO)),
-        };
+        calls::shut_down(&*socket, direction);
     }
 
     fn close(&mut self, socket: Socket) {
@@ -335,11 +328,7 @@ impl Backend for Libevent {
     }
 
     fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
-        let copy = rustix::io::fcntl_dupfd_cloexec(&*socket, 3)?;
-        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
-        // whose socket was given away does not use any more.
-        let flags = fcntl_getfl(&copy)?;
-        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+        let copy = calls::blocking_copy(&*socket)?;
         socket.silence();
         Ok((copy, Vec::new()))
     }
@@ -364,11 +353,6 @@ impl Backend for Libevent {
     fn collect(&mut self, waiter: &mut NoWaiter, _events: &mut Vec<Event>) {
         match *waiter {}
     }
-}
-
-fn send(socket: &Socket, buffer: &[u8], flags: SendFlags) -> Attempt {
-    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
-    sent(socket, retry_on_intr(|| rustix::net::send(socket, buffer, flags)))
 }
 
 fn sent(socket: &Socket, result: rustix::io::Result<usize>) -> Attempt {

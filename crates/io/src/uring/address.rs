@@ -20,9 +20,16 @@ impl Default for Address {
 
 impl Address {
     /// Makes room for the next one, and tells where.
-    pub(super) fn clear(&mut self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
-        *self = Self { size: size_of::<libc::sockaddr_storage>() as libc::socklen_t, ..Self::default() };
-        ((&raw mut self.bytes).cast(), &raw mut self.size)
+    ///
+    /// # Safety
+    /// `place` must be good for writing and belong to nobody else.
+    pub(super) unsafe fn clear(place: *mut Self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
+        let cleared = Self { size: size_of::<libc::sockaddr_storage>() as libc::socklen_t, ..Self::default() };
+        // SAFETY: by the contract of this function.
+        unsafe {
+            place.write(cleared);
+            ((&raw mut (*place).bytes).cast(), &raw mut (*place).size)
+        }
     }
 
     /// Who is there.

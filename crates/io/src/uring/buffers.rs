@@ -5,6 +5,7 @@
 //! soon; whenever they run out there will be more.
 #![allow(unsafe_code)]
 
+use super::lent::Lent;
 use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
 use std::io;
@@ -34,8 +35,9 @@ const ENTRY_PAGES: usize = (MOST as usize * size_of::<BufRingEntry>()).div_ceil(
 /// The buffers of one ring. The memory must outlive the ring: see [`super::ring::Ring`].
 pub(super) struct Buffers {
     /// What the kernel reads to find the buffers.
-    entries: Box<[Page]>,
-    memory: Box<[u8]>,
+    entries: Lent<[Page]>,
+    /// [`MOST`] times [`BUFFER_BYTES`].
+    memory: Lent<[u8]>,
     /// How much each buffer has received, and the next buffer of the same socket.
     links: Box<[Link]>,
     tail: u16,
@@ -70,8 +72,8 @@ impl Buffers {
     pub(super) fn new() -> Self {
         let page = |_| Page([0; 4096]);
         Self {
-            entries: (0..ENTRY_PAGES).map(page).collect(),
-            memory: vec![0; MOST as usize * BUFFER_BYTES].into_boxed_slice(),
+            entries: Lent::new((0..ENTRY_PAGES).map(page).collect()),
+            memory: Lent::new(vec![0; MOST as usize * BUFFER_BYTES].into_boxed_slice()),
             links: vec![Link { size: 0, next: NONE }; MOST as usize].into_boxed_slice(),
             tail: 0,
             in_circulation: 0,
@@ -84,7 +86,7 @@ impl Buffers {
     /// `self` must not be dropped before the ring.
     pub(super) unsafe fn register(&mut self, ring: &IoUring) -> io::Result<()> {
         // SAFETY: the entries are aligned and long enough, and stay as long as the ring does, by the contract of this function.
-        unsafe { ring.submitter().register_buf_ring_with_flags(self.entries.as_mut_ptr() as u64, MOST, GROUP, 0)? };
+        unsafe { ring.submitter().register_buf_ring_with_flags(self.entries.start::<Page>() as u64, MOST, GROUP, 0)? };
         self.circulate(FEWEST);
         Ok(())
     }
@@ -105,10 +107,10 @@ impl Buffers {
     /// Gives a buffer (back) to the kernel.
     #[inline]
     fn provide(&mut self, number: u16) {
-        let base = self.entries.as_mut_ptr().cast::<BufRingEntry>();
-        let address = self.memory[usize::from(number) * BUFFER_BYTES..].as_mut_ptr();
+        let base = self.entries.start::<BufRingEntry>();
+        let address = self.memory.start::<u8>().wrapping_add(usize::from(number) * BUFFER_BYTES);
         // SAFETY: the index is below the number of entries; zeroed memory is a valid entry; the kernel reads an entry only
-        // after the tail, which is stored behind it, has passed it.
+        // after the tail, which is stored behind it, has passed it, and it writes none: so nobody else uses this one meanwhile.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & (MOST - 1)));
             entry.set_addr(address as u64);
@@ -116,7 +118,8 @@ impl Buffers {
             entry.set_bid(number);
         }
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail lies inside the first entry, is aligned, and is read by the kernel and written by nobody else.
+        // SAFETY: the tail lies inside the first entry, apart from what is written above, is aligned, and is read by the kernel and
+        // written by nobody else.
         unsafe { (*BufRingEntry::tail(base).cast::<AtomicU16>()).store(self.tail, Ordering::Release) };
     }
 
@@ -140,7 +143,10 @@ impl Buffers {
             let link = self.links[usize::from(chain.first)];
             let start = usize::from(chain.first) * BUFFER_BYTES + usize::from(chain.taken);
             let size = usize::from(link.size - chain.taken).min(room.len() - count);
-            room[count..count + size].copy_from_slice(&self.memory[start..start + size]);
+            // SAFETY: numbers of buffers are below MOST and sizes at most BUFFER_BYTES, so that these bytes lie in the memory. The
+            // kernel has completed its receive into this buffer, and gets it back below.
+            let received = unsafe { std::slice::from_raw_parts(self.memory.start::<u8>().add(start), size) };
+            room[count..count + size].copy_from_slice(received);
             count += size;
             chain.taken += size as u16;
             if chain.taken == link.size {

@@ -15,6 +15,7 @@
 
 mod address;
 mod buffers;
+mod lent;
 mod listening;
 mod name;
 mod refusal;
@@ -26,15 +27,13 @@ mod turn;
 pub use refusal::Refusal;
 
 use crate::clock::{monotonic, wall, whole_milliseconds};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
 use buffers::Chain;
 use listening::Listeners;
 use name::{Name, Operation};
 use ring::Ring;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::RecvFlags;
+use rustix::io::Errno;
 use sending::Outgoing;
 use sockets::{Key, Sockets, State, UNOPENED};
 use std::io::{self, IoSlice};
@@ -145,8 +144,9 @@ impl Backend for Uring {
         wall()
     }
 
-    fn accept_ahead(&mut self, listener: usize, most: usize) {
+    fn accept_ahead(&mut self, listener: usize, most: usize) -> bool {
         self.set_accepts_ahead(listener, most);
+        most > 0
     }
 
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
@@ -200,9 +200,9 @@ impl Backend for Uring {
         }
         // Nothing that the ring has received is left: what is in the socket comes next.
         let room = buffer.len() - count;
-        match retry_on_intr(|| rustix::net::recv(&state.descriptor, &mut buffer[count..], RecvFlags::DONTWAIT)) {
-            Ok((_, 0)) => state.ended = true,
-            Ok((_, more)) => {
+        match calls::receive(&state.descriptor, &mut buffer[count..]) {
+            Ok(0) => state.ended = true,
+            Ok(more) => {
                 state.rest = more == room;
                 if state.in_bulk > 0 {
                     self.received_in_bulk(socket.0, more, more < room);
@@ -260,11 +260,7 @@ impl Backend for Uring {
             self.to_receive.push(socket.0);
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "bytes of the connection wait in the ring to be sent"));
         }
-        let copy = rustix::io::fcntl_dupfd_cloexec(&state.descriptor, 3)?;
-        // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
-        // whose socket was given away does not use any more.
-        let flags = fcntl_getfl(&copy)?;
-        fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+        let copy = calls::blocking_copy(&state.descriptor)?;
         // What arrives from now on is for whoever has the copy, and nobody else is told of it.
         state.paused = true;
         state.token = UNOPENED;

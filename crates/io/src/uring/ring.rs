@@ -6,6 +6,7 @@
 
 use super::address::Address;
 use super::buffers::{Buffers, GROUP};
+use super::lent::Lent;
 use super::refusal::Refusal;
 use crate::Peer;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
@@ -43,7 +44,7 @@ pub(super) struct Ring {
     /// What is to be sent. Its capacity never changes, so that nothing in it moves.
     outgoing: Vec<u8>,
     /// Where those come from whose connections were accepted.
-    addresses: Box<[Address; ACCEPTS]>,
+    addresses: Lent<[Address; ACCEPTS]>,
 }
 
 /// What became of an operation.
@@ -92,7 +93,7 @@ impl Ring {
             Some(libc::ENOMEM) => Refusal::Memory(error),
             _ => Refusal::Other(error),
         })?;
-        Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Box::default() })
+        Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Lent::new(Box::default()) })
     }
 
     /// Receives from `socket` into a provided buffer, with `again` into one after the other until that fails, the other side
@@ -109,7 +110,9 @@ impl Ring {
 
     /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is where its address comes.
     pub(super) fn accept(&mut self, listener: RawFd, place: usize, name: u64) -> io::Result<()> {
-        let address = self.addresses[place].clear();
+        assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
+        // SAFETY: the place is inside the memory, and no accept is armed that writes to it: it is armed below.
+        let address = unsafe { Address::clear(self.addresses.start::<Address>().add(place)) };
         let entry = opcode::Accept::new(Fd(listener), address.0, address.1).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
         self.push(&entry.build().user_data(name))
     }
@@ -118,7 +121,10 @@ impl Ring {
     pub(super) fn accepted(&self, place: usize, result: i32) -> Option<(OwnedFd, Peer)> {
         // SAFETY: the kernel has made the descriptor for whoever asked for it; a completion is looked at once.
         let descriptor = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })?;
-        Some((descriptor, self.addresses[place].peer()))
+        assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
+        // SAFETY: the place is inside the memory, and the accept that wrote to it has completed.
+        let address = unsafe { &*self.addresses.start::<Address>().add(place) };
+        Some((descriptor, address.peer()))
     }
 
     /// Tells once when one of `events` is there, or with `again` each time that one comes. Hang-ups are always told.

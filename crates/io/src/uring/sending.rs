@@ -3,9 +3,9 @@
 use super::Uring;
 use super::name::{Name, Operation};
 use super::sockets::{Key, State};
-use crate::{Attempt, Backend, Direction};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use crate::{Attempt, Backend, Direction, calls};
+use rustix::io::Errno;
+use rustix::net::SendFlags;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -62,9 +62,7 @@ impl Uring {
             self.outgoing.push(Outgoing { key, bytes: start..start + size, sent: None });
             return Attempt::Done(size);
         }
-        let mut control = SendAncillaryBuffer::default();
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let result = retry_on_intr(|| rustix::net::sendmsg(&state.descriptor, buffers, &mut control, flags));
+        let result = calls::send_gathered(&state.descriptor, buffers);
         self.sent(key, result)
     }
 
@@ -79,7 +77,7 @@ impl Uring {
         if state.full || state.unsent.is_some() {
             return Attempt::Later;
         }
-        match retry_on_intr(|| rustix::fs::sendfile(&state.descriptor, file, Some(&mut { offset }), size)) {
+        match calls::send_file(&state.descriptor, file, offset, size) {
             Ok(0) => Attempt::End,
             result => self.sent(key, result),
         }
@@ -107,20 +105,16 @@ impl Uring {
             self.submit();
         }
         let Some(state) = self.sockets.find(key) else { return };
-        // Both calls fail only on a connection that has already ended.
-        let _ = match direction {
-            Direction::Send if state.unsent.is_some() => {
-                state.end_after = true;
-                Ok(())
-            }
-            Direction::Send => rustix::net::shutdown(&state.descriptor, Shutdown::Write),
-            Direction::Abort => {
-                state.unsent = None;
-                state.queued = false;
-                self.outgoing.retain(|outgoing| outgoing.key != key);
-                sockopt::set_socket_linger(&state.descriptor, Some(Duration::ZERO))
-            }
-        };
+        if direction == Direction::Send && state.unsent.is_some() {
+            state.end_after = true;
+            return;
+        }
+        if direction == Direction::Abort {
+            state.unsent = None;
+            state.queued = false;
+            self.outgoing.retain(|outgoing| outgoing.key != key);
+        }
+        calls::shut_down(&state.descriptor, direction);
     }
 
     /// Asks the kernel to send what was kept and to close what is closed.
@@ -227,8 +221,7 @@ impl Uring {
                 return;
             }
             if state.end_after {
-                // It fails only on a connection that has already ended.
-                let _ = rustix::net::shutdown(&state.descriptor, Shutdown::Write);
+                calls::shut_down(&state.descriptor, Direction::Send);
             }
         }
         state.writable = true;
@@ -242,7 +235,7 @@ impl Uring {
             let (key, _) = self.lingering.swap_remove(position);
             if let Some(state) = self.forget(key) {
                 // What was sent is not whole, and must not look so.
-                let _ = sockopt::set_socket_linger(&state.descriptor, Some(Duration::ZERO));
+                calls::shut_down(&state.descriptor, Direction::Abort);
             }
         }
     }
@@ -252,7 +245,7 @@ impl Uring {
 fn send_from(bytes: &mut VecDeque<u8>, socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         let (first, _) = bytes.as_slices();
-        let count = retry_on_intr(|| rustix::net::send(socket, first, SendFlags::NOSIGNAL | SendFlags::DONTWAIT))?;
+        let count = calls::send(socket, first, SendFlags::empty())?;
         bytes.drain(..count);
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 mod networks;
 mod properties;
+mod sharing;
 
 #[cfg(feature = "libevent")]
 use networks::LibeventByPoll;
@@ -12,13 +13,14 @@ use oribi_io::{Epoll, Uring};
 
 /// Each property as a test of its own for a network.
 macro_rules! conformance {
-    ($name:ident, $network:ty: $($property:ident)*) => {
+    ($name:ident, $network:ty: $($property:ident)*) => { conformance!($name, $network, properties: $($property)*); };
+    ($name:ident, $network:ty, $module:ident: $($property:ident)*) => {
         mod $name {
             use super::*;
             $(
                 #[test]
                 fn $property() {
-                    properties::$property::<$network>();
+                    $module::$property::<$network>();
                 }
             )*
         }
@@ -113,3 +115,20 @@ macro_rules! every_kernel {
 every_kernel! {
     nothing_is_reported_of_a_connection_that_was_given_away
 }
+
+/// What those promise that can share a listener.
+macro_rules! shared {
+    ($($property:ident)*) => {
+        conformance!(epoll_tcp_shared, Tcp<Epoll>, sharing: $($property)*);
+        conformance!(epoll_unix_shared, Unix<Epoll>, sharing: $($property)*);
+        conformance!(uring_tcp_shared, Tcp<Uring>, sharing: $($property)*);
+        conformance!(uring_unix_shared, Unix<Uring>, sharing: $($property)*);
+        conformance!(uring_tcp_ahead_shared, Tcp<Uring, 1>, sharing: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_tcp_shared, Tcp<Libevent>, sharing: $($property)*);
+        #[cfg(feature = "libevent")]
+        conformance!(libevent_by_poll_tcp_shared, Tcp<LibeventByPoll>, sharing: $($property)*);
+    };
+}
+
+shared! { a_stopped_lane_leaves_nothing_behind nobody_told_is_nobody_waiting }

@@ -1,5 +1,6 @@
 //! The networks that backends are tried on, each with a far end to speak to.
 
+use crate::sharing::Several;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Client, Epoll, Event, Sim, Token, Uring, World};
@@ -209,6 +210,12 @@ impl<B: Kernel, const AHEAD: usize> Network for Tcp<B, AHEAD> {
     }
 }
 
+impl<B: Kernel, const AHEAD: usize> Several for Tcp<B, AHEAD> {
+    fn another() -> B::Backend {
+        make::<B>(AHEAD)
+    }
+}
+
 impl Far for TcpStream {
     fn send(&mut self, bytes: &[u8]) {
         self.write_all(bytes).expect("the server is there");
@@ -262,6 +269,12 @@ impl<B: Kernel, const AHEAD: usize> Network for Unix<B, AHEAD> {
 
     fn watched(&self) -> &PipeReader {
         &self.pipe.0
+    }
+}
+
+impl<B: Kernel, const AHEAD: usize> Several for Unix<B, AHEAD> {
+    fn another() -> B::Backend {
+        make::<B>(AHEAD)
     }
 }
 

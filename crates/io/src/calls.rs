@@ -1,0 +1,51 @@
+//! The system calls of the data path, as all backends spell them: none waits, none raises a signal, and all are tried again when a
+//! signal has interrupted them.
+
+use crate::Direction;
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Result, retry_on_intr};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// 0 is the end.
+#[inline]
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
+    retry_on_intr(|| rustix::net::recv(&socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(_, count)| count))
+}
+
+#[inline]
+pub(crate) fn send(socket: impl AsFd, buffer: &[u8], flags: SendFlags) -> Result<usize> {
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT | flags;
+    retry_on_intr(|| rustix::net::send(&socket, buffer, flags))
+}
+
+pub(crate) fn send_gathered(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> Result<usize> {
+    let mut control = SendAncillaryBuffer::default();
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    retry_on_intr(|| rustix::net::sendmsg(&socket, buffers, &mut control, flags))
+}
+
+/// 0 is the end of the file.
+pub(crate) fn send_file(socket: impl AsFd, file: BorrowedFd<'_>, offset: u64, size: usize) -> Result<usize> {
+    retry_on_intr(|| rustix::fs::sendfile(&socket, file, Some(&mut { offset }), size))
+}
+
+pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
+    // Both calls fail only on a connection that has already ended.
+    let _ = match direction {
+        Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
+        Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
+    };
+}
+
+/// A second descriptor in blocking mode.
+pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
+    let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
+    // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
+    // whose socket was given away does not use any more.
+    let flags = fcntl_getfl(&copy)?;
+    fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
+    Ok(copy)
+}

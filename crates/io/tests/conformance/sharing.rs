@@ -1,0 +1,134 @@
+//! What backends that listen at one socket promise one another: whoever was told of a connection takes it, or tells the next one.
+
+use crate::networks::{Network, PATIENCE};
+use oribi_io::{Accepted, Backend, Event};
+use rustix::thread::gettid;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+/// A network with room for more backends than one.
+pub trait Several: Network {
+    fn another() -> Self::Backend;
+}
+
+/// What a lane does when it was told of a connection; `false`: it ends.
+type Act<B> = fn(&mut B, BorrowedFd<'_>, &AtomicUsize) -> bool;
+
+/// Waits at the listener for as long as `act` says, or until the pipe is written to. Tells its thread before it first waits.
+fn lane<N: Several>(
+    listener: BorrowedFd<'_>,
+    pipe: BorrowedFd<'_>,
+    waits: &Sender<i32>,
+    taken: &AtomicUsize,
+    act: Act<N::Backend>,
+) {
+    let mut backend = N::another();
+    backend.listen(0, listener).expect("it can be listened on");
+    backend.watch(pipe).expect("it can be watched");
+    let mut events = Vec::new();
+    // What a backend has to tell the kernel before it first sleeps is told by then.
+    backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
+    waits.send(gettid().as_raw_nonzero().get()).expect("the test waits");
+    let end = Instant::now() + PATIENCE;
+    while Instant::now() < end {
+        events.clear();
+        backend.wait(Some(PATIENCE), &mut events).expect("waiting works");
+        if events.contains(&Event::Wake) || (events.contains(&Event::Connection(0)) && !act(&mut backend, listener, taken)) {
+            return;
+        }
+    }
+}
+
+/// Waits until so many lanes sleep.
+fn until_asleep(waits: &Receiver<i32>, count: usize) {
+    for _ in 0..count {
+        let thread = waits.recv_timeout(PATIENCE).expect("it begins to wait");
+        let sleeps = || {
+            let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_some_and(|(_, fields)| fields.starts_with('S'))
+        };
+        until("a lane sleeps", sleeps);
+    }
+}
+
+#[track_caller]
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn take<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) -> bool {
+    if let Accepted::Connection(socket, _) = backend.accept(0, listener) {
+        backend.close(socket);
+        backend.submit();
+        taken.fetch_add(1, SeqCst);
+    }
+    true
+}
+
+/// Takes what nobody else may know of.
+fn leave<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) {
+    backend.unlisten(0, listener).expect("it listened");
+    while let Accepted::Connection(socket, _) = backend.take_accepted(0, listener) {
+        backend.close(socket);
+        backend.submit();
+        taken.fetch_add(1, SeqCst);
+    }
+}
+
+/// A connection that wakes a lane which is about to stop is taken by that lane or by another that sleeps.
+pub fn a_stopped_lane_leaves_nothing_behind<N: Several>() {
+    let (mut network, _unused, listener) = N::new();
+    let pipe = network.watched().try_clone().expect("a descriptor");
+    let (taken, (waiting, waits)) = (AtomicUsize::new(0), channel());
+    std::thread::scope(|scope| {
+        // The one that listens first is the first to be told.
+        for act in [leave_at_once::<N::Backend> as Act<_>, take::<N::Backend>] {
+            let (waiting, listener, pipe, taken) = (waiting.clone(), listener.as_fd(), pipe.as_fd(), &taken);
+            scope.spawn(move || lane::<N>(listener, pipe, &waiting, taken, act));
+            until_asleep(&waits, 1);
+        }
+        let _far = network.connect();
+        until("somebody takes the connection", || taken.load(SeqCst) == 1);
+        network.wake();
+    });
+}
+
+fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) -> bool {
+    leave(backend, listener, taken);
+    false
+}
+
+/// However lanes come and go, a connection never waits while a lane sleeps at its listener.
+pub fn nobody_told_is_nobody_waiting<N: Several>() {
+    const BURSTS: usize = 40;
+    let (mut network, _unused, listener) = N::new();
+    let pipe = network.watched().try_clone().expect("a descriptor");
+    let (taken, (waiting, waits)) = (AtomicUsize::new(0), channel());
+    std::thread::scope(|scope| {
+        for act in [take_and_return::<N::Backend> as Act<_>, take_and_return::<N::Backend>, take::<N::Backend>] {
+            let (waiting, listener, pipe, taken) = (waiting.clone(), listener.as_fd(), pipe.as_fd(), &taken);
+            scope.spawn(move || lane::<N>(listener, pipe, &waiting, taken, act));
+        }
+        until_asleep(&waits, 3);
+        for burst in 1..=BURSTS {
+            let _far = [network.connect(), network.connect(), network.connect()];
+            until("all are taken", || taken.load(SeqCst) == burst * 3);
+        }
+        network.wake();
+    });
+}
+
+/// Leaves the line behind each connection and joins it again.
+fn take_and_return<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) -> bool {
+    take(backend, listener, taken);
+    leave(backend, listener, taken);
+    backend.listen(0, listener).expect("it can be listened on");
+    true
+}
