@@ -4,8 +4,9 @@ use crate::client::{Load, Manner, Target, get};
 use crate::server::{Server, runs, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
-use std::io::{ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal: Signal) {
@@ -148,4 +149,48 @@ fn a_signal_without_a_meaning_is_reported_and_harmless() {
     get(&target).expect("it serves on");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0);
+}
+
+/// A client that does not see the server's part of the handshake until it is told to: then it goes on and asks. It says what it is
+/// about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for SYN with ACK.
+const LATE_CLIENT: &str = r#"
+    use Socket qw(:DEFAULT SOCK_NONBLOCK); use Errno 'EINPROGRESS'; $| = 1;
+    my $port = shift;
+    socket my $socket, PF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0 or die "socket: $!";
+    my $program = join '', map { pack 'SCCL', @$_ }
+        [0x30, 0, 0, 13], [0x54, 0, 0, 0x12], [0x15, 0, 1, 0x12], [6, 0, 0, 0], [6, 0, 0, 0xffffffff];
+    setsockopt $socket, SOL_SOCKET, 26, pack('S x6 P', 5, $program) or die "SO_ATTACH_FILTER: $!";
+    connect $socket, sockaddr_in($port, INADDR_LOOPBACK) or $! == EINPROGRESS or die "connect: $!";
+    print "begun\n";
+    <STDIN>;
+    setsockopt $socket, SOL_SOCKET, 27, 0 or die "SO_DETACH_FILTER: $!";
+    vec(my $bits = '', fileno $socket, 1) = 1;
+    select undef, my $writable = $bits, undef, 10 or die 'the handshake does not end';
+    syswrite $socket, "GET / HTTP/1.1\r\nHost: test\r\n\r\n" or die "send: $!";
+    select my $readable = $bits, undef, undef, 10;
+    sysread $socket, my $answer, 4096 or die "receive: $!";
+    print $answer =~ /(.*)\r/;
+"#;
+
+#[test]
+fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered() {
+    let mut server = native(&["--workers", "2"]);
+    let address = server.address();
+    server.wait_for_workers(2);
+    let mut client = Command::new("perl");
+    client.args(["-e", LATE_CLIENT, &address.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut client = client.spawn().expect("perl is there");
+    let mut output = BufReader::new(client.stdout.take().expect("it is a pipe"));
+    let mut line = String::new();
+    output.read_line(&mut line).expect("it says something");
+    assert_eq!(line, "begun\n");
+    server.signal(Signal::TERM);
+    server.wait_for_log("stopping");
+    wait_until("the workers have ended", || server.workers().is_empty());
+    client.stdin.take().expect("it is a pipe").write_all(b"\n").expect("it reads");
+    line.clear();
+    output.read_line(&mut line).expect("it says something");
+    assert_eq!(line, "HTTP/1.1 200 OK", "{}", server.log());
+    client.wait().expect("it ends");
+    assert_eq!(server.wait(), 0, "{}", server.log());
 }

@@ -52,7 +52,14 @@ impl<'a> LaneSetup<'a> {
         let attention = Attention::new(self.wake)?;
         let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
         let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log.transpose()?)?;
-        engine.take_part_in(Census { here: self.slot.connections, everywhere: self.slot.all_connections, lanes });
+        engine.take_part_in(Census {
+            here: self.slot.connections,
+            everywhere: self.slot.all_connections,
+            lanes,
+            idle: self.slot.idle,
+            idle_everywhere: self.slot.idle_everywhere,
+            bell: self.slot.bell,
+        })?;
         Ok((engine, attention))
     }
 
@@ -243,7 +250,11 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// Waits for something to do, in a thread that must not use the lane now.
     pub(crate) fn wait_aside(&self, timeout: Option<Duration>) -> io::Result<()> {
         let Some(aside) = &self.aside else { return Ok(()) };
-        aside.waiter.lock().unwrap_or_else(PoisonError::into_inner).wait(timeout)
+        let mut waiter = aside.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        self.slot.idle.fetch_add(1, Ordering::Relaxed);
+        let outcome = waiter.wait(timeout);
+        self.slot.idle.fetch_sub(1, Ordering::Relaxed);
+        outcome
     }
 
     /// The engine, with the news that a waiting thread has found.

@@ -6,8 +6,10 @@ use super::send::Still;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::config::counted;
-use crate::listen::Door;
-use oribi_io::{Accepted, Backend, Peer};
+use crate::listen::{Bell, Door};
+use oribi_io::{Accepted, Backend, Event, Peer};
+use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -22,6 +24,25 @@ const EVENTS_PER_ACCEPT: usize = 8;
 
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a lane with more connections than others leaves new ones to lanes that are idle: these have been told, and need no
+/// more than to be given a processor, which may take its time on a busy machine.
+const GIVE_WAY_TO_IDLE: Duration = Duration::from_millis(50);
+
+/// How long a lane with clearly more than its share leaves new ones to lanes that are busy. Nobody shall wait for that lane if all
+/// others are in the middle of long requests.
+const GIVE_WAY_TO_BUSY: Duration = Duration::from_millis(20);
+
+/// What a lane knows of the line that it stands in with others.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Line {
+    /// It has been told of a connection with the news that are being handled.
+    told: bool,
+    /// It has left somebody who waits to others. Nobody is left to them twice.
+    gave_way: bool,
+    /// Whoever is told of has been accepted already.
+    ahead: bool,
+}
 
 /// Whether to receive from a connection at once: that costs a call if nothing has arrived yet, and saves one if it has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,13 +79,34 @@ pub struct Census<'a> {
     pub everywhere: &'a AtomicU32,
     /// How many lanes there are in all.
     pub lanes: usize,
+    /// Lanes of this worker that wait for something to do.
+    pub idle: &'a AtomicU32,
+    /// The same of all workers.
+    pub idle_everywhere: &'a [&'static AtomicU32],
+    /// Where a lane leaves a connection to another.
+    pub bell: Option<&'a Bell>,
 }
 
 impl Census<'_> {
-    /// Whether a lane with so many connections has clearly more than an even share.
-    fn has_more_than_its_share(&self, mine: usize) -> bool {
-        let share = self.everywhere.load(Relaxed) as usize / self.lanes.max(1);
+    fn share(&self) -> usize {
+        self.everywhere.load(Relaxed) as usize / self.lanes.max(1)
+    }
+
+    /// Whether a lane with so many connections has more than an even share: one more counts while they are few.
+    fn exceeds_share(&self, mine: usize) -> bool {
+        let share = self.share();
+        mine > share + share / 8
+    }
+
+    /// Whether it has so many more that it should leave new ones even to lanes that are busy.
+    fn clearly_exceeds_share(&self, mine: usize) -> bool {
+        let share = self.share();
         mine > share + share / 8 + 1
+    }
+
+    /// Whether a lane waits for something to do: another one than the lane that asks, which is busy asking.
+    fn somebody_is_idle(&self) -> bool {
+        self.idle_everywhere.iter().any(|idle| idle.load(Relaxed) > 0)
     }
 }
 
@@ -80,9 +122,143 @@ impl<'a, B: Backend> Engine<'a, B> {
                 // Room is made only for those who are known to wait: the next event will say.
                 return;
             }
-            if shared && self.census.is_some_and(|census| census.has_more_than_its_share(self.connections.len())) {
+            if shared && (self.exceeds_share() || self.expects_work()) {
                 return self.let_others_go_first(door);
             }
+        }
+    }
+
+    /// Somebody waits at a door, or another lane says so.
+    pub(super) fn hear(&mut self, door: usize) {
+        self.line.told = self.events[self.handled..].iter().any(|event| matches!(event, Event::Connection(_)));
+        if door < self.doors.len() {
+            if !self.shares(door) || !self.leaves_to_others() {
+                self.accept(door);
+            }
+        } else if self.accepting != Accepting::Yes {
+            // This lane has left the line since, and is not the one to look.
+            self.ring();
+        } else if let Some(bell) = self.bell() {
+            bell.answer();
+            for door in 0..self.doors.len() {
+                if self.shares(door) {
+                    self.accept(door);
+                }
+            }
+        }
+    }
+
+    /// Whether a connection that this lane was told of is another one's. Nobody waits longer for that than the others need to look.
+    fn leaves_to_others(&mut self) -> bool {
+        let Some(census) = self.census.filter(|_| !self.line.ahead) else { return false };
+        if std::mem::take(&mut self.line.gave_way) {
+            return false;
+        }
+        let busy = |engine: &Self| {
+            !engine.ready.is_empty()
+                || engine.events[engine.handled..].iter().any(|event| matches!(event, Event::Socket { .. }))
+        };
+        if census.somebody_is_idle() {
+            if !self.prompt && busy(self) {
+                // An app may hold this lane up before it comes to the connection. The next look tells of it again.
+                self.line.gave_way = true;
+                self.ring();
+                return true;
+            }
+            if self.exceeds_share() || self.expects_work() {
+                self.stand_aside(GIVE_WAY_TO_IDLE);
+                return true;
+            }
+        } else if !self.prompt && census.clearly_exceeds_share(self.connections.len()) {
+            self.stand_aside(GIVE_WAY_TO_BUSY);
+            return true;
+        }
+        false
+    }
+
+    /// Whether this lane has more connections than others. Those that wait for a prompt host are about to be answered, and may go.
+    fn exceeds_share(&self) -> bool {
+        let leaving = if self.prompt { self.ready.len() } else { 0 };
+        let mine = self.connections.len().saturating_sub(leaving);
+        self.census.is_some_and(|census| census.exceeds_share(mine))
+    }
+
+    /// Whether a client has come whose first request will keep this lane busy as soon as it is here.
+    fn expects_work(&self) -> bool {
+        !self.prompt && self.deadlines.oldest(Deadline::Head).is_some()
+    }
+
+    /// Leaves the line for so long, and tells the next one.
+    fn stand_aside(&mut self, time: Duration) {
+        self.unlisten();
+        self.ring();
+        self.line.gave_way = true;
+        self.accepting = Accepting::Aside(self.backend.now() + time);
+    }
+
+    /// Called before this lane is busy for a time that nobody knows: a connection that it was told of and has yet to come to is left
+    /// to a lane that is idle.
+    pub(super) fn tell_others(&mut self) {
+        if self.line.told && self.census.is_some_and(|census| census.somebody_is_idle()) {
+            self.line.told = false;
+            self.ring();
+        }
+    }
+
+    /// Where the kernel tells one lane of a connection, that lane has to tell the others.
+    fn bell(&self) -> Option<&'a Bell> {
+        self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
+    }
+
+    fn ring(&self) {
+        if let Some(bell) = self.bell() {
+            bell.ring();
+        }
+    }
+
+    /// Tells the next one of those whom this lane may have been told of and will not take.
+    fn ring_if_waited_for(&self) {
+        if let Some(bell) = self.bell()
+            && (0..self.doors.len()).any(|door| self.shares(door) && self.doors[door].has_waiting())
+        {
+            bell.ring();
+        }
+    }
+
+    /// Waits at the bell, too.
+    pub(super) fn hear_the_bell(&mut self) -> io::Result<()> {
+        match self.bell() {
+            Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
+            None => Ok(()),
+        }
+    }
+
+    /// The backend is about to be asked for news. Tells how many are known, and counts a lane as idle that will wait for them.
+    pub(super) fn begin_waiting(&mut self, timeout: Option<Duration>) -> (usize, bool) {
+        if matches!(self.accepting, Accepting::Aside(_)) && !self.exceeds_share() && !self.expects_work() {
+            self.join_line();
+        }
+        let idle = timeout != Some(Duration::ZERO) && self.accepting == Accepting::Yes;
+        if let Some(census) = self.census.filter(|census| idle && census.lanes > 1) {
+            census.idle.fetch_add(1, Relaxed);
+        }
+        (self.events.len(), idle)
+    }
+
+    pub(super) fn end_waiting(&mut self, (known, idle): (usize, bool)) {
+        let Some(census) = self.census.filter(|census| census.lanes > 1) else { return };
+        if idle {
+            census.idle.fetch_sub(1, Relaxed);
+        }
+        self.line.told = self.events[known..].iter().any(|event| matches!(event, Event::Connection(_)));
+        self.line.gave_way &= self.line.told || self.accepting != Accepting::Yes;
+    }
+
+    /// When something is due that has to do with new connections.
+    pub(super) fn due_at_doors(&self) -> Option<Duration> {
+        match self.accepting {
+            Accepting::Paused(until) | Accepting::Aside(until) => Some(until),
+            Accepting::Yes | Accepting::Left | Accepting::Never => None,
         }
     }
 
@@ -106,6 +282,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn leave_line(&mut self) {
         if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();
+            self.ring_if_waited_for();
             self.accepting = Accepting::Left;
         }
     }
@@ -119,7 +296,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn accept_ahead(&mut self, prompt: bool) {
         for door in 0..self.doors.len() {
             let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
-            self.backend.accept_ahead(door, if prompt { most } else { 0 });
+            self.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
         }
     }
 
@@ -250,10 +427,16 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
         log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
         self.unlisten();
+        self.ring_if_waited_for();
         self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
     }
 
     pub(super) fn resume_accepting(&mut self, now: Duration) {
+        if let Accepting::Aside(until) = self.accepting
+            && now >= until
+        {
+            return self.join_line();
+        }
         let Accepting::Paused(until) = self.accepting else { return };
         let idle = [Deadline::Idle, Deadline::Kept].into_iter().any(|kind| self.deadlines.oldest(kind).is_some());
         if now < until || (self.is_full() && !idle) {
@@ -285,6 +468,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                 self.add(socket, listener, peer);
             }
         }
+        self.ring_if_waited_for();
     }
 
     fn listen(&mut self) {
@@ -293,6 +477,9 @@ impl<'a, B: Backend> Engine<'a, B> {
                 log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
             }
         }
+        if let Err(error) = self.hear_the_bell() {
+            log::error!("cannot wait at the bell again: {error}");
+        }
     }
 
     fn unlisten(&mut self) {
@@ -300,6 +487,11 @@ impl<'a, B: Backend> Engine<'a, B> {
             if let Err(error) = self.backend.unlisten(number, door.socket) {
                 log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
             }
+        }
+        if let Some(bell) = self.bell()
+            && let Err(error) = self.backend.unlisten(self.doors.len(), bell.as_fd())
+        {
+            log::error!("cannot stop watching the bell: {error}");
         }
     }
 }

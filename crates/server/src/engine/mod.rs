@@ -41,7 +41,7 @@ mod taken;
 mod wait;
 
 pub use accept::Census;
-use accept::Haste;
+use accept::{Haste, Line};
 pub use exchange::Exchange;
 use exchange::Received;
 
@@ -99,6 +99,7 @@ pub struct Engine<'a, B: Backend> {
     spare_requests: Vec<Box<Received>>,
     stage: Stage,
     accepting: Accepting,
+    line: Line,
     haste: Haste,
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
@@ -145,6 +146,8 @@ enum Accepting {
     Paused(Duration),
     /// Nobody here could answer now, but others who share the listeners might: not before this lane asks for a request again.
     Left,
+    /// Other lanes come first, until this time.
+    Aside(Duration),
     Never,
 }
 
@@ -216,6 +219,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             spare_requests: Vec::new(),
             stage: Stage::Serving,
             accepting: Accepting::Yes,
+            line: Line::default(),
             haste: Haste::default(),
             prompt: false,
             batches: false,
@@ -327,7 +331,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// When something is due even if there is no news, on the backend's clock.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
-        let resume = if let Accepting::Paused(until) = self.accepting { Some(until) } else { None };
+        let resume = self.due_at_doors();
         self.next_deadline().into_iter().chain(resume).min()
     }
 
@@ -337,6 +341,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         if !self.prompt {
             self.send_batch();
             self.backend.submit();
+            self.tell_others();
         }
     }
 
@@ -377,8 +382,12 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// From now on takes part in `census`, and leaves connections to others when it has more than its share.
-    pub fn take_part_in(&mut self, census: Census<'a>) {
+    ///
+    /// # Errors
+    /// The system's refusal to watch the bell.
+    pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.census = Some(census);
+        self.hear_the_bell()
     }
 
     /// Connections open now.

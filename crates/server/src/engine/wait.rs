@@ -25,25 +25,10 @@ impl<B: Backend> Engine<'_, B> {
                     self.check(index);
                 }
             }
-            Event::Connection(door) if self.shares(door) && self.can_come_later(event) => {}
-            Event::Connection(door) => self.accept(door),
+            Event::Connection(door) => self.hear(door),
             Event::Wake => self.woken = true,
         }
         true
-    }
-
-    /// Puts new connections behind the requests of a batch: who has come last must not wait behind an app that holds this lane up.
-    /// For the same reason a waiter's report counts once with that of the engine's own look, which sees them still waiting.
-    fn can_come_later(&mut self, connection: Event) -> bool {
-        let rest = &self.events[self.handled..];
-        if rest.contains(&connection) {
-            return true;
-        }
-        let behind = rest.iter().any(|event| !matches!(event, Event::Connection(_)));
-        if behind {
-            self.events.push(connection);
-        }
-        behind
     }
 
     #[inline]
@@ -120,7 +105,10 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.events.drain(..self.handled);
         self.handled = 0;
-        self.backend.wait(timeout, &mut self.events)?;
+        let before = self.begin_waiting(timeout);
+        let waited = self.backend.wait(timeout, &mut self.events);
+        self.end_waiting(before);
+        waited?;
         self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.news_due = now + NEWS_AFTER;

@@ -5,6 +5,7 @@
 //! has somebody who empties it. Whoever opened the sockets keeps them open, hence no connection is lost between the two.
 
 use super::listener::Listener;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// A place among several.
@@ -42,6 +43,14 @@ pub struct Door<'a> {
     pub socket: BorrowedFd<'a>,
     /// Whether lanes in other seats take connections from it, too.
     pub shared: bool,
+}
+
+impl Door<'_> {
+    /// Whether a connection waits there.
+    pub(crate) fn has_waiting(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
+    }
 }
 
 /// The doors of a lane in `seat`.

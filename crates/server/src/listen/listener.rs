@@ -1,5 +1,6 @@
 //! Sockets that connections arrive at: opening them, naming them, taking them away.
 
+use super::handshakes;
 use crate::config::{Place, Protocol, Settings};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -137,6 +138,13 @@ impl Listener {
             let _ = std::fs::remove_file(&file.path);
         }
     }
+}
+
+/// Whether a client is in the middle of its handshake with one of them.
+pub(crate) fn handshake_begun(listeners: &[Listener]) -> bool {
+    let internet = listeners.iter().filter(|listener| !listener.unix);
+    let ports: Vec<u16> = internet.filter_map(|listener| listener.server_port.parse().ok()).collect();
+    handshakes::begun(&ports)
 }
 
 impl AsFd for Listener {

@@ -32,6 +32,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use stopping::Stage;
 
+/// How often a stopping supervisor without workers looks whether clients have finished their handshakes: nothing tells it.
+const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
+
 /// How often ended workers are looked for where the system has no descriptors for processes (Linux before 5.3).
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 
@@ -439,6 +442,9 @@ impl<'a> Supervisor<'a> {
             PollFd::from_borrowed_fd(self.notices.0.as_fd(), PollFlags::IN),
         ];
         polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
+        if self.members.is_empty() && matches!(self.stage, Stage::Stopping { .. }) {
+            at_most(LOOK_FOR_HANDSHAKES);
+        }
         if let (false, Some(since)) = (self.announced, self.served_since) {
             at_most(STAFFING.saturating_sub(now - since));
         }

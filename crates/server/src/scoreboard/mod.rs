@@ -2,6 +2,7 @@
 
 pub(crate) mod running;
 
+use crate::listen::Bell;
 use oribi_io::process::{SharedLine, shared_lines};
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -50,6 +51,12 @@ pub struct WorkerSlot {
     pub requests: &'static AtomicU64,
     /// Connections open now at all workers.
     pub all_connections: &'static AtomicU32,
+    /// Lanes of this worker that wait for something to do.
+    pub idle: &'static AtomicU32,
+    /// The same of all workers.
+    pub idle_everywhere: &'static [&'static AtomicU32],
+    /// Rung by lanes that leave a connection to another; none where a lane has no others.
+    pub bell: Option<&'static Bell>,
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
     /// What its threads are running, a line for each; none where nobody watches.
@@ -58,10 +65,11 @@ pub struct WorkerSlot {
 
 impl WorkerSlot {
     const fn of(line: &'static SharedLine, running: &'static [SharedLine], common: &'static SharedLine) -> Self {
-        let [pid, state, command, connections, ..] = &line.halves;
+        let [pid, state, command, connections, idle, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, ..] = &common.halves;
-        Self { pid, state, command, connections, requests, all_connections, log_opening, running }
+        let (idle_everywhere, bell): (&[&AtomicU32], _) = (&[], None);
+        Self { pid, state, command, connections, requests, all_connections, idle, idle_everywhere, bell, log_opening, running }
     }
 
     /// A slot that no other process sees, for a lane without a supervisor.
@@ -112,6 +120,7 @@ impl WorkerSlot {
     pub(crate) fn occupy(&self, command: WorkerCommand) {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
+        self.idle.store(0, Relaxed);
         self.running.iter().for_each(running::clear);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
@@ -122,6 +131,7 @@ impl WorkerSlot {
         self.pid.store(0, Relaxed);
         // A worker that was killed has left its connections in the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
+        self.idle.store(0, Relaxed);
         self.set_state(WorkerState::Vacant);
     }
 }
@@ -139,7 +149,11 @@ impl Scoreboard {
         let lines = shared_lines(count.saturating_mul(each).saturating_add(1))?;
         let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
         let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, &lines[1..], common));
-        Ok(Self { slots: lines.chunks(each).filter_map(slot).collect() })
+        let mut slots: Vec<WorkerSlot> = lines.chunks(each).filter_map(slot).collect();
+        let idle: &[&AtomicU32] = Vec::leak(slots.iter().map(|slot| slot.idle).collect());
+        let bell: &Bell = Box::leak(Box::new(Bell::new()?));
+        slots.iter_mut().for_each(|slot| (slot.idle_everywhere, slot.bell) = (idle, Some(bell)));
+        Ok(Self { slots })
     }
 
     /// The slots; the number of a slot is its worker's for life, counted from 0 here and from 1 for people.

@@ -273,3 +273,22 @@ fn content_that_is_cut_off_is_nobodys_to_answer() {
     assert!(places.borrow().is_empty(), "no app is called");
     assert_eq!(server.connections(), 0);
 }
+
+#[test]
+fn what_comes_behind_content_does_not_cost_the_client_its_answer() {
+    let mut server = Server::standard(echo);
+    let client = server.connect();
+    let late = client.clone();
+    // Some clients send a line end behind content, which here is on its way while the app runs.
+    server.app(move |request, reply| {
+        late.send(b"\r\n");
+        echo(request, reply);
+    });
+    client.send(b"POST / HTTP/1.1\r\nHost: test\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody");
+    server.run();
+    assert_eq!(read_only(&client.received()).status, 200);
+    assert!(client.saw_end() && !client.saw_reset());
+    client.end();
+    server.run();
+    assert!(client.closed() && !client.saw_reset());
+}

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One of `lanes`, whose app writes more than its clients take at once.
+/// One of `lanes`, of which another is idle, whose app writes more than its clients take at once.
 fn server(lanes: usize) -> Server {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
@@ -18,7 +18,10 @@ fn server(lanes: usize) -> Server {
         writer.finish().expect("the client is there");
     });
     let count = || Box::leak(Box::new(AtomicU32::new(0)));
-    server.lane.engine().take_part_in(Census { here: count(), everywhere: count(), lanes });
+    let idle_everywhere: &'static [&'static AtomicU32] = Box::leak(Box::new([&*Box::leak(Box::new(AtomicU32::new(1)))]));
+    let (idle, bell) = (&*count(), None);
+    let census = Census { here: count(), everywhere: count(), lanes, idle, idle_everywhere, bell };
+    server.lane.engine().take_part_in(census).expect("there is no bell");
     server
 }
 
@@ -47,7 +50,7 @@ fn held_up(lanes: usize) -> (Vec<bool>, usize) {
     let own = server.connections();
     assert_eq!(read_only(&slow.received()).body, pattern(20_000));
     // The lane is free: it takes whom nobody else has taken.
-    server.run();
+    server.advance(SECOND);
     assert!(server.world.listening());
     assert_eq!(server.connections(), 3);
     (listening.take(), own)
@@ -74,7 +77,9 @@ fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     let mut server = Server::new(settings, echo);
     let here: &AtomicU32 = Box::leak(Box::new(AtomicU32::new(2)));
     let everywhere = Box::leak(Box::new(AtomicU32::new(2)));
-    server.lane.engine().take_part_in(Census { here, everywhere, lanes: 2 });
+    let (idle, idle_everywhere, bell) = (here, &[][..], None);
+    let census = Census { here, everywhere, lanes: 2, idle, idle_everywhere, bell };
+    server.lane.engine().take_part_in(census).expect("there is no bell");
     let client = server.connect();
     server.run();
     assert_eq!(server.connections(), 0, "both are another lane's");

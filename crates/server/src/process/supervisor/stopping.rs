@@ -2,7 +2,7 @@
 
 use super::Supervisor;
 use crate::config::counted;
-use crate::listen::{Listener, Seat};
+use crate::listen::{Listener, Seat, handshake_begun};
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
@@ -29,6 +29,8 @@ pub(super) enum Stage {
         last_workers: usize,
         /// When listeners whose queue is empty may be closed; `None`: not, or done.
         close_listeners: Option<Instant>,
+        /// Until when handshakes that had begun are waited for.
+        handshakes_until: Option<Instant>,
         /// Something had to be cut off.
         cut: bool,
     },
@@ -47,6 +49,7 @@ impl Supervisor<'_> {
                     deadline: Instant::now() + self.settings.timeouts.graceful,
                     last_workers: LAST_WORKERS,
                     close_listeners: None,
+                    handshakes_until: None,
                     cut: false,
                 };
                 self.entitle("stopping");
@@ -66,10 +69,10 @@ impl Supervisor<'_> {
                 listener.remove_file();
                 all &= listener.turn_away();
             }
-            if let Stage::Stopping { close_listeners, .. } = &mut self.stage
-                && all
-            {
-                *close_listeners = Some(Instant::now() + HANDSHAKES);
+            if let Stage::Stopping { close_listeners, handshakes_until, .. } = &mut self.stage {
+                let end = Some(Instant::now() + HANDSHAKES);
+                *handshakes_until = end;
+                *close_listeners = end.filter(|_| all);
             }
         }
         for member in &self.members {
@@ -122,9 +125,10 @@ impl Supervisor<'_> {
                 (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
             log::warn!("{reason}: ended {workers} with {connections}");
         }
-        if let Stage::Stopping { cut, last_workers, deadline, close_listeners, .. } = &mut self.stage {
+        if let Stage::Stopping { cut, last_workers, deadline, close_listeners, handshakes_until, .. } = &mut self.stage {
             *cut = true;
             *close_listeners = None;
+            *handshakes_until = None;
             *last_workers = 0;
             *deadline = Instant::now() + Duration::from_secs(60);
         }
@@ -132,7 +136,9 @@ impl Supervisor<'_> {
 
     /// While stopping: ends what takes too long. Returns whether everything has ended.
     pub(super) fn finish_up(&mut self) -> bool {
-        let Stage::Stopping { command, deadline, last_workers, close_listeners, .. } = &mut self.stage else { return false };
+        let Stage::Stopping { command, deadline, last_workers, close_listeners, handshakes_until, .. } = &mut self.stage else {
+            return false;
+        };
         let now = Instant::now();
         if close_listeners.is_some_and(|moment| now >= moment) {
             // Whoever knocks during a long farewell should hear at once that nobody is in.
@@ -148,8 +154,14 @@ impl Supervisor<'_> {
             }
             return false;
         }
-        // Connections may have arrived behind the back of workers that had already looked.
-        let waiting = *command == WorkerCommand::Drain && self.listeners.iter().any(Listener::has_waiting);
+        // Connections may have arrived behind the back of workers that had already looked, and others may be about to. Those are
+        // looked for first: a handshake that ends between the two looks is found by the second.
+        let drains = *command == WorkerCommand::Drain;
+        let begun = drains && handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
+        let waiting = drains && self.listeners.iter().any(Listener::has_waiting);
+        if begun && !waiting {
+            return false;
+        }
         if !waiting || *last_workers == 0 || now >= *deadline {
             return true;
         }

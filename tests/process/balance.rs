@@ -1,0 +1,288 @@
+//! Black-box tests of who serves whom, with apps that take their time: requests are spread over the workers that are idle, and
+//! those who come do not wait for those who are connected. Puma answers the same questions in the same run. See `roles` for why
+//! there is no harness.
+//!
+//! Nothing is judged by how long it takes: an app tells when it began and ended, so that one can tell which request waited for which.
+
+#[allow(dead_code)]
+mod client;
+mod roles;
+#[allow(dead_code)]
+mod server;
+
+use oribi_host::{After, Host, Reply, Request, Runtime};
+use oribi_message::ResponseHead;
+use oribi_server::config::{IoModel, ListenAddress, Settings};
+use rustix::process::Signal;
+use server::{Folder, Server, wait_until};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+fn main() {
+    if roles::role().is_some() {
+        std::process::exit(oribi_server::process::supervise(&settings(), &Sleepy));
+    }
+    roles::run(&[
+        ("kept_connections_are_spread_evenly", kept_connections_are_spread_evenly),
+        ("two_requests_are_two_workers_affair", two_requests_are_two_workers_affair),
+        ("who_comes_just_before_a_slow_request_is_served_beside_it", who_comes_just_before_a_slow_request_is_served_beside_it),
+        ("who_comes_is_not_starved_by_who_is_connected", who_comes_is_not_starved_by_who_is_connected),
+    ]);
+}
+
+fn settings() -> Settings {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let settings = Settings {
+        listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
+        workers: variable("ORIBI_TEST_WORKERS").parse().unwrap_or(2),
+        io: match variable("ORIBI_TEST_IO").as_str() {
+            "io_uring" => IoModel::Uring,
+            "libevent" => IoModel::Libevent,
+            _ => IoModel::Epoll,
+        },
+        ..Settings::default()
+    };
+    oribi_server::log::prepare(&settings).expect("standard error is there");
+    settings
+}
+
+/// Takes as many milliseconds as its path says, and answers with the process that did it and when it began and ended.
+struct Sleepy;
+
+impl Runtime for Sleepy {
+    fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
+        Ok(Box::new(Self))
+    }
+}
+
+fn now() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000 + now.tv_nsec as u64 / 1000
+}
+
+impl Host for Sleepy {
+    fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
+        let target = str::from_utf8(request.head.target()).expect("tests are plain");
+        let begun = now();
+        std::thread::sleep(Duration::from_millis(target[1..].parse().unwrap_or_default()));
+        let text = format!("{} {begun} {}", std::process::id(), now());
+        let length = text.len().to_string();
+        let fields = [("Content-Length", length.as_str())];
+        let fields = fields.map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+        reply.send(ResponseHead { status: 200, fields: &fields }, &[text.as_bytes()]).expect("the client waits");
+        After::default()
+    }
+}
+
+/// The same for Puma, with one thread in each of two workers as Oribi has it.
+const RACKUP: &str = "
+run lambda { |env|
+  clock = -> { Process.clock_gettime(Process::CLOCK_MONOTONIC, :microsecond) }
+  begun = clock.call
+  sleep env['PATH_INFO'][1..].to_i / 1000.0
+  text = \"#{Process.pid} #{begun} #{clock.call}\"
+  [200, { 'Content-Length' => text.bytesize.to_s }, [text]]
+}";
+
+fn oribi(workers: usize) -> Server {
+    let io = std::env::var("ORIBI_TEST_IO").unwrap_or_default();
+    let server = roles::start("server", &[("ORIBI_TEST_WORKERS", &workers.to_string()), ("ORIBI_TEST_IO", &io)]);
+    server.wait_for_workers(workers);
+    server
+}
+
+/// What two requests that come together have to say of each server.
+fn in_one_run(question: impl Fn(SocketAddr) -> usize) -> (usize, usize) {
+    let folder = Folder::new();
+    std::fs::write(folder.file("config.ru"), RACKUP).expect("the folder is writable");
+    // Nobody else binds it before Puma does: the kernel goes through all others first.
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("loopback is there");
+    let mut command = Command::new("puma");
+    command.args(["--quiet", "--workers", "2", "--threads", "1:1", "--bind", &format!("tcp://{port}")]);
+    let puma = Server::run(command.arg(folder.file("config.ru")).current_dir(&folder.0));
+    wait_until("Puma", || TcpStream::connect(port).is_ok());
+    puma.wait_for_workers(2);
+    ask(port, 0);
+    let of_puma = question(port);
+    puma.signal(Signal::TERM);
+    let mut oribi = oribi(2);
+    let address = oribi.address();
+    ask(address, 0);
+    (question(address), of_puma)
+}
+
+/// When a request was sent, and what the app says: its process, when it began and ended.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    sent: u64,
+    process: u32,
+    begun: u64,
+    ended: u64,
+}
+
+impl Answer {
+    /// Whether this one was sent before the other had ended, and had to wait for that.
+    fn waited_for(self, other: Self) -> bool {
+        self.process == other.process && self.sent < other.ended && self.begun >= other.ended
+    }
+}
+
+fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_nodelay(true).expect("it is ours");
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+    stream
+}
+
+fn send(mut stream: &TcpStream, milliseconds: u32) {
+    stream.write_all(format!("GET /{milliseconds} HTTP/1.1\r\nHost: test\r\n\r\n").as_bytes()).expect("it is connected");
+}
+
+fn receive(mut stream: &TcpStream) -> Answer {
+    let mut bytes = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&bytes);
+        if let Some((head, content)) = text.split_once("\r\n\r\n") {
+            let length = head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            if length == Some(content.len()) {
+                let numbers: Vec<u64> = content.split(' ').map(|number| number.parse().expect("a number")).collect();
+                return Answer { sent: 0, process: numbers[0] as u32, begun: numbers[1], ended: numbers[2] };
+            }
+        }
+        let count = stream.read(&mut buffer).expect("it is answered");
+        assert!(count > 0, "it is answered: {bytes:?}");
+        bytes.extend_from_slice(&buffer[..count]);
+    }
+}
+
+fn ask(address: SocketAddr, milliseconds: u32) -> Answer {
+    let stream = connect(address);
+    send(&stream, milliseconds);
+    let sent = now();
+    Answer { sent, ..receive(&stream) }
+}
+
+fn kept_connections_are_spread_evenly() {
+    for (round, workers) in [2, 4, 2, 4, 2, 4].into_iter().enumerate() {
+        let mut server = oribi(workers);
+        let address = server.address();
+        // All of them listen when all have answered, and have nothing to do when these connections have gone.
+        let mut seen = BTreeSet::new();
+        wait_until("every worker answers", || {
+            let clients: Vec<_> = (0..2 * workers).map(|_| connect(address)).collect();
+            clients.iter().for_each(|client| send(client, 20));
+            seen.extend(clients.iter().map(|client| receive(client).process));
+            seen.len() == workers
+        });
+        wait_until("the connections have gone", || connections_at(address) == 0);
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        let kept = (0..2 * workers).map(|_| {
+            let stream = connect(address);
+            send(&stream, 1);
+            *counts.entry(receive(&stream).process).or_default() += 1;
+            stream
+        });
+        let kept: Vec<_> = kept.collect();
+        // A worker that is closing its last connection may be passed over once.
+        let even = counts.len() == workers && counts.values().all(|&count| count <= 3);
+        assert!(even, "round {round}: {counts:?}");
+        drop(kept);
+    }
+}
+
+/// The server's ends of connections that it has not closed.
+fn connections_at(address: SocketAddr) -> usize {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("it is always there");
+    // The second field is the local address in hexadecimal digits, the fourth the state: 01 is ESTABLISHED, 08 CLOSE_WAIT.
+    let port = format!(":{:04X}", address.port());
+    let is_open = |line: &&str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        fields[1].ends_with(&port) && ["01", "08"].contains(&fields[3])
+    };
+    table.lines().skip(1).filter(is_open).count()
+}
+
+/// Rounds of which two requests on new connections that come together are answered one after the other.
+fn queued(address: SocketAddr) -> usize {
+    const ROUNDS: usize = 20;
+    let together = Arc::new(Barrier::new(2));
+    let client = || {
+        let together = together.clone();
+        std::thread::spawn(move || {
+            let answer = |_| {
+                together.wait();
+                ask(address, 100)
+            };
+            (0..ROUNDS).map(answer).collect::<Vec<_>>()
+        })
+    };
+    let [first, second] = [client(), client()].map(|client| client.join().expect("it is answered"));
+    first.iter().zip(&second).filter(|(first, second)| first.waited_for(**second) || second.waited_for(**first)).count()
+}
+
+fn two_requests_are_two_workers_affair() {
+    let (oribi, puma) = in_one_run(queued);
+    println!("Two requests at once were answered one after the other in {oribi} rounds of 20; with Puma in {puma}.");
+    // Who has come on a connection that is still counted elsewhere may meet another once; so it is with Puma.
+    assert!(oribi <= puma + 2, "{oribi} against {puma}");
+}
+
+fn who_comes_just_before_a_slow_request_is_served_beside_it() {
+    let mut server = oribi(2);
+    let address = server.address();
+    for round in 0..12 {
+        let kept = connect(address);
+        send(&kept, 0);
+        receive(&kept);
+        let comes = connect(address);
+        send(&kept, 200);
+        send(&comes, 0);
+        let [slow, quick] = [&kept, &comes].map(receive);
+        assert!(quick.ended < slow.ended, "round {round}: {slow:?} {quick:?}");
+    }
+}
+
+fn who_comes_is_not_starved_by_who_is_connected() {
+    let mut server = oribi(2);
+    let address = server.address();
+    let answered = Arc::new(AtomicUsize::new(0));
+    let enough = Arc::new(AtomicBool::new(false));
+    let kept: Vec<_> = (0..20)
+        .map(|_| {
+            let (answered, enough) = (answered.clone(), enough.clone());
+            std::thread::spawn(move || {
+                let stream = connect(address);
+                while !enough.load(Relaxed) {
+                    send(&stream, 20);
+                    receive(&stream);
+                    answered.fetch_add(1, Relaxed);
+                }
+            })
+        })
+        .collect();
+    wait_until("all are busy", || answered.load(Relaxed) > 100);
+    for _ in 0..3 {
+        let newcomers: Vec<_> = (0..12)
+            .map(|_| {
+                let answered = answered.clone();
+                std::thread::spawn(move || {
+                    let before = answered.load(Relaxed);
+                    ask(address, 20);
+                    answered.load(Relaxed) - before
+                })
+            })
+            .collect();
+        let waits: Vec<usize> = newcomers.into_iter().map(|client| client.join().expect("it is answered")).collect();
+        // Two workers give a hundred answers of 20 ms in a second.
+        assert!(waits.iter().all(|&wait| wait <= 100), "answers to others that newcomers waited for: {waits:?}");
+    }
+    enough.store(true, Relaxed);
+    kept.into_iter().for_each(|client| client.join().expect("it is answered"));
+}
