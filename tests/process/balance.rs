@@ -237,7 +237,16 @@ fn two_requests_are_two_workers_affair() {
 fn who_comes_just_before_a_slow_request_is_served_beside_it() {
     let mut server = oribi(2);
     let address = server.address();
+    // The first connections show that both workers listen.
+    let mut seen = BTreeSet::new();
+    wait_until("both answer", || {
+        let clients = [connect(address), connect(address)];
+        clients.iter().for_each(|client| send(client, 20));
+        seen.extend(clients.iter().map(|client| receive(client).process));
+        seen.len() == 2
+    });
     for round in 0..12 {
+        wait_until("the connections have gone", || connections_at(address) == 0);
         let kept = connect(address);
         send(&kept, 0);
         receive(&kept);
