@@ -13,7 +13,10 @@ sub new {
 # What subclasses change.
 sub options {
     my ($self) = @_;
-    return %{$self};
+    my %options = %{$self};
+    # Programs that were written for Plack's FCGI give it the title itself; here the setting of that name is a switch.
+    delete $options{proc_title} if ($options{proc_title} // q{}) !~ /\A(?:on|off|yes|no|true|false|[01])?\z/i;
+    return %options;
 }
 
 sub run {
