@@ -70,9 +70,10 @@ impl Supervisor<'_> {
                 all &= listener.turn_away();
             }
             if let Stage::Stopping { close_listeners, handshakes_until, .. } = &mut self.stage {
-                let end = Some(Instant::now() + HANDSHAKES);
-                *handshakes_until = end;
-                *close_listeners = end.filter(|_| all);
+                let now = Instant::now();
+                // The retransmission is as late as the timers of both ends, and half a second is more than these are.
+                *handshakes_until = Some(now + HANDSHAKES * 3 / 2);
+                *close_listeners = all.then(|| now + HANDSHAKES);
             }
         }
         for member in &self.members {
@@ -142,7 +143,8 @@ impl Supervisor<'_> {
         let now = Instant::now();
         if close_listeners.is_some_and(|moment| now >= moment) {
             // Whoever knocks during a long farewell should hear at once that nobody is in.
-            let waiting = self.listeners.iter().any(Listener::has_waiting);
+            let begun = handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
+            let waiting = begun || self.listeners.iter().any(Listener::has_waiting);
             *close_listeners = waiting.then(|| now + HANDSHAKES);
             if !waiting {
                 self.listeners.iter().for_each(Listener::close);
