@@ -145,7 +145,8 @@ fn find_group(text: &str) -> Option<u32> {
 
 /// The highest number means "no change" to the system.
 fn number(text: &str) -> Option<u32> {
-    text.parse().ok().filter(|&number| number < u32::MAX)
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|&number| digits && number < u32::MAX)
 }
 
 /// The groups that a user is in, and `group`.

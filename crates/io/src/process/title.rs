@@ -42,7 +42,7 @@ pub fn set_title(title: &str) {
 fn find_room() -> Room {
     let Some([argument_start, argument_end, variable_start, variable_end]) = places() else { return Room::None };
     let lies_well = argument_start < argument_end && argument_end == variable_start && variable_start <= variable_end;
-    if !lies_well || !move_variables(variable_start, variable_end) {
+    if !lies_well || !are_ours(argument_start, argument_end) || !move_variables(variable_start, variable_end) {
         return Room::None;
     }
     Room::Found { start: argument_start, size: variable_end - argument_start }
@@ -55,6 +55,15 @@ fn places() -> Option<[usize; 4]> {
     let behind = stat.rsplit_once(')')?.1;
     let mut fields = behind.split_whitespace().skip(48 - 3).map(|field| field.parse::<usize>().ok().filter(|&place| place > 0));
     Some([fields.next()??, fields.next()??, fields.next()??, fields.next()??])
+}
+
+/// Whether the arguments of this program stand there. Where another program runs this one, as valgrind does, the system tells of that
+/// one's arguments instead, and these are not ours to write over.
+fn are_ours(start: usize, end: usize) -> bool {
+    let arguments: Vec<u8> = std::env::args_os().flat_map(|argument| [argument.as_encoded_bytes(), b"\0"].concat()).collect();
+    // SAFETY: the system has put the arguments of a program there, which is in this process: the bytes can be read, and nobody
+    // writes them, for there is one thread.
+    arguments == unsafe { std::slice::from_raw_parts(start as *const u8, end - start) }
 }
 
 /// Copies the variables that stand between two places to where they may stay for ever. `false`: there is no environment.
