@@ -20,6 +20,7 @@ use kept_head::KeptHead;
 use mlua::ffi::{self, lua_State};
 use numbers::Numbers;
 use oribi_message::{FieldPair, ResponseHead};
+use std::mem::ManuallyDrop;
 use std::os::raw::c_int;
 
 /// The content type of a text that comes without any field.
@@ -50,6 +51,8 @@ pub(crate) struct AnswerRoom {
     field_numbers: Numbers,
     part_numbers: Numbers,
     head: KeptHead,
+    /// Why what a handler has returned is no answer.
+    trouble: Option<Message>,
 }
 
 /// An answer while nothing of Lua runs.
@@ -71,14 +74,18 @@ enum Body {
 #[inline]
 fn emptied<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
     list.clear();
-    list.into_iter().map(|_| unreachable!("it is empty")).collect()
+    let mut list = ManuallyDrop::new(list);
+    // SAFETY: the memory of the other list, which forgets it; no element of the old lifetime is left.
+    unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
 }
 
 /// The same for fields.
 #[inline]
 fn emptied_fields<'to>(mut list: Vec<FieldPair<'_>>) -> Vec<FieldPair<'to>> {
     list.clear();
-    list.into_iter().map(|_| unreachable!("it is empty")).collect()
+    let mut list = ManuallyDrop::new(list);
+    // SAFETY: as above.
+    unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
 }
 
 /// Answers with what a handler has returned: the three values at the bottom of the stack.
@@ -99,7 +106,10 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
         match desk.contain(|| collect_and_send(&stack.quiet(), desk.answer_room(), exchange, shape)) {
             Some(Ok(Body::Sent)) => {}
             Some(Ok(Body::Streams(iterator))) => stream(&mut stack, desk, exchange, iterator),
-            Some(Err(message)) => stack.raise(&message),
+            Some(Err(())) => {
+                let trouble = desk.answer_room().trouble.take();
+                stack.raise(&trouble.unwrap_or_else(|| Message::new(format_args!("the handler has returned no answer"))))
+            }
             None => stack.raise(&Message::new(format_args!("the response cannot be sent"))),
         }
     }
@@ -111,13 +121,19 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
 /// # Errors
 /// What the handler has returned is no answer.
 #[inline]
-fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, Message> {
-    let AnswerRoom { fields, parts, field_numbers, part_numbers, head } = room;
+fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, ()> {
+    let AnswerRoom { fields, parts, field_numbers, part_numbers, head, trouble } = room;
     field_numbers.clear();
     part_numbers.clear();
     let mut answer =
         Answer { status: 200, fields: emptied_fields(std::mem::take(fields)), parts: emptied(std::mem::take(parts)) };
-    let body = collect(quiet, &mut answer, field_numbers, part_numbers, shape)?;
+    let body = match collect(quiet, &mut answer, field_numbers, part_numbers, shape) {
+        Ok(body) => body,
+        Err(message) => {
+            *trouble = Some(message);
+            return Err(());
+        }
+    };
     field_numbers.put(|place, text| answer.fields[place].1 = text);
     part_numbers.put(|place, text| answer.parts[place] = text);
     let whole = ResponseHead { status: answer.status, fields: &answer.fields };

@@ -76,6 +76,7 @@ pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnO
 const MESSAGE_BYTES: usize = 512;
 
 /// A text of limited length that needs no drop.
+#[derive(Debug)]
 pub(crate) struct Message {
     text: [u8; MESSAGE_BYTES],
     length: usize,
