@@ -132,6 +132,10 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub(super) fn hear(&mut self, door: usize) {
         self.line.told = self.events[self.handled..].iter().any(|event| matches!(event, Event::Connection(_)));
         if door < self.doors.len() {
+            // A lane that has left the line since has told others.
+            if self.accepting != Accepting::Yes {
+                return;
+            }
             if !self.shares(door) || !self.leaves_to_others() {
                 self.accept(door);
             }
