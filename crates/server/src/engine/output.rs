@@ -43,8 +43,10 @@ impl Pool {
         debug_assert!(output.is_empty(), "an output is given back with bytes in it");
         if self.0.len() < POOLED {
             output.progress = 0;
-            if output.spare.capacity() > POOLED_BYTES {
-                output.spare = Vec::new();
+            for memory in [&mut output.tail, &mut output.spare] {
+                if memory.capacity() > POOLED_BYTES {
+                    *memory = Vec::new();
+                }
             }
             self.0.push(output);
         }
@@ -54,27 +56,25 @@ impl Pool {
 /// A queue of bytes and files.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    segments: VecDeque<Segment>,
+    /// What stands in front of the last segment.
+    closed: VecDeque<Segment>,
+    /// Bytes in memory in there.
+    closed_bytes: usize,
+    /// The last segment, which is written into; mostly the only one.
+    tail: Vec<u8>,
     /// Bytes of the first segment that have left.
     sent: usize,
-    /// Bytes in memory in all segments but the last.
-    closed: usize,
     /// Bytes sent since the deadline for writing was last set.
     pub(super) progress: usize,
     /// The memory of a segment that has left.
     spare: Vec<u8>,
 }
 
+/// A segment that is not written into any more. None is empty.
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
     File { file: Arc<File>, offset: u64, left: u64 },
-}
-
-impl Segment {
-    fn bytes(&self) -> usize {
-        if let Self::Bytes(bytes) = self { bytes.len() } else { 0 }
-    }
 }
 
 /// What became of an attempt to send everything.
@@ -95,47 +95,32 @@ pub(super) enum Flushed {
 impl Output {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+        self.tail.is_empty() && self.closed.is_empty()
     }
 
     /// Bytes in memory that wait.
     #[inline]
     pub(super) fn waiting(&self) -> usize {
-        self.closed + self.segments.back().map_or(0, Segment::bytes) - self.sent
+        self.closed_bytes + self.tail.len() - self.sent
     }
 
     /// The end of the queue, to be appended to. Bytes that have left in part are not added to: whoever writes here may still change
     /// what it has written last.
     #[inline]
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
-        let open = match self.segments.back() {
-            Some(Segment::Bytes(bytes)) => bytes.len() < SEGMENT_BYTES && (self.sent == 0 || self.segments.len() > 1),
-            Some(Segment::File { .. }) | None => false,
-        };
-        if !open {
-            let bytes = std::mem::take(&mut self.spare);
-            self.add(Segment::Bytes(bytes));
+        if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
+            self.close_tail();
         }
-        match self.segments.back_mut() {
-            Some(Segment::Bytes(bytes)) => bytes,
-            _ => unreachable!("the last segment was looked at or added above"),
-        }
+        &mut self.tail
     }
 
-    /// The segment that waits alone, however long it is; a new one if nothing waits.
-    pub(super) fn only_segment(&mut self) -> &mut Vec<u8> {
-        if self.segments.is_empty() {
-            return self.tail();
-        }
-        match self.segments.back_mut() {
-            Some(Segment::Bytes(bytes)) => bytes,
-            _ => unreachable!("whoever asks for it has seen that it is there"),
-        }
-    }
-
-    fn add(&mut self, segment: Segment) {
-        self.closed += self.segments.back().map_or(0, Segment::bytes);
-        self.segments.push_back(segment);
+    /// Begins a new last segment.
+    #[cold]
+    fn close_tail(&mut self) {
+        let next = std::mem::take(&mut self.spare);
+        let bytes = std::mem::replace(&mut self.tail, next);
+        self.closed_bytes += bytes.len();
+        self.closed.push_back(Segment::Bytes(bytes));
     }
 
     /// Adds bytes behind all others.
@@ -154,48 +139,45 @@ impl Output {
     pub(super) fn push_piece(&mut self, piece: &Piece<'_>) {
         match *piece {
             Piece::Bytes(bytes) => self.push(bytes),
-            Piece::File { size: 0, .. } => {}
-            Piece::File { file, offset, size } => self.add(Segment::File { file: file.clone(), offset, left: size }),
+            Piece::File { file, offset, size } => self.push_file(file, offset, size),
         }
     }
 
-    /// Takes the only segment out, if there is one alone and nothing of it has left: it can then be sent together with bytes that
-    /// are not copied.
-    pub(super) fn take_only_segment(&mut self) -> Option<Vec<u8>> {
-        if self.segments.len() != 1 || self.sent > 0 {
-            return None;
+    fn push_file(&mut self, file: &Arc<File>, offset: u64, size: u64) {
+        if size == 0 {
+            return;
         }
-        match self.segments.pop_back()? {
-            Segment::Bytes(bytes) => Some(bytes),
-            file @ Segment::File { .. } => {
-                self.segments.push_back(file);
-                None
-            }
+        if !self.tail.is_empty() {
+            self.close_tail();
         }
+        self.closed.push_back(Segment::File { file: file.clone(), offset, left: size });
     }
 
-    /// Whether [`Output::take_only_segment`] would give something.
-    pub(super) fn is_one_segment(&self) -> bool {
-        self.sent == 0 && self.segments.len() == 1 && matches!(self.segments.front(), Some(Segment::Bytes(_)))
-    }
-
-    /// Drops a last segment that nothing was written into.
+    /// Whether all that waits is one segment of which nothing has left. It can be sent together with bytes that are not copied.
     #[inline]
-    pub(super) fn trim(&mut self) {
-        if let Some(Segment::Bytes(bytes)) = self.segments.back()
-            && bytes.is_empty()
-            && let Some(Segment::Bytes(bytes)) = self.segments.pop_back()
-        {
-            self.closed -= self.segments.back().map_or(0, Segment::bytes);
-            self.recycle(bytes);
-        }
+    pub(super) fn is_one_segment(&self) -> bool {
+        self.closed.is_empty() && self.sent == 0
+    }
+
+    /// That one segment, however long it is.
+    #[inline]
+    pub(super) fn only_segment(&mut self) -> &mut Vec<u8> {
+        debug_assert!(self.is_one_segment(), "there are others");
+        &mut self.tail
+    }
+
+    /// Takes it out.
+    pub(super) fn take_only_segment(&mut self) -> Vec<u8> {
+        debug_assert!(self.is_one_segment(), "there are others");
+        std::mem::take(&mut self.tail)
     }
 
     /// Keeps memory for the next segment.
-    #[inline]
     pub(super) fn recycle(&mut self, mut bytes: Vec<u8>) {
-        if bytes.capacity() > self.spare.capacity() && bytes.capacity() <= 2 * SEGMENT_BYTES {
-            bytes.clear();
+        bytes.clear();
+        if self.tail.capacity() == 0 {
+            self.tail = bytes;
+        } else if bytes.capacity() > self.spare.capacity() && bytes.capacity() <= 2 * SEGMENT_BYTES {
             self.spare = bytes;
         }
     }
@@ -203,14 +185,35 @@ impl Output {
     /// Sends what can be sent now. With `last`, the end of the connection follows at once.
     #[inline]
     pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool) -> Flushed {
+        if !self.closed.is_empty() {
+            let flushed = self.flush_closed(backend, socket);
+            if flushed != Flushed::All {
+                return flushed;
+            }
+        }
+        while self.sent < self.tail.len() {
+            let rest = &self.tail[self.sent..];
+            match if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) } {
+                Attempt::Done(count) => {
+                    self.progress += count;
+                    self.sent += count;
+                }
+                Attempt::Later => return Flushed::Later,
+                Attempt::End | Attempt::Broken => return Flushed::Broken,
+            }
+        }
+        self.tail.clear();
+        self.sent = 0;
+        Flushed::All
+    }
+
+    /// Sends all that stands in front of the last segment.
+    #[inline(never)]
+    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket) -> Flushed {
         let mut file_turn = FILE_TURN;
         loop {
-            let attempt = match self.segments.front() {
+            let attempt = match self.closed.front() {
                 None => return Flushed::All,
-                Some(Segment::Bytes(bytes)) if self.segments.len() == 1 => {
-                    let rest = &bytes[self.sent..];
-                    if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) }
-                }
                 Some(Segment::Bytes(_)) => self.send_several(backend, socket),
                 Some(Segment::File { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left }) => {
@@ -231,48 +234,52 @@ impl Output {
     fn send_several<B: Backend>(&self, backend: &mut B, socket: &mut B::Socket) -> Attempt {
         let mut slices = [IoSlice::new(&[]); GATHERED_SEGMENTS];
         let mut count = 0;
-        for (slice, segment) in slices.iter_mut().zip(&self.segments) {
-            let Segment::Bytes(bytes) = segment else { break };
+        let mut bytes = self.closed.iter().map_while(|segment| match segment {
+            Segment::Bytes(bytes) => Some(bytes),
+            Segment::File { .. } => None,
+        });
+        for slice in &mut slices {
+            let Some(bytes) = bytes.next() else { break };
             *slice = IoSlice::new(if count == 0 { &bytes[self.sent..] } else { bytes });
+            count += 1;
+        }
+        if count == self.closed.len() && count < GATHERED_SEGMENTS && !self.tail.is_empty() {
+            slices[count] = IoSlice::new(&self.tail);
             count += 1;
         }
         backend.send_gathered(socket, &slices[..count])
     }
 
     /// Takes out what has left; tells how much of that was a file's.
-    #[inline]
     fn left(&mut self, mut count: usize) -> usize {
         self.progress += count;
-        if let Some(Segment::File { offset, left, .. }) = self.segments.front_mut() {
-            *offset += count as u64;
-            *left -= count as u64;
-            if *left == 0 {
-                self.drop_first();
+        loop {
+            match self.closed.front_mut() {
+                Some(Segment::File { offset, left, .. }) => {
+                    *offset += count as u64;
+                    *left -= count as u64;
+                    if *left == 0 {
+                        self.closed.pop_front();
+                    }
+                    return count;
+                }
+                Some(Segment::Bytes(bytes)) if count >= bytes.len() - self.sent => {
+                    count -= bytes.len() - self.sent;
+                    self.closed_bytes -= bytes.len();
+                    self.sent = 0;
+                    if let Some(Segment::Bytes(bytes)) = self.closed.pop_front() {
+                        self.recycle(bytes);
+                    }
+                    if count == 0 {
+                        return 0;
+                    }
+                }
+                // Some of the first segment, or of the last one, which was sent with those in front of it.
+                Some(Segment::Bytes(_)) | None => {
+                    self.sent += count;
+                    return 0;
+                }
             }
-            return count;
-        }
-        while count > 0 {
-            let rest = self.segments.front().map_or(0, Segment::bytes) - self.sent;
-            if count < rest {
-                self.sent += count;
-                break;
-            }
-            count -= rest;
-            self.drop_first();
-        }
-        0
-    }
-
-    #[inline]
-    fn drop_first(&mut self) {
-        self.sent = 0;
-        let Some(segment) = self.segments.pop_front() else { return };
-        // The last segment is not counted among the closed ones.
-        if !self.segments.is_empty() {
-            self.closed -= segment.bytes();
-        }
-        if let Segment::Bytes(bytes) = segment {
-            self.recycle(bytes);
         }
     }
 }
@@ -312,7 +319,7 @@ mod tests {
     impl Output {
         /// Bytes that its segments hold, sent or not.
         fn memory(&self) -> usize {
-            self.segments.iter().map(super::Segment::bytes).sum()
+            self.closed_bytes + self.tail.len()
         }
     }
 
@@ -336,32 +343,30 @@ mod tests {
         output.tail().extend_from_slice(b"abc");
         output.left(1);
         output.tail().extend_from_slice(b"def");
-        assert_eq!((output.waiting(), output.segments.len()), (5, 2));
+        assert_eq!((output.waiting(), output.closed.len(), output.tail.as_slice()), (5, 1, &b"def"[..]));
         output.left(2);
-        assert_eq!(output.waiting(), 3);
-        output.left(3);
-        assert!(output.is_empty());
+        assert_eq!((output.waiting(), output.closed.len()), (3, 0));
+        output.left(2);
+        assert_eq!((output.waiting(), output.sent), (1, 2));
     }
 
     #[test]
-    fn a_segment_that_nothing_was_written_into_is_dropped() {
+    fn the_last_segment_leaves_with_those_in_front_of_it() {
         let mut output = Output::default();
-        output.push(&vec![0; SEGMENT_BYTES]);
-        output.tail();
-        output.trim();
-        assert_eq!((output.waiting(), output.segments.len()), (SEGMENT_BYTES, 1));
-        output.left(SEGMENT_BYTES);
-        output.tail();
-        output.trim();
-        assert!(output.is_empty());
+        output.push(&vec![1; SEGMENT_BYTES + 10]);
+        output.left(SEGMENT_BYTES + 4);
+        assert_eq!((output.waiting(), output.closed.len()), (6, 0));
+        let (received, _) = drained(&mut output, 100);
+        assert_eq!(received, [1; 6]);
     }
 
     #[test]
     fn kept_outputs_own_little() {
         let (mut pool, mut output) = (Pool::default(), Box::<Output>::default());
         output.push(&vec![0; 3 * SEGMENT_BYTES]);
-        output.left(3 * SEGMENT_BYTES);
+        drained(&mut output, usize::MAX);
         pool.give(output);
-        assert!(pool.take().spare.capacity() <= super::POOLED_BYTES);
+        let output = pool.take();
+        assert!(output.spare.capacity().max(output.tail.capacity()) <= super::POOLED_BYTES);
     }
 }

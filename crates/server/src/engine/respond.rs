@@ -199,7 +199,6 @@ impl<B: Backend> Engine<'_, B> {
         let output = target.line.output.get_or_insert_default();
         // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
         let end = target.framing.finish(if way == Way::Gathered { output.only_segment() } else { output.tail() });
-        output.trim();
         let waiting = output.waiting();
         let Target { place, index, answer, alone, .. } = target;
         let mut departure = Departure::AtOnce;

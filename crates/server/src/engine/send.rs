@@ -76,13 +76,10 @@ impl<S> Line<S> {
     /// Gives an output back into which nothing was written after all.
     #[inline]
     pub(super) fn trim(&mut self, outputs: &mut Pool) {
-        if let Some(output) = &mut self.output {
-            output.trim();
-            if output.is_empty()
-                && let Some(output) = self.output.take()
-            {
-                outputs.give(output);
-            }
+        if self.output.as_ref().is_some_and(|output| output.is_empty())
+            && let Some(output) = self.output.take()
+        {
+            outputs.give(output);
         }
     }
 }
@@ -221,7 +218,7 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, backend, gaps, outputs, .. } = self;
         let line = &mut connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
-        let Some(framing) = output.take_only_segment() else { return Still::Open };
+        let framing = output.take_only_segment();
         let mut slices = Slices::default();
         let (mut position, mut rest) = (0, body.rest());
         for gap in &*gaps {

@@ -89,7 +89,6 @@ impl<B: Backend> Engine<'_, B> {
         let State::Answering(answering) = &connection.state else { return };
         let (fate, departure) = (answering.fate, answering.departure);
         connection.input.end_request(&mut self.pool);
-        connection.state = State::Flushing(fate);
         let line = &connection.line;
         let may_wait = departure == Departure::WithNext && fate == Fate::Reuse && connection.input.has_unread();
         let next = may_wait
@@ -98,7 +97,10 @@ impl<B: Backend> Engine<'_, B> {
             && connection.in_a_row + 1 < limits.pipelined_per_turn;
         if line.output.is_none() || next {
             let _ = self.go_on(index, fate);
-        } else if departure != Departure::WithBatch {
+            return;
+        }
+        connection.state = State::Flushing(fate);
+        if departure != Departure::WithBatch {
             let _ = self.flush(index);
         }
     }
