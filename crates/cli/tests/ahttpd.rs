@@ -212,8 +212,8 @@ fn a_wish_to_close_is_read_in_any_case_and_announced() {
             .expect(ANSWER)
             .send(GET)
             .expect(ANSWER);
-        // HTTP/1.0 closes unless it is asked not to, and has no word for it.
-        assert_eq!(server.connect().send(b"GET / HTTP/1.0\r\n\r\n").rest().as_bytes(), ANSWER);
+        // HTTP/1.0 closes unless it is asked not to, and says so to those who take keeping for granted.
+        assert_eq!(server.connect().send(b"GET / HTTP/1.0\r\n\r\n").rest().as_bytes(), LAST_ANSWER);
     }
 }
 

@@ -104,7 +104,8 @@ class EndingsTest < Minitest::Test
       worker = server.get("/").body
       server.close_connections
       server.signal(:HUP)
-      Waiting.wait_until("the end of the worker") { server.events("loaded").include?(worker) && !File.exist?("/proc/#{worker}") }
+      ended = -> { server.events("loaded").include?(worker) && !File.exist?("/proc/#{worker}") }
+      Waiting.wait_until("the end of the worker", &ended)
       assert_equal server.pid.to_s, File.read(path)
       server.finish
       refute_path_exists path

@@ -33,7 +33,12 @@ class NativeResponseTest < Minitest::Test
     kept = nil
     body = Object.new
     body.define_singleton_method(:each) { |&take| (kept = take).call("piece") }
-    app = ->(env) { [200, {}, env["PATH_INFO"] == "/late" ? [begin; kept.call("late"); rescue IOError => e; e.message; end] : body] }
+    late = lambda do
+      kept.call("late")
+    rescue IOError => e
+      e.message
+    end
+    app = ->(env) { [200, {}, env["PATH_INFO"] == "/late" ? [late.call] : body] }
     NativeServer.open(app) do |server|
       assert_equal "piece", server.request("GET", "/").content
       assert_match(/the response is over/, server.request("GET", "/late").content)

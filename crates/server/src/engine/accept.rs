@@ -173,7 +173,8 @@ impl<'a, B: Backend> Engine<'a, B> {
                 self.stand_aside(GIVE_WAY_TO_IDLE);
                 return true;
             }
-        } else if !self.prompt && census.clearly_exceeds_share(self.connections.len()) {
+        } else if !self.prompt && (census.clearly_exceeds_share(self.connections.len()) || self.expects_work()) {
+            // Others may be idle before this lane is, which is about to be held up by the request of whom it took last.
             self.stand_aside(GIVE_WAY_TO_BUSY);
             return true;
         }

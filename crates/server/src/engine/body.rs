@@ -35,6 +35,7 @@ impl<'a> Body<'a> {
         }
     }
 
+    #[inline]
     fn part(&self, number: usize) -> Option<Piece<'a>> {
         match self {
             Self::Parts(parts) => parts.get(number).map(|part| Piece::Bytes(part)),

@@ -1,6 +1,6 @@
 //! One connection: a socket with what waits to be sent, a machine, and the state in which it is.
 
-use super::answer::Answer;
+use super::answer::{Answer, Custody};
 use super::exchange::Received;
 use super::fastcgi::Carrier;
 use super::input::Input;
@@ -140,6 +140,18 @@ impl<S> Connection<S> {
             in_a_row: 0,
             listener,
             remote: Remote::new(peer),
+        }
+    }
+
+    /// Changes over to another state.
+    #[inline]
+    pub(super) fn enter(&mut self, state: State) {
+        let before = std::mem::replace(&mut self.state, state);
+        // On the way of most requests no state owns anything, which is seen sooner than it is dropped.
+        match before {
+            State::Reading(Reading { request: None, .. }) | State::Flushing(_) | State::Lingering => {}
+            State::Answering(Answering { early: None, answer: Answer { custody: Custody::Returned(None), .. }, .. }) => {}
+            before => drop(before),
         }
     }
 

@@ -1,17 +1,17 @@
 //! The engine: connections, their deadlines and one backend, owned by one lane.
 //!
 //! # The life of a request
-//! 1. **Wait** ([`wait`]): the backend reports a readable socket;
-//! 2. **Receive** ([`receive`]): its bytes come into a pooled buffer;
-//! 3. **Parse** ([`parse`]): the connection's machine reads a head, pieces of content, the end; content is kept in the buffer, in
-//!    memory or in a file ([`content`]);
-//! 4. **Lend** ([`lend`]): [`Engine::next_exchange`] hands the complete [`Exchange`] out. From here on **the engine is not borrowed**
+//! 1. **Wait** (`wait`): the backend reports a readable socket;
+//! 2. **Receive** (`receive`): its bytes come into a pooled buffer;
+//! 3. **Parse** (`parse`): the connection's machine reads a head, pieces of content, the end; content is kept in the buffer, in
+//!    memory or in a file (`content`);
+//! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands the complete [`Exchange`] out. From here on **the engine is not borrowed**
 //!    and may be driven by others;
-//! 5. **Answer** ([`respond`]): the lane's host answers; the protocol frames the response ([`framing`]), and it is sent, or queued
-//!    behind what waits already ([`send`], [`output`]);
-//! 6. **Settle** ([`settle`]): [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
+//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`framing`), and it is sent, or queued
+//!    behind what waits already (`send`, `output`);
+//! 6. **Settle** (`settle`): [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
 //!
-//! A [`connection`] is in one of six states, each of which owns what is meaningful in it; [`fastcgi`] has those that carry several
+//! A `connection` is in one of six states, each of which owns what is meaningful in it; `fastcgi` has those that carry several
 //! requests at once. The engine knows machines, never a language, and no system call but the backend's.
 
 mod accept;

@@ -125,7 +125,16 @@ impl Output {
 
     /// Adds bytes behind all others.
     #[inline]
-    pub(super) fn push(&mut self, mut piece: &[u8]) {
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        let tail = self.tail();
+        if piece.len() <= SEGMENT_BYTES - tail.len() {
+            return tail.extend_from_slice(piece);
+        }
+        self.push_in_segments(piece);
+    }
+
+    #[inline(never)]
+    fn push_in_segments(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() {
             let tail = self.tail();
             let (now, rest) = piece.split_at(piece.len().min(SEGMENT_BYTES - tail.len()));

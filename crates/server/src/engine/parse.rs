@@ -136,7 +136,7 @@ impl<B: Backend> Engine<'_, B> {
             return self.refuse_storage(index, &error);
         }
         request.complete_at = now.into();
-        connection.state = State::Queued(request);
+        connection.enter(State::Queued(request));
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
             // The next of several in one buffer: they have their turn together.

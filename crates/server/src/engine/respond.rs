@@ -97,33 +97,104 @@ impl<S> Target<'_, S> {
         written
     }
 
+    /// Writes a whole response of little content behind what waits already, all of it into one segment.
+    #[inline]
+    fn frame_small(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        parts: &[&[u8]],
+        outputs: &mut Pool,
+    ) -> Result<(Way, End), &'static str> {
+        let body = Body::Parts(parts);
+        let Self { line, framing, answer, .. } = self;
+        let out = line.output.get_or_insert_with(|| outputs.take()).tail();
+        if let Err(why) = framing.write_head(head, terms, out) {
+            line.trim(outputs);
+            return Err(why);
+        }
+        answer.status = head.status;
+        let mut left = body.size();
+        let mut rest = body.rest();
+        while left > 0 {
+            let admitted = framing.write_prefix(left, out);
+            if admitted == 0 {
+                break;
+            }
+            if admitted == left
+                && let [part] = parts
+            {
+                out.extend_from_slice(&part[part.len() - admitted as usize..]);
+            } else {
+                rest.take(admitted, |piece| {
+                    if let Piece::Bytes(bytes) = piece {
+                        out.extend_from_slice(bytes);
+                    }
+                });
+            }
+            framing.write_suffix(out);
+            answer.sent += admitted;
+            left -= admitted;
+        }
+        Ok((Way::Queued, framing.finish(out)))
+    }
+
+    /// Writes a whole response of any content behind what waits already.
+    fn frame(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        body: Body<'_>,
+        gaps: &mut Vec<Gap>,
+        outputs: &mut Pool,
+    ) -> Result<(Way, End), &'static str> {
+        self.write_head(head, terms, outputs)?;
+        let way = self.add_content(body, body.size(), gaps);
+        let output = self.line.output.get_or_insert_default();
+        let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
+        Ok((way, self.framing.finish(out)))
+    }
+
     /// Frames `size` bytes of content behind what waits already, or as many of them as the response has. Much content in memory is
     /// left where it is, to be sent from there: then `gaps` tells where in the output it belongs.
     #[inline]
     fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
         let Self { line, framing, answer, .. } = self;
         let output = line.output.get_or_insert_default();
-        let gathered = size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment();
         gaps.clear();
+        if size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment() {
+            answer.sent += frame_around(framing, output.only_segment(), size, gaps);
+            return if gaps.is_empty() { Way::Queued } else { Way::Gathered };
+        }
         let (mut left, mut rest) = (size, body.rest());
         while left > 0 {
-            let place = if gathered { output.only_segment() } else { output.tail() };
-            let admitted = framing.write_prefix(left, place);
+            let admitted = framing.write_prefix(left, output.tail());
             if admitted == 0 {
                 break;
             }
             answer.sent += admitted;
             left -= admitted;
-            if gathered {
-                gaps.push(Gap { position: place.len(), size: admitted });
-                framing.write_suffix(place);
-            } else {
-                rest.take(admitted, |piece| output.push_piece(&piece));
-                framing.write_suffix(output.tail());
-            }
+            rest.take(admitted, |piece| output.push_piece(&piece));
+            framing.write_suffix(output.tail());
         }
-        if gaps.is_empty() { Way::Queued } else { Way::Gathered }
+        Way::Queued
     }
+}
+
+/// Writes the framing of `size` bytes of content, and notes where these belong; tells how many of them the response has.
+#[inline(never)]
+fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
+    let mut left = size;
+    while left > 0 {
+        let admitted = framing.write_prefix(left, out);
+        if admitted == 0 {
+            break;
+        }
+        gaps.push(Gap { position: out.len(), size: admitted });
+        framing.write_suffix(out);
+        left -= admitted;
+    }
+    size - left
 }
 
 impl Alone<'_> {
@@ -191,15 +262,16 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let terms = Terms { prepared, size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset() };
-        if let Err(why) = target.write_head(head, &terms, outputs) {
-            return Err(self.reject(exchange, why));
-        }
-        target.answer.sent = 0;
-        let way = target.add_content(body, size, gaps);
-        let output = target.line.output.get_or_insert_default();
-        // Content of a known size has nothing behind it, so the end of the response can be settled before it is sent.
-        let end = target.framing.finish(if way == Way::Gathered { output.only_segment() } else { output.tail() });
-        let waiting = output.waiting();
+        // Content of a known size has nothing behind it, so the end of the response is settled before it is sent.
+        let framed = match body {
+            Body::Parts(parts) if size <= COPIED_BYTES => target.frame_small(head, &terms, parts, outputs),
+            _ => target.frame(head, &terms, body, gaps, outputs),
+        };
+        let (way, end) = match framed {
+            Ok(framed) => framed,
+            Err(why) => return Err(self.reject(exchange, why)),
+        };
+        let waiting = target.line.waiting();
         let Target { place, index, answer, alone, .. } = target;
         let mut departure = Departure::AtOnce;
         let mut last = false;

@@ -177,7 +177,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn all_has_left(&mut self, index: u32) -> Still {
         let connection = &mut self.connections[index];
         if let Some(output) = connection.line.output.take() {

@@ -99,7 +99,7 @@ impl<B: Backend> Engine<'_, B> {
             let _ = self.go_on(index, fate);
             return;
         }
-        connection.state = State::Flushing(fate);
+        connection.enter(State::Flushing(fate));
         if departure != Departure::WithBatch {
             let _ = self.flush(index);
         }
@@ -119,12 +119,12 @@ impl<B: Backend> Engine<'_, B> {
                 // Others first.
                 connection.in_a_row = 0;
                 reading.yielded = true;
-                connection.state = State::Reading(reading);
+                connection.enter(State::Reading(reading));
                 self.ask_for_turn(index);
                 return Still::Open;
             }
         }
-        connection.state = State::Reading(reading);
+        connection.enter(State::Reading(reading));
         self.read_on(index)
     }
 
@@ -140,7 +140,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.line.output.is_some() {
             // No other response will come soon for this one to wait for.
             if reading.request.is_none() {
-                connection.state = State::Flushing(Fate::Reuse);
+                connection.enter(State::Flushing(Fate::Reuse));
                 return self.flush(index);
             }
             if self.flush(index) == Still::Gone {
@@ -168,7 +168,7 @@ impl<B: Backend> Engine<'_, B> {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
         // It has been answered: whoever drops it now must not take it for one that still waits for its host.
-        connection.state = State::Flushing(fate);
+        connection.enter(State::Flushing(fate));
         if fate == Fate::ShutDown {
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
             self.drop_connection(index);
@@ -178,7 +178,7 @@ impl<B: Backend> Engine<'_, B> {
         // section 9.6): end the sending side only, and read on for a while.
         if fate == Fate::Linger || connection.input.has_unread() || connection.line.readable {
             connection.input.release(&mut self.pool);
-            connection.state = State::Lingering;
+            connection.enter(State::Lingering);
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
             self.deadlines.set(index, Deadline::Linger, now);
             if self.open(index) == Still::Gone {
