@@ -122,6 +122,9 @@ impl<'a, B: Backend> Engine<'a, B> {
                 // Room is made only for those who are known to wait: the next event will say.
                 return;
             }
+            if !self.prompt && !self.ready.is_empty() {
+                return;
+            }
             if shared && (self.exceeds_share() || self.expects_work()) {
                 return self.let_others_go_first(door);
             }
@@ -145,7 +148,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         } else if let Some(bell) = self.bell() {
             bell.answer();
             for door in 0..self.doors.len() {
-                if self.shares(door) {
+                if self.shares(door) && !self.leaves_to_others() {
                     self.accept(door);
                 }
             }
@@ -354,8 +357,19 @@ impl<'a, B: Backend> Engine<'a, B> {
         } else if self.prompt && self.haste.is_worth_it() && self.answers_unopened(index) {
             return;
         }
-        let _ = self.open(index);
+        if self.open(index) == Still::Open && !self.prompt && self.haste.is_worth_it() {
+            self.receive_at_once(index);
+        }
         self.check(index);
+    }
+
+    /// Looks whether the first request of a client is there already, as it mostly is. Then this lane is about to be busy and takes
+    /// nobody else who would wait behind that request.
+    fn receive_at_once(&mut self, index: u32) {
+        self.connections[index].line.readable = true;
+        if self.receive(index) == Still::Open {
+            self.haste.learn(self.connections[index].requests > 0);
+        }
     }
 
     /// Receives before the backend is asked to report news of the connection. A client has mostly sent its request by the time
