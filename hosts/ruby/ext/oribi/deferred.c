@@ -46,7 +46,17 @@ void deferred_note(Call *call) {
     count_request();
 }
 
+/* Overwrites the stack below the caller's frame. The collector takes whatever stands on the stack for a reference, and what calls
+ * that are over have left there shows in the gaps of the next ones. */
+static __attribute__((noinline)) void wipe_stack(void) {
+    volatile char left[64 << 10];
+    for (size_t i = 0; i < sizeof left; i += sizeof(VALUE))
+        *(volatile VALUE *)(left + i) = 0;
+}
+
 uint32_t deferred_next(Context *context) {
+    if (RB_UNLIKELY(context->stream))
+        wipe_stack();
     if (RB_UNLIKELY(RARRAY_LEN(context->deferred) > 0 || between.due || context->stream))
         return ORIBI_AFTER_DEFERRED;
     if (RB_LIKELY(!context->retiring))
@@ -145,10 +155,10 @@ void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE reco
     RB_OBJ_WRITE(context->self, &context->stream_record, record);
 }
 
-/* Young objects alone: it takes a fraction of what a whole collection does. */
-static VALUE collect_young(VALUE unused) {
+/* Young objects alone take a fraction of what a whole collection does. */
+static VALUE collect_for_stream(VALUE whole) {
     VALUE options = rb_hash_new();
-    rb_hash_aset(options, ID2SYM(rb_intern("full_mark")), Qfalse);
+    rb_hash_aset(options, ID2SYM(rb_intern("full_mark")), whole);
     return rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
 }
 
@@ -158,7 +168,11 @@ static void look_for_stream(Context *context) {
     VALUE body = context->stream_body, record = context->stream_record;
     context->stream = 0;
     context->stream_body = context->stream_record = Qfalse;
-    failure_guard("the garbage collection failed", Qnil, collect_young, Qnil);
+    /* A stream may have grown old meanwhile, so the second look is at everything. */
+    for (int look = 0; look < 2 && !stream_was_dropped(stream); look++) {
+        wipe_stack();
+        failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
+    }
     if (stream_was_dropped(stream))
         stream_settle(context, body, record);
     RB_GC_GUARD(body);
