@@ -148,10 +148,16 @@ impl<S> Connection<S> {
     pub(super) fn enter(&mut self, state: State) {
         let before = std::mem::replace(&mut self.state, state);
         // On the way of most requests no state owns anything, which is seen sooner than it is dropped.
-        match before {
-            State::Reading(Reading { request: None, .. }) | State::Flushing(_) | State::Lingering => {}
-            State::Answering(Answering { early: None, answer: Answer { custody: Custody::Returned(None), .. }, .. }) => {}
-            before => drop(before),
+        let owns_nothing = match &before {
+            State::Reading(reading) => reading.request.is_none(),
+            State::Answering(answering) => {
+                answering.early.is_none() && matches!(answering.answer.custody, Custody::Lent | Custody::Returned(None))
+            }
+            State::Flushing(_) | State::Lingering => true,
+            State::Queued(_) | State::Carrying(_) => false,
+        };
+        if owns_nothing {
+            std::mem::forget(before);
         }
     }
 
