@@ -12,9 +12,11 @@ module RailsApp
     6 => %w[git javascript sprockets turbolinks jbuilder bootsnap spring listen system-test],
     7 => %w[git javascript asset-pipeline hotwire jbuilder bootsnap docker ci brakeman rubocop dev-gems system-test]
   }.freeze
+  # Of the two Bundlers in an updated Debian 12, only that of ruby-bundler knows that a Debian package of a gem has no folder of its own.
+  BUNDLER = Dir.glob("/usr/share/rubygems-integration/all/gems/bundler-*/lib").first if RUBY_VERSION < "3.2"
   # Ours and not that of whoever runs the tests.
   ENVIRONMENT = {
-    "BUNDLE_SILENCE_ROOT_WARNING" => "1", "RUBYLIB" => nil, "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil,
+    "BUNDLE_SILENCE_ROOT_WARNING" => "1", "RUBYLIB" => BUNDLER, "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil,
     "SECRET_KEY_BASE" => "only a test" * 8, "RAILS_SERVE_STATIC_FILES" => "1", "RAILS_LOG_TO_STDOUT" => "1"
   }.freeze
 
