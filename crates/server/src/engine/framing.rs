@@ -81,7 +81,7 @@ impl Framing<'_> {
     }
 
     /// Writes the end of the response.
-    #[inline]
+    #[inline(always)]
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> End {
         match self {
             Self::Http(machine) => match machine.finish(out) {

@@ -43,10 +43,9 @@ impl Pool {
         debug_assert!(output.is_empty(), "an output is given back with bytes in it");
         if self.0.len() < POOLED {
             output.progress = 0;
-            for memory in [&mut output.tail, &mut output.spare] {
-                if memory.capacity() > POOLED_BYTES {
-                    *memory = Vec::new();
-                }
+            output.timed = false;
+            if output.tail.capacity() + output.spare.capacity() > POOLED_BYTES {
+                (output.tail, output.spare) = (Vec::new(), Vec::new());
             }
             self.0.push(output);
         }
@@ -66,6 +65,8 @@ pub(super) struct Output {
     sent: usize,
     /// Bytes sent since the deadline for writing was last set.
     pub(super) progress: usize,
+    /// The deadline for writing has been set.
+    pub(super) timed: bool,
     /// The memory of a segment that has left.
     spare: Vec<u8>,
 }

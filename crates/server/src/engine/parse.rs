@@ -4,6 +4,7 @@ use super::Engine;
 use super::connection::{Connection, Reading, State};
 use super::content::{Room, StoredContent};
 use super::deadline::Deadline;
+use super::exchange::Received;
 use super::name::Place;
 use super::send::Still;
 use oribi_io::Backend;
@@ -29,23 +30,22 @@ impl<B: Backend> Engine<'_, B> {
                     input.consume(step.consumed);
                     *requests += 1;
                     let fresh = self.spare_requests.pop().unwrap_or_default();
-                    reading.request = Some(std::mem::replace(&mut self.blank, fresh));
-                    match content {
-                        Framing::None => return self.complete(index),
-                        Framing::Empty => {
+                    let request = std::mem::replace(&mut self.blank, fresh);
+                    if content == Framing::None {
+                        self.queue(index, request);
+                        return Still::Open;
+                    }
+                    reading.request = Some(request);
+                    let size = match content {
+                        Framing::None | Framing::Empty => {
                             self.store(index, StoredContent::EMPTY);
                             return self.complete(index);
                         }
-                        Framing::Length(size) => {
-                            if self.make_room_for_content(index, Some(size)) == Still::Gone {
-                                return Still::Gone;
-                            }
-                        }
-                        Framing::Chunked => {
-                            if self.make_room_for_content(index, None) == Still::Gone {
-                                return Still::Gone;
-                            }
-                        }
+                        Framing::Length(size) => Some(size),
+                        Framing::Chunked => None,
+                    };
+                    if self.make_room_for_content(index, size) == Still::Gone {
+                        return Still::Gone;
                     }
                 }
                 Event::Content(range) => {
@@ -127,7 +127,6 @@ impl<B: Backend> Engine<'_, B> {
 
     /// The request has come whole and waits for a lane.
     pub(super) fn complete(&mut self, index: u32) -> Still {
-        let now = self.backend.now();
         let connection = &mut self.connections[index];
         let State::Reading(reading) = &mut connection.state else { return Still::Open };
         let Some(mut request) = reading.request.take() else { return Still::Open };
@@ -135,7 +134,14 @@ impl<B: Backend> Engine<'_, B> {
             reading.request = Some(request);
             return self.refuse_storage(index, &error);
         }
-        request.complete_at = now.into();
+        self.queue(index, request);
+        Still::Open
+    }
+
+    #[inline]
+    fn queue(&mut self, index: u32, mut request: Box<Received>) {
+        request.complete_at = self.backend.now().into();
+        let connection = &mut self.connections[index];
         connection.enter(State::Queued(request));
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
@@ -144,7 +150,6 @@ impl<B: Backend> Engine<'_, B> {
         } else {
             self.ready.push_back(Place::Connection(index));
         }
-        Still::Open
     }
 
     pub(super) fn refuse_storage(&mut self, index: u32, error: &io::Error) -> Still {

@@ -43,8 +43,8 @@ pub(super) struct Alone<'e> {
 }
 
 impl<'e, S> Target<'e, S> {
-    /// The target of an exchange whose response is not finished.
-    #[inline]
+    /// The target of an exchange whose response is not finished. (Not inlined, it would be copied field by field each time.)
+    #[inline(always)]
     pub(super) fn find(
         connections: &'e mut Slots<Connection<S>>,
         streams: &'e mut Slots<Stream>,
@@ -98,7 +98,7 @@ impl<S> Target<'_, S> {
     }
 
     /// Writes a whole response of little content behind what waits already, all of it into one segment.
-    #[inline]
+    #[inline(always)]
     fn frame_small(
         &mut self,
         head: ResponseHead<'_>,
@@ -463,7 +463,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// A response has been written to its end.
-    #[inline]
+    #[inline(always)]
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
         match place {

@@ -181,10 +181,10 @@ impl<B: Backend> Engine<'_, B> {
     fn all_has_left(&mut self, index: u32) -> Still {
         let connection = &mut self.connections[index];
         if let Some(output) = connection.line.output.take() {
+            if output.timed && self.deadlines.runs(index, Deadline::Write) {
+                self.deadlines.clear(index);
+            }
             self.outputs.give(output);
-        }
-        if self.deadlines.runs(index, Deadline::Write) {
-            self.deadlines.clear(index);
         }
         match connection.state {
             State::Flushing(fate) => self.go_on(index, fate),
@@ -209,13 +209,14 @@ impl<B: Backend> Engine<'_, B> {
         let Some(output) = &mut connection.line.output else { return };
         if output.progress >= WRITE_PROGRESS || !self.deadlines.runs(index, Deadline::Write) {
             output.progress = 0;
+            output.timed = true;
             self.deadlines.set(index, Deadline::Write, self.backend.now());
         }
     }
 
     /// Sends the one segment that waits, with content in its gaps. What does not leave is queued.
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
-        let Self { connections, backend, gaps, outputs, .. } = self;
+        let Self { connections, backend, gaps, .. } = self;
         let line = &mut connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
         let framing = output.take_only_segment();
@@ -244,9 +245,6 @@ impl<B: Backend> Engine<'_, B> {
         output.recycle(framing);
         if !output.is_empty() {
             return self.flush(index);
-        }
-        if let Some(output) = line.output.take() {
-            outputs.give(output);
         }
         self.all_has_left(index)
     }

@@ -64,7 +64,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Keeps a box for the next request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn recycle(&mut self, mut received: Box<Received>) {
         let content = std::mem::take(&mut received.content);
         content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
