@@ -38,7 +38,7 @@ impl Pool {
     }
 
     /// Keeps an output from which everything has left.
-    #[inline]
+    #[inline(always)]
     pub(super) fn give(&mut self, mut output: Box<Output>) {
         debug_assert!(output.is_empty(), "an output is given back with bytes in it");
         if self.0.len() < POOLED {
@@ -204,6 +204,7 @@ impl Output {
         while self.sent < self.tail.len() {
             let rest = &self.tail[self.sent..];
             match if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) } {
+                Attempt::Done(count) if count == rest.len() => break,
                 Attempt::Done(count) => {
                     self.progress += count;
                     self.sent += count;

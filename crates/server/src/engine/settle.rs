@@ -84,18 +84,21 @@ impl<B: Backend> Engine<'_, B> {
 
     /// The response is finished and the input is back: goes on, now or when the response has left.
     pub(super) fn settle(&mut self, index: u32) {
-        let limits = &self.settings.limits;
         let connection = &mut self.connections[index];
         let State::Answering(answering) = &connection.state else { return };
         let (fate, departure) = (answering.fate, answering.departure);
         connection.input.end_request(&mut self.pool);
         let line = &connection.line;
-        let may_wait = departure == Departure::WithNext && fate == Fate::Reuse && connection.input.has_unread();
-        let next = may_wait
-            && !line.blocked
-            && line.waiting() < limits.output_bytes
-            && connection.in_a_row + 1 < limits.pipelined_per_turn;
-        if line.output.is_none() || next {
+        let may_go_on = line.output.is_none()
+            || (departure == Departure::WithNext && {
+                let limits = &self.settings.limits;
+                fate == Fate::Reuse
+                    && connection.input.has_unread()
+                    && !line.blocked
+                    && line.waiting() < limits.output_bytes
+                    && connection.in_a_row + 1 < limits.pipelined_per_turn
+            });
+        if may_go_on {
             let _ = self.go_on(index, fate);
             return;
         }
@@ -110,8 +113,13 @@ impl<B: Backend> Engine<'_, B> {
         if fate != Fate::Reuse {
             return self.end_connection(index, fate);
         }
-        let most = self.settings.limits.pipelined_per_turn;
         let connection = &mut self.connections[index];
+        if !connection.input.has_unread() && connection.line.output.is_none() {
+            connection.enter(State::Reading(Reading::default()));
+            self.rest(index);
+            return Still::Open;
+        }
+        let most = self.settings.limits.pipelined_per_turn;
         let mut reading = Reading::default();
         if connection.input.has_unread() {
             connection.in_a_row += 1;
@@ -126,6 +134,19 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.enter(State::Reading(reading));
         self.read_on(index)
+    }
+
+    /// The connection waits for its next request, of which nothing has come.
+    #[inline]
+    fn rest(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        connection.in_a_row = 0;
+        let readable = connection.line.readable;
+        self.deadlines.set(index, Deadline::Idle, self.backend.now());
+        if readable {
+            self.ask_for_turn(index);
+        }
+        self.room_was_made();
     }
 
     /// Reads the next request as far as it has been received; without one, the connection waits for it.
