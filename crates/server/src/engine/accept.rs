@@ -122,11 +122,12 @@ impl<'a, B: Backend> Engine<'a, B> {
                 // Room is made only for those who are known to wait: the next event will say.
                 return;
             }
-            if !self.prompt && !self.ready.is_empty() {
-                return;
-            }
-            if shared && (self.exceeds_share() || self.expects_work()) {
+            let busy = !self.prompt && (!self.ready.is_empty() || self.expects_work());
+            if shared && (busy || self.exceeds_share()) {
                 return self.let_others_go_first(door);
+            }
+            if busy {
+                return;
             }
         }
     }
