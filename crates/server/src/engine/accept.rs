@@ -358,14 +358,15 @@ impl<'a, B: Backend> Engine<'a, B> {
         } else if self.prompt && self.haste.is_worth_it() && self.answers_unopened(index) {
             return;
         }
-        if self.open(index) == Still::Open && !self.prompt && self.haste.is_worth_it() {
+        if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.haste.is_worth_it() {
             self.receive_at_once(index);
         }
         self.check(index);
     }
 
     /// Looks whether the first request of a client is there already, as it mostly is. Then this lane is about to be busy and takes
-    /// nobody else who would wait behind that request.
+    /// nobody else who would wait behind that request. (A web server that has gone takes its requests with it, which only the
+    /// backend's news of the connection can tell.)
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
