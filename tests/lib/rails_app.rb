@@ -14,7 +14,7 @@ module RailsApp
   }.freeze
   # Of the two Bundlers in an updated Debian 12, only that of ruby-bundler knows that a Debian package of a gem has no folder of
   # its own.
-  BUNDLER = Dir.glob("/usr/share/rubygems-integration/all/gems/bundler-*/lib").first if RUBY_VERSION < "3.2"
+  BUNDLER = (Dir.glob("/usr/share/rubygems-integration/all/gems/bundler-*/lib").first if RUBY_VERSION < "3.2")
   # Ours and not that of whoever runs the tests.
   ENVIRONMENT = {
     "BUNDLE_SILENCE_ROOT_WARNING" => "1", "RUBYLIB" => BUNDLER, "RUBYOPT" => nil, "BUNDLE_GEMFILE" => nil,
