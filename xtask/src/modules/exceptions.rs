@@ -15,9 +15,6 @@ const fn except(level: &'static str, from: &'static str, to: &'static str) -> Ex
 pub const EXCEPTIONS: &[Exception] = &[
     except("crates/server::config", "resolve", "given"),
     except("crates/server::config", "setting", "table"),
-    except("crates/server::engine", "connection", "fastcgi"),
-    except("crates/server::engine", "exchange", "fastcgi"),
-    except("crates/server::engine", "respond", "fastcgi"),
     except("crates/capi", "host", "crew"),
     except("crates/capi", "types", "crew"),
     // Each language brings its table of options; the modules that read the table need a place for its types below them.

@@ -1,8 +1,8 @@
 //! One connection: a socket with what waits to be sent, a machine, and the state in which it is.
 
 use super::answer::{Answer, Custody};
+use super::carrier::Carrier;
 use super::exchange::Received;
-use super::fastcgi::Carrier;
 use super::input::Input;
 use super::output::Output;
 use super::remote::Remote;
@@ -39,7 +39,7 @@ pub(super) enum State {
     Flushing(Fate),
     /// The response is sent and the sending side is ended; what the client still sends is thrown away.
     Lingering,
-    /// It carries the exchanges of a web server, each with a state of its own: see [`super::fastcgi`].
+    /// It carries the exchanges of a web server, each with a state of its own: see [`super::stream`].
     Carrying(Box<Carrier>),
 }
 

@@ -1,10 +1,10 @@
 //! A complete request in the hands of a lane: everything that its host may look at, owned, so that the engine is free meanwhile.
 
 use super::content::StoredContent;
-use super::fastcgi::Variables;
 use super::input::Input;
 use super::moment::Moment;
 use super::remote::Remote;
+use super::variables::Variables;
 use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_message::{HeadLayout, RequestHead};

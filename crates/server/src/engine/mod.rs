@@ -18,6 +18,7 @@ mod accept;
 mod access;
 mod answer;
 mod body;
+mod carrier;
 mod connection;
 mod content;
 mod deadline;
@@ -37,7 +38,9 @@ mod send;
 mod settle;
 mod slots;
 mod stamp;
+mod stream;
 mod taken;
+mod variables;
 mod wait;
 
 pub use accept::Census;
@@ -50,7 +53,6 @@ use crate::listen::{Door, Listener, Seat, doors};
 use crate::log::AccessLog;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
-use fastcgi::{Stream, Variables};
 use name::{Place, Serials};
 use oribi_io::{Backend, Event, Token};
 use oribi_proto::{fcgi, h1};
@@ -61,6 +63,8 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
+use stream::Stream;
+use variables::Variables;
 
 /// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
 /// next request does so within this time and is answered; closing at once would lose that request.

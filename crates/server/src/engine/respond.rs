@@ -6,12 +6,12 @@
 use super::answer::Answer;
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Line, State};
-use super::fastcgi::Stream;
 use super::framing::{End, Framing, Terms};
 use super::name::{Name, Place};
 use super::output::Pool;
 use super::send::{COPIED_BYTES, Gap, LARGEST_IN_BATCH, Still, Way};
 use super::slots::Slots;
+use super::stream::Stream;
 use super::{Engine, Stage};
 use crate::config::Settings;
 use oribi_host::{ExchangeId, Piece, ReplyError};

@@ -1,13 +1,14 @@
 //! How exchanges end that a connection carries, and how the connection ends.
 
 use super::super::answer::Custody;
+use super::super::carrier::Carrier;
 use super::super::connection::{Fate, State};
 use super::super::framing::FAILURE;
 use super::super::name::Place;
 use super::super::respond::Target;
 use super::super::send::Still;
+use super::super::stream::{Stream, StreamState};
 use super::super::{Engine, Exchange, Stage};
-use super::{Carrier, Stream, StreamState};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
