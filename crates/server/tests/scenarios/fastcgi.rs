@@ -461,6 +461,32 @@ fn a_kept_connection_may_be_idle_but_not_in_the_middle_of_a_request() {
 }
 
 #[test]
+fn a_record_that_began_to_come_during_a_request_is_not_waited_for_without_end() {
+    // Half of a header, and a record that is skipped, of which some content is missing.
+    for begun in [&begin(2, RESPONDER, true)[..3], &record(STDIN, 9, b"content")[..12]] {
+        for stops in [false, true] {
+            let kept: Rc<RefCell<Vec<_>>> = Rc::default();
+            let mut server = server(keep(&kept));
+            let (client, mut reader) = (server.connect(), Reader::default());
+            client.send(&request(1, "GET", "/", b""));
+            server.run();
+            client.send(begun);
+            server.run();
+            let exchange = kept.borrow_mut().remove(0);
+            answer(&server, exchange, "done");
+            server.run();
+            assert_eq!(reader.read(&client).take(1).text(), "done");
+            if stops {
+                server.stop(false);
+            }
+            server.advance(if stops { 6 } else { 60 } * SECOND);
+            assert!(client.closed(), "behind {} bytes", begun.len());
+            assert_eq!((server.connections(), server.finished()), (0, stops));
+        }
+    }
+}
+
+#[test]
 fn a_server_that_stops_answers_what_was_begun_and_closes_kept_connections() {
     let kept: Rc<RefCell<Vec<_>>> = Rc::default();
     let mut server = server(keep(&kept));

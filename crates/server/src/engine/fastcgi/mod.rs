@@ -68,15 +68,21 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle(request);
     }
 
-    /// Nothing goes on on a connection: from now on it is merely kept.
+    /// If nothing goes on on a connection, it is merely kept from now on. What has begun to come has as long as a head: within a
+    /// request its stream has a deadline, between requests the connection.
     pub(super) fn rest_if_idle(&mut self, index: u32) {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
         let State::Carrying(carrier) = &connection.state else { return };
-        if carrier.streams.is_empty() && connection.line.output.is_none() && !connection.input.has_unread() {
+        if !carrier.streams.is_empty() || connection.line.output.is_some() {
+            return;
+        }
+        if !connection.input.has_unread() && carrier.machine.between_records() {
             connection.input.release(&mut self.pool);
             self.deadlines.set(index, Deadline::Kept, now);
             self.room_was_made();
+        } else if !self.deadlines.runs(index, Deadline::Head) {
+            self.deadlines.set(index, Deadline::Head, now);
         }
     }
 }

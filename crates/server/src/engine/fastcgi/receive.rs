@@ -94,18 +94,12 @@ impl<B: Backend> Engine<'_, B> {
                 return Still::Gone;
             }
         }
-        let now = self.backend.now();
         let connection = &mut self.connections[index];
         connection.input.release_if_read(&mut self.pool);
         if !connection.line.readable {
             connection.input.park(&mut self.pool);
         }
-        // In the middle of a request its stream has a deadline; in the middle of another record, the connection.
-        let State::Carrying(carrier) = &connection.state else { return Still::Open };
-        let amid = connection.input.has_unread() || !carrier.machine.between_records();
-        if amid && carrier.streams.is_empty() && !self.deadlines.runs(index, Deadline::Head) {
-            self.deadlines.set(index, Deadline::Head, now);
-        }
+        self.rest_if_idle(index);
         Still::Open
     }
 
