@@ -1,5 +1,5 @@
-//! docs/options.md is made from the tables of settings of the server and of the Lua host, and the Ruby host's table from the
-//! server's; these tests keep them so. With `ORIBI_WRITE_DOCS=1` they write the files.
+//! docs/options.md is generated from the tables of settings of the server and of the Lua host; the Ruby host's table is generated
+//! from the server's. These tests compare the files with the tables, or write them with `ORIBI_WRITE_DOCS=1`.
 
 use oribi_lua::LuaSetting;
 use oribi_server::config::{Setting, table};
@@ -10,25 +10,25 @@ const INTRODUCTION: &str = "\
 
 <!-- Made from the tables of settings by `make docs`; edit crates/server/src/config/table.rs or hosts/lua/src/settings/table.rs. -->
 
-All of them work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
-(`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same. An unknown
-option is a warning that suggests what may have been meant; a bad value is an error.
-What wins: a flag, then the environment, then a configuration file, then the default; `oribi check APP` shows what each setting
-is and why.
+All options work as flags of `oribi` (`--max-requests 1000`) and of `plackup -s Oribi`, as options of `rackup -s oribi`
+(`-O MaxRequests=1000`) and as words of a configuration file for Ruby (`max_requests 1000`). `-` and `_` are the same. For an
+unknown option Oribi logs a warning with a suggestion; an invalid value is an error.
+A flag overrides the environment, the environment overrides a configuration file, and that overrides the default.
+`oribi check APP` shows the value and the source of each setting.
 
-Times are seconds unless they say otherwise: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
+Times are in seconds unless they have a unit: `30`, `500ms`, `5m`, `1h`. Sizes are bytes: `65536`, `64k`, `1m`, `1GiB`.
 ";
 
 const LUA: &str = "
 ## Lua
 
-Flags of `oribi` for Lua scripts; [lua.md](lua.md) tells what they mean together.
+Flags of `oribi` for Lua scripts; [lua.md](lua.md) explains how they work together.
 
 | option | default | meaning |
 |---|---|---|
-| `--document-root [DIR]` |  | Run the scripts below DIR that the paths of requests lead to |
+| `--document-root [DIR]` |  | Run scripts below DIR, chosen by the path of the request |
 | `--lua VERSION` | jit | Which Lua: jit or 5.4 |
-| `--hooks FILE` |  | Call the functions that this file returns beside the scripts |
+| `--hooks FILE` |  | Call the hook functions that this file returns |
 ";
 
 /// The manual as the tables have it.

@@ -1,4 +1,4 @@
-//! Threads of a runtime that has one lock for all of them (Ruby's, Python's): they work at one lane together.
+//! Threads of a runtime that has one lock for all of them (Ruby's, Python's) and that therefore share a lane.
 
 use crate::Host;
 use std::time::Duration;
@@ -10,17 +10,17 @@ pub trait Crew {
     /// lock may change hands and other threads may take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn;
 
-    /// Waits for something to do, without the lock, and no longer than `timeout` (`None`: for ever); may end early. One thread
-    /// at a time waits here; another one that calls it meanwhile waits for its turn to do so.
+    /// Waits without the lock until there is something to do, at most for `timeout` (`None`: without limit); may return early.
+    /// One thread at a time waits here; another thread that calls this meanwhile waits until it may take that place.
     fn wait(&self, timeout: Option<Duration>);
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// A request was answered, or will be later.
     Answered,
-    /// There is nothing to do. [`Crew::wait`] for so long, then take another turn.
+    /// There is nothing to do. Call [`Crew::wait`] with this timeout, then take another turn.
     Idle(Option<Duration>),
     /// The worker ends: take no further turn.
     End,

@@ -1,33 +1,34 @@
-//! What a web server in front of this one has said of a request beside its head.
+//! What a web server in front says about a request in addition to its head.
 
 use crate::Content;
 use oribi_message::{KnownVariable, Role, Variable};
 
-/// The variables of a request that came from a web server, and what it is wanted for.
+/// The variables of a request that came from a web server, and the role that the app has for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Gateway<'a> {
-    /// What the web server wants.
+    /// The role that the web server asks for.
     pub role: Role,
-    /// The file to filter, in the role of a filter; otherwise none.
+    /// The file to filter, if the role is that of a filter; otherwise none.
     pub data: Content<'a>,
     bytes: &'a [u8],
     variables: &'a [Variable],
 }
 
 impl<'a> Gateway<'a> {
-    /// Joins places with the bytes that they were found in.
+    /// Joins places with the bytes that they refer to.
     #[must_use]
     pub const fn new(role: Role, bytes: &'a [u8], variables: &'a [Variable], data: Content<'a>) -> Self {
         Self { role, data, bytes, variables }
     }
 
-    /// All variables but those that are fields of the request's head, in the order sent: which well-known one, name, value.
+    /// All variables except those that are fields of the request's head, in the order sent: which well-known one, name, value.
     pub fn variables(&self) -> impl Iterator<Item = (Option<KnownVariable>, &'a [u8], &'a [u8])> + use<'a> {
         let bytes = self.bytes;
         self.variables.iter().map(move |variable| (variable.known, variable.name.of(bytes), variable.value.of(bytes)))
     }
 
-    /// Name and value of the variable with that number, counted from 0. A number that none has is its maker's defect and panics.
+    /// Name and value of the variable with this number, counted from 0. Panics if there is no such variable, which is a bug of
+    /// the caller.
     #[must_use]
     pub fn variable(&self, number: usize) -> (&'a [u8], &'a [u8]) {
         let variable = &self.variables[number];

@@ -1,4 +1,4 @@
-//! The native host: a fixed reply. It is the floor that the language hosts are measured against.
+//! The native host: a fixed reply. It is the baseline for measuring the language hosts.
 
 use crate::{After, Host, Piece, Reply, Request, Runtime};
 use oribi_message::PreparedFields;
@@ -18,7 +18,7 @@ impl Native {
         Self { text: text.into(), fields: fields.unwrap_or_default() }
     }
 
-    /// Answers 200 with `text` and no field that says more of it than its length.
+    /// Answers 200 with `text` and no field that describes it except its length.
     #[must_use]
     pub fn bare(text: impl Into<Vec<u8>>) -> Self {
         Self { text: text.into(), fields: PreparedFields::default() }

@@ -1,4 +1,4 @@
-//! The reply to an exchange: from a host's answer to the server's outlet.
+//! The reply to an exchange: the path from a host's answer to the server's outlet.
 
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::fmt;
@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-/// The name of an exchange. A host may keep it and answer later; an id that is out of date is answered by
-/// [`ReplyError::Gone`], never by another exchange's connection.
+/// The name of an exchange. A host may keep it and answer later. A stale id yields [`ReplyError::Gone`]; it never reaches
+/// another exchange's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExchangeId(pub u64);
 
@@ -19,10 +19,10 @@ pub struct ExchangeId(pub u64);
 pub enum ReplyError {
     /// The client has gone, or the exchange has been answered or given up: stop producing.
     Gone,
-    /// The response breaks a rule of HTTP. If nothing of it had been sent, the client has been answered 500 in its place.
+    /// The response breaks a rule of HTTP. If nothing of it had been sent, the client gets a 500 instead.
     Invalid(&'static str),
-    /// The lane was woken (see [`Outlet::waker`]) while the app waited for its client. The piece is kept and will be sent. See to
-    /// what the lane was woken for, then write an empty piece to wait on.
+    /// The lane was woken (see [`Outlet::waker`]) while the app waited for its client. The piece is kept and will be sent.
+    /// Handle the cause of the wake-up, then write an empty piece to go on waiting.
     Woken,
 }
 
@@ -41,15 +41,15 @@ impl std::error::Error for ReplyError {}
 /// A piece of a response's content.
 #[derive(Clone, Copy, Debug)]
 pub enum Piece<'a> {
-    /// Bytes in memory, which are copied if they cannot leave at once.
+    /// Bytes in memory, which are copied if they cannot be sent at once.
     Bytes(&'a [u8]),
-    /// A part of a file, which is kept open for as long as it is needed.
+    /// A part of a file, which is kept open as long as it is needed.
     File {
         /// The file; it may be shared by many responses.
         file: &'a Arc<File>,
         /// Where the part begins.
         offset: u64,
-        /// Bytes of it. A file that ends earlier has the connection cut, so that the response does not look whole.
+        /// Number of bytes. If the file ends earlier, the connection is cut, so that the response does not look complete.
         size: u64,
     },
 }
@@ -65,13 +65,13 @@ impl Piece<'_> {
     }
 }
 
-/// Where replies go: implemented by the server, used through [`Reply`] and [`BodyWriter`] or, by a host that keeps an
-/// exchange beyond their lives, directly.
+/// Where replies go. The server implements it; hosts use it through [`Reply`] and [`BodyWriter`] or, if they keep an exchange
+/// beyond their lives, directly.
 pub trait Outlet {
-    /// Sends a whole response whose content is `parts` one behind the other.
+    /// Sends a whole response whose content is the concatenation of `parts`.
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError>;
 
-    /// Sends a whole response whose content is `size` bytes of `file` from `offset` on.
+    /// Sends a whole response whose content is `size` bytes of `file`, starting at `offset`.
     fn respond_file(
         &self,
         exchange: ExchangeId,
@@ -83,10 +83,10 @@ pub trait Outlet {
         self.respond_pieces(exchange, head, &[Piece::File { file: &Arc::new(file), offset, size }])
     }
 
-    /// Sends a whole response whose content is `pieces` one behind the other.
+    /// Sends a whole response whose content is the concatenation of `pieces`.
     fn respond_pieces(&self, exchange: ExchangeId, head: ResponseHead<'_>, pieces: &[Piece<'_>]) -> Result<(), ReplyError>;
 
-    /// Sends a whole response with status 200 and fields that were written before: for what is sent again and again.
+    /// Sends a whole response with status 200 and prepared fields: for fields that are sent again and again.
     fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
         let fields: Vec<FieldPair<'_>> = fields.pairs().collect();
         self.respond_pieces(exchange, ResponseHead { status: 200, fields: &fields }, &[content])
@@ -95,17 +95,17 @@ pub trait Outlet {
     /// Sends a head whose content follows piece by piece.
     fn start(&self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError>;
 
-    /// Sends a piece of content. While too much waits for a slow client this does not return, unless the lane is woken
-    /// ([`ReplyError::Woken`]), but other connections are served meanwhile as far as they need no app.
+    /// Sends a piece of content. While too much waits for a slow client this call blocks, until the lane is woken
+    /// ([`ReplyError::Woken`]). Other connections are served meanwhile as far as they need no app.
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError>;
 
-    /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look whole.
+    /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
-    /// Gives the exchange up: 500 if nothing has been sent, else the connection is cut.
+    /// Gives the exchange up: the client gets a 500 if nothing has been sent, else the connection is cut.
     fn abandon(&self, exchange: ExchangeId);
 
-    /// As [`Outlet::abandon`], with `status` in the place of 500: 503 of an app that is overloaded, for instance.
+    /// Like [`Outlet::abandon`], with `status` instead of 500: for instance 503 for an overloaded app.
     fn fail(&self, exchange: ExchangeId, status: u16) {
         let page = format!("{}\n", oribi_message::reason(status));
         let head = ResponseHead { status, fields: &[(b"Content-Type", b"text/plain; charset=utf-8")] };
@@ -114,62 +114,62 @@ pub trait Outlet {
         }
     }
 
-    /// Whether nobody is left who could receive the response: the exchange is over, or its connection is broken. The kernel is asked
-    /// for news. A client that has merely ended its sending side is still there.
+    /// Whether nobody can receive the response any more: the exchange is over, or its connection is broken. Asks the kernel for
+    /// its state. A client that has only closed its sending side is still there.
     fn has_gone(&self, exchange: ExchangeId) -> bool {
         let _ = exchange;
         false
     }
 
-    /// Sends an informational (1xx) response before the final one. Clients that speak HTTP/1.0 are sent nothing.
+    /// Sends an informational (1xx) response before the final one. For an HTTP/1.0 client it does nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
-    /// Passes a message of the app's on to the web server that the exchange came from, for its error log. `false`: there is none, and
-    /// the message belongs into this server's own log.
+    /// Passes a message of the app on to the web server that the exchange came from, for its error log. `false`: there is no
+    /// web server, and the message belongs into this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
         let _ = (exchange, message);
         false
     }
 
-    /// How many complete requests wait for an answer, those included that have just arrived: for work that is better done
-    /// while nobody waits.
+    /// How many complete requests wait for an answer, including those that have just arrived: for work that should be done only
+    /// while no request waits.
     fn waiting(&self) -> usize;
 
-    /// Wakes the lane, from any thread and from signal handlers, at any time: [`Host::attend`](crate::Host::attend) is called, or a
-    /// [`Outlet::write`] that waits returns. However often it wakes before the lane sees to it, that happens once.
+    /// Wakes the lane, from any thread and from signal handlers, at any time: [`Host::attend`](crate::Host::attend) is called,
+    /// or a waiting [`Outlet::write`] returns. Several wake-ups before the lane reacts count as one.
     fn waker(&self) -> Waker {
         Waker::noop().clone()
     }
 
-    /// Wakes the lane whenever `descriptor` has become readable, until it is closed or [`Outlet::unwatch`] is called.
+    /// Wakes the lane whenever `descriptor` has become readable, until `descriptor` is closed or [`Outlet::unwatch`] is called.
     ///
     /// # Errors
-    /// The system's refusal: of a regular file, for instance, which is always readable.
+    /// An error of the system: for instance for a regular file, which is always readable.
     fn watch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let _ = descriptor;
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Ends what [`Outlet::watch`] began.
+    /// Ends the effect of [`Outlet::watch`].
     ///
     /// # Errors
-    /// It was not watched.
+    /// The descriptor was not watched.
     fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let _ = descriptor;
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Wakes the lane once after so long; `None`: not at all. What was asked for before is forgotten.
+    /// Wakes the lane once after `time`; `None`: not at all. Replaces the time of an earlier call.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
         let _ = time;
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// A second descriptor for the connection's socket, set to block. From now on the connection is not used for another
-    /// request, and an exchange that is given up unanswered is closed without a word: its host has spoken for it.
+    /// A second descriptor for the connection's socket, in blocking mode. From now on the server uses the connection for no
+    /// further request, and an exchange that is given up unanswered is closed without an answer, because its host may have
+    /// spoken on the socket.
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd>;
 }
 
@@ -181,7 +181,7 @@ pub struct Reply<'a> {
 }
 
 impl<'a> Reply<'a> {
-    /// The reply to `exchange` by way of `outlet`.
+    /// The reply to `exchange`, sent through `outlet`.
     #[must_use]
     pub fn new(outlet: &'a dyn Outlet, exchange: ExchangeId) -> Self {
         Self { outlet, exchange, open: true }
@@ -196,7 +196,7 @@ impl<'a> Reply<'a> {
         self.outlet.respond(self.exchange, head, parts)
     }
 
-    /// Sends a whole response with status 200 and fields that were written before.
+    /// Sends a whole response with status 200 and prepared fields.
     ///
     /// # Errors
     /// See [`ReplyError`].
@@ -232,7 +232,7 @@ impl<'a> Reply<'a> {
         self.outlet.inform(self.exchange, status, fields)
     }
 
-    /// Gives the right away: whoever holds the id must see to the answer.
+    /// Gives the right away: the owner of the id must answer.
     #[must_use]
     pub fn detach(mut self) -> (&'a dyn Outlet, ExchangeId) {
         self.open = false;

@@ -4,7 +4,8 @@ use crate::Gateway;
 use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm};
 use std::os::fd::BorrowedFd;
 
-/// One end of a connection, as text because every CGI-like interface wants text, and as bytes because no language cares.
+/// One end of a connection: text because every CGI-like interface wants text, as bytes because languages differ in their
+/// encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Endpoint<'a> {
     /// An address without brackets or a host name; empty for the peer of a Unix socket.
@@ -20,7 +21,7 @@ pub enum Content<'a> {
     None,
     /// All of it in memory.
     Memory(&'a [u8]),
-    /// All of it in an unlinked file, read from its start; the offset of the descriptor is the reader's to move.
+    /// All of it in an unlinked file, read from its start; the reader may move the descriptor's offset.
     File {
         /// The file, open for reading and writing.
         file: BorrowedFd<'a>,
@@ -50,27 +51,27 @@ pub struct Request<'a> {
     pub content: Content<'a>,
     /// The other end of the connection.
     pub remote: Endpoint<'a>,
-    /// The name and port that this server goes by on the listener that took the connection.
+    /// The name and port of this server on the listener that took the connection.
     pub server: Endpoint<'a>,
-    /// Whether the connection is encrypted, or stands behind a proxy that says so and is believed.
+    /// Whether the connection is encrypted, or a trusted proxy says that the client's connection is.
     pub https: bool,
-    /// Whether fields with underscores in their names are for the app, if they cannot be mistaken for others.
+    /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
     pub underscores: bool,
-    /// What a web server in front has said beside that; `None` for a request by HTTP.
+    /// What a web server in front says in addition; `None` for a request over HTTP.
     pub gateway: Option<Gateway<'a>>,
 }
 
 impl<'a> Request<'a> {
-    /// REMOTE_ADDR. The peer of a Unix socket has no address but is on this machine, and apps take what they find for an IP
-    /// address; so do Puma and Unicorn say it.
+    /// REMOTE_ADDR. The peer of a Unix socket has no address but is on this machine, and apps expect an IP address: so it is
+    /// 127.0.0.1, as in Puma and Unicorn.
     #[must_use]
     pub fn remote_address(&self) -> &'a [u8] {
         if self.remote.address.is_empty() { b"127.0.0.1" } else { self.remote.address }
     }
 
-    /// SERVER_PORT, from which apps make URLs for their clients: the port of Host, or the scheme's where Host has none. The port
-    /// of the listener is what clients connect to only if there is no proxy in front, and then it stands in Host, too; it counts for
-    /// clients that send no Host. What a web server says by FastCGI stands above all.
+    /// SERVER_PORT, from which apps make URLs for their clients: the port in Host, or that of the scheme if Host has none. The
+    /// listener's port is what clients connect to only if there is no proxy in front, and then Host has it, too; so it is used
+    /// only for clients that send no Host. What a web server says by FastCGI overrides all of these.
     #[must_use]
     pub fn server_port(&self) -> &'a [u8] {
         let is_told = |gateway: &Gateway<'_>| gateway.get(KnownVariable::ServerPort).is_some_and(|port| !port.is_empty());
@@ -85,7 +86,7 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The authority of a target in the absolute form, which stands above Host.
+    /// The authority of a target in absolute form, which overrides Host.
     pub(crate) fn absolute_authority(&self) -> Option<&'a [u8]> {
         self.head.authority().filter(|_| self.head.form() == TargetForm::Absolute)
     }
@@ -95,7 +96,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// The port behind the last colon, if it is not one of those within an IPv6 address.
+/// The port behind the last colon, unless that colon is within an IPv6 address.
 fn port_of(authority: &[u8]) -> Option<&[u8]> {
     let colon = memchr::memrchr(b':', authority)?;
     let port = &authority[colon + 1..];
@@ -108,7 +109,7 @@ mod tests {
     use crate::Gateway;
     use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Variable};
 
-    /// What a request with that Host is told as SERVER_PORT.
+    /// SERVER_PORT of a request with this Host.
     fn port(host: Option<&str>, listener: &str, https: bool) -> String {
         let mut layout = HeadLayout::default();
         let bytes = host.unwrap_or_default().as_bytes();

@@ -1,7 +1,7 @@
-//! Finds equal names among many without comparing each with each.
+//! Finds equal names among many without comparing every pair.
 
-/// Sorts `numbers` by their names, equal names in the order of their numbers, and gives each group of numbers that share a name:
-/// at least two.
+/// Sorts `numbers` by their names, and equal names by their numbers. Yields each group of at least two numbers that share a
+/// name.
 pub fn equal_names<'n, 'b>(numbers: &'n mut [u32], name: impl Fn(u32) -> &'b [u8]) -> impl Iterator<Item = &'n [u32]> {
     numbers.sort_unstable_by(|&one, &other| name(one).cmp(name(other)).then(one.cmp(&other)));
     let numbers: &'n [u32] = numbers;
@@ -32,7 +32,7 @@ mod tests {
             &names[number as usize][..]
         };
         assert_eq!(equal_names(&mut numbers, name).count(), 0);
-        // Twice for each comparison, of which there are about n * log n.
+        // Two looks for each comparison, of which there are about n * log n.
         assert!(looks.get() < 65536 * 16 * 4, "{}", looks.get());
     }
 }

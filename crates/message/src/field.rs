@@ -1,5 +1,5 @@
-//! The field names that Oribi knows by number: those that steer the protocol, and those that most requests carry, whose
-//! CGI-style names a host can intern once instead of building them for every request.
+//! The field names that Oribi knows by number: those that control the protocol, and those that most requests carry. A host can
+//! intern the CGI-style names of these once instead of building them for every request.
 
 macro_rules! known_fields {
     ($($variant:ident: $name:literal $cgi:literal,)*) => {
@@ -99,15 +99,15 @@ impl KnownField {
         Self::NAMES[self as usize]
     }
 
-    /// The name as a CGI variable: `HTTP_USER_AGENT`. (`Content-Type` and `Content-Length` go without `HTTP_` in the CGI
-    /// interfaces; that is for the one who lays out the variables to know.)
+    /// The name as a CGI variable: `HTTP_USER_AGENT`. (In CGI interfaces `Content-Type` and `Content-Length` have no `HTTP_`;
+    /// the code that lays out the variables takes care of that.)
     #[inline]
     #[must_use]
     pub const fn cgi_name(self) -> &'static str {
         Self::CGI_NAMES[self as usize]
     }
 
-    /// The known field with that name, which must be a token (RFC 9110, section 5.6.2); its case does not matter.
+    /// The known field with this name, in any case. The name must be a token (RFC 9110, section 5.6.2).
     #[inline]
     #[must_use]
     pub fn lookup(name: &[u8]) -> Option<Self> {
@@ -128,9 +128,9 @@ impl KnownField {
     }
 }
 
-/// Whether `name` is `known` but for case. Setting bit 5 makes capital letters small and leaves small letters, digits and the
-/// hyphen alone; no other byte of a token becomes a letter or a hyphen by it. Eight bytes are compared at a time, the last
-/// eight overlapping those before them where the length is no multiple of eight.
+/// Whether `name` equals `known` apart from case. Setting bit 5 turns capital letters into small ones and does not change small
+/// letters, digits and the hyphen; no other byte of a token becomes a letter or a hyphen by it. Eight bytes are compared at a
+/// time; if the length is no multiple of eight, the last eight overlap those before them.
 #[inline]
 fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     const FOLD: u64 = 0x2020_2020_2020_2020;
@@ -157,13 +157,13 @@ fn equals_folded(name: &[u8], known: &[u8]) -> bool {
     }
 }
 
-/// More than seven times the number of names, so that a name that is not known mostly meets an empty slot at once.
+/// More than seven times the number of names, so that an unknown name mostly finds an empty slot at once.
 const SLOT_COUNT: usize = 512;
 const EMPTY: u8 = u8::MAX;
 static SLOTS: [u8; SLOT_COUNT] = fill();
 
-/// Length, first, middle and last byte tell the known names apart well; setting bit 5 folds the case of letters and does
-/// not hurt for the hyphen.
+/// Length, first, middle and last byte distinguish the known names well; setting bit 5 folds the case of letters and does no
+/// harm to the hyphen.
 #[inline]
 const fn hash(name: &[u8]) -> usize {
     let first = (name[0] | 0x20) as usize;

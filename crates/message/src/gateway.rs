@@ -1,15 +1,15 @@
-//! What a web server in front says of a request in variables of its own: the meta-variables of CGI (RFC 3875, section 4.1) and
-//! whatever else it was configured to pass on.
+//! What a web server in front says about a request in variables of its own: the meta-variables of CGI (RFC 3875, section 4.1)
+//! and those that its configuration adds.
 
 use crate::Span;
 
 /// What a web server wants from a FastCGI application (FastCGI 1.0, section 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Role {
-    /// A response: what CGI programs do.
+    /// A response, as from CGI programs.
     #[default]
     Responder,
-    /// A decision whether the request may go on.
+    /// A decision whether a request is permitted.
     Authorizer,
     /// A response made from a file that the web server sends along.
     Filter,
@@ -27,20 +27,20 @@ impl Role {
     }
 }
 
-/// Where a variable stands in the bytes that a request's variables arrived in.
+/// Where a variable stands in the bytes that the variables of a request arrived in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variable {
     /// The name, as sent.
     pub name: Span,
     /// The value, as sent.
     pub value: Span,
-    /// Which of the well-known ones it is, if one.
+    /// Which well-known variable it is, if any.
     pub known: Option<KnownVariable>,
 }
 
 macro_rules! known_variables {
     ($($variant:ident $name:literal,)*) => {
-        /// The variables that the server itself looks at, and those that nearly every request comes with.
+        /// The variables that the server itself reads, and those that nearly every request carries.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum KnownVariable {
@@ -59,11 +59,11 @@ macro_rules! known_variables {
                 }
             }
 
-            /// The variable of that name. Names are case-sensitive (FastCGI 1.0, section 5.2, and every web server).
+            /// The variable with this name. Names are case-sensitive (FastCGI 1.0, section 5.2, and every web server).
             #[inline]
             #[must_use]
             pub fn lookup(name: &[u8]) -> Option<Self> {
-                // Compiled to a comparison of the length first.
+                // The compiler compares the length first.
                 match name {
                     $(name if name == $name.as_bytes() => Some(Self::$variant),)*
                     _ => None,

@@ -1,17 +1,17 @@
-//! Fields of a response that is sent again and again, checked and written once.
+//! Fields of a response that is sent again and again; checked and rendered once.
 
 use crate::{FieldPair, KnownField};
 use alloc::vec::Vec;
 
-/// Fields that may stand in any response as they are: none of them concerns the connection, the length of the content or what
-/// the server adds itself.
+/// Fields that are valid in any response: none of them concerns the connection, the length of the content or a field that the
+/// server adds itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedFields {
     lines: Vec<u8>,
 }
 
 impl PreparedFields {
-    /// Writes `fields`. `None`: one of them is invalid, or is the server's affair.
+    /// Renders `fields`. `None`: one of them is invalid, or only the server may set it.
     #[must_use]
     pub fn new(fields: &[FieldPair<'_>]) -> Option<Self> {
         let mut lines = Vec::new();
@@ -39,7 +39,7 @@ impl PreparedFields {
 
     /// The fields themselves.
     pub fn pairs(&self) -> impl Iterator<Item = FieldPair<'_>> {
-        // No name holds a colon, and no value a line end.
+        // No name contains a colon, and no value a line end.
         let lines = self.lines.split(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\r"));
         lines.filter_map(|line| {
             let colon = line.iter().position(|byte| *byte == b':')?;
@@ -63,7 +63,7 @@ fn is_for_server(name: &[u8]) -> bool {
     let known = KnownField::lookup(name);
     let of_connection = matches!(known, Some(F::Connection | F::KeepAlive | F::ProxyConnection | F::Upgrade));
     let of_content = matches!(known, Some(F::ContentLength | F::TransferEncoding | F::Trailer));
-    // What web servers in front take for the status line (RFC 3875, section 6.3.3).
+    // Web servers in front take this for the status line (RFC 3875, section 6.3.3).
     let of_status = name.eq_ignore_ascii_case(b"status");
     of_connection || of_content || of_status || known == Some(F::Date) || name.eq_ignore_ascii_case(b"server")
 }

@@ -21,7 +21,7 @@ impl Span {
         Self { start: start as u32, end: end as u32 }
     }
 
-    /// The bytes of this span. A span that does not lie in `bytes` is a defect of its maker and panics.
+    /// The bytes of this span. Panics if the span does not lie in `bytes`, which is a bug of its maker.
     #[inline]
     #[must_use]
     pub fn of(self, bytes: &[u8]) -> &[u8] {
@@ -85,11 +85,11 @@ pub struct FieldLayout {
     pub name: Span,
     /// The value, without white space around it.
     pub value: Span,
-    /// Which of the well-known names it is, if one.
+    /// Which well-known name it is, if any.
     pub known: Option<KnownField>,
 }
 
-/// Where the parts of a request head stand. Made to be used again: [`HeadLayout::clear`] keeps the memory.
+/// Where the parts of a request head stand. Reusable: [`HeadLayout::clear`] keeps the memory.
 #[derive(Clone, Debug, Default)]
 pub struct HeadLayout {
     /// The method.
@@ -113,7 +113,7 @@ pub struct HeadLayout {
 }
 
 impl HeadLayout {
-    /// Forgets the last head and keeps the memory for the next.
+    /// Clears the layout and keeps the memory for the next head.
     pub fn clear(&mut self) {
         let mut fields = core::mem::take(&mut self.fields);
         fields.clear();
@@ -121,7 +121,7 @@ impl HeadLayout {
     }
 }
 
-/// A request head: a layout with the bytes it speaks of.
+/// A request head: a layout with the bytes that it refers to.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestHead<'a> {
     bytes: &'a [u8],
@@ -208,14 +208,14 @@ impl<'a> RequestHead<'a> {
         self.layout.fields.iter().map(move |field| (field.known, field.name.of(bytes), field.value.of(bytes)))
     }
 
-    /// The name of the field with that number, counted from 0. A number that no field has is its maker's defect and panics.
+    /// The name of the field with this number, counted from 0. Panics if there is no such field, which is a bug of the caller.
     #[inline]
     #[must_use]
     pub fn field_name(&self, number: usize) -> &'a [u8] {
         self.layout.fields[number].name.of(self.bytes)
     }
 
-    /// The value of the field with that number, counted from 0. A number that no field has is its maker's defect and panics.
+    /// The value of the field with this number, counted from 0. Panics if there is no such field, which is a bug of the caller.
     #[inline]
     #[must_use]
     pub fn field_value(&self, number: usize) -> &'a [u8] {

@@ -3,7 +3,7 @@
 /// One field of a response: name and value, not yet validated.
 pub type FieldPair<'a> = (&'a [u8], &'a [u8]);
 
-/// Status and fields of a response, borrowed from the host. A name may stand several times.
+/// Status and fields of a response, borrowed from the host. A name may occur several times.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
     /// The status code, 200 to 599 for a final response.

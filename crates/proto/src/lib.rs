@@ -1,8 +1,8 @@
 //! Sans-I/O protocol machines: bytes in, events out; verbs in, bytes out.
 //!
-//! A machine owns no socket, no clock and no buffer. It looks at the bytes that its caller has received, says what they mean
-//! and how many of them are done with, and appends the bytes of an answer to a buffer that the caller sends. The same machine
-//! therefore serves every I/O backend, and every byte of its behaviour can be tested without a network.
+//! A machine owns no socket, no clock and no buffer. It reads the bytes that its caller has received, returns their meaning and
+//! how many of them it has consumed, and appends the bytes of an answer to a buffer that the caller sends. So the same machine
+//! serves every I/O backend, and tests can check every byte of its behaviour without a network.
 #![no_std]
 #![forbid(unsafe_code)]
 

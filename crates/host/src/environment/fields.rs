@@ -1,35 +1,35 @@
 //! The fields of a request as variables, `HTTP_…`.
 //!
-//! What a client must not be able to do by the choice of its field names is decided here:
+//! This file decides what a client must not be able to do by its choice of field names:
 //! * fields with the same name are joined in order by `, ` (RFC 9110, section 5.3), cookies by `; ` (RFC 6265, section 5.4);
 //! * in the absolute form, the target's authority replaces Host (RFC 9112, section 3.2.2);
-//! * `Proxy` is dropped, for HTTP_PROXY means something else to many programs ("httpoxy");
+//! * `Proxy` is dropped, because many programs take HTTP_PROXY for a setting of their own ("httpoxy");
 //! * `Transfer-Encoding` is dropped: the content that the host gets is decoded, and its size is CONTENT_LENGTH;
 //! * a name with an underscore becomes the same variable as one with hyphens: `X_Forwarded_For` could pass for the
-//!   `X-Forwarded-For` that a proxy has set or has taken away. Such fields are dropped unless the request says otherwise
-//!   ([`Request::underscores`]), and even then if a field with hyphens means the same variable, in this request or by being well
-//!   known.
+//!   `X-Forwarded-For` that a proxy has set or removed. Such fields are dropped unless the request allows them
+//!   ([`Request::underscores`]), and even then if a field with hyphens becomes the same variable and is in this request or is
+//!   well known.
 //!
-//! Names are compared with one another in pairs only as long as they are few. Many are sorted.
+//! While names are few, they are compared in pairs; many names are sorted.
 
 use super::{CONTENT_TYPE, Entry, Environment, Key, Place, Text};
 use crate::Request;
 use oribi_message::{KnownField, RequestHead, Span, equal_names};
 use std::sync::Once;
 
-/// As many names are compared in pairs; that is cheaper than sorting them, and most requests have fewer that are not well known.
+/// Up to this number, names are compared in pairs, which is cheaper than sorting. Most requests have fewer unknown names.
 const FEW: usize = 16;
 
-/// What is noted while fields are laid out.
+/// Notes taken while fields are laid out.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     /// The places of variables whose names are not interned.
     others: Vec<Place>,
-    /// The numbers of fields that have an underscore in their names.
+    /// The numbers of fields whose names have an underscore.
     underscored: Vec<u32>,
-    /// Fields that belong to a variable which another has begun.
+    /// Further fields of a variable that an earlier field has begun.
     repeated: Vec<(Place, u32)>,
-    /// Numbers of `others`, in order of their names.
+    /// Indices into `others`, in the order of their names.
     sorted: Vec<u32>,
     /// How often two names were compared.
     #[cfg(test)]
@@ -53,7 +53,7 @@ impl Environment {
     pub(super) fn lay_out_fields(&mut self, request: &Request<'_>) {
         let head = &request.head;
         self.fields.others.clear();
-        // Where each known field has gone.
+        // The place of each known field that has been laid out.
         let mut places = [None::<Place>; KnownField::ALL.len()];
         let mut authority = request.absolute_authority();
         for (number, (known, name, _)) in head.fields().enumerate() {
@@ -123,8 +123,7 @@ impl Environment {
         self.fields.underscored = numbers;
     }
 
-    /// Finds those of the other variables that have the same name. From number `with_hyphens` on, their fields' names have
-    /// underscores.
+    /// Finds other variables that have the same name. From index `with_hyphens` on, the names of their fields have underscores.
     fn unite_others(&mut self, with_hyphens: usize) {
         let mut others = std::mem::take(&mut self.fields.others);
         if others.len() <= FEW {
@@ -159,8 +158,8 @@ impl Environment {
         self.entries[place.index()].name.of(&self.rendered)
     }
 
-    /// The variable at `place` has the same name as the one at `first`: its field is joined to that, or is dropped if it only
-    /// `shadows` it.
+    /// The variable at `place` has the same name as the one at `first`: joins its field to that one, or drops it if it only
+    /// `shadows` that one.
     #[cold]
     fn unite(&mut self, first: Place, place: Place, shadows: bool) {
         let entry = &mut self.entries[place.index()];
@@ -173,7 +172,7 @@ impl Environment {
         }
     }
 
-    /// Renders each variable that has several fields, once.
+    /// Renders each variable that has several fields once.
     #[cold]
     fn join_repeated(&mut self, head: &RequestHead<'_>) {
         let mut repeated = std::mem::take(&mut self.fields.repeated);
@@ -195,13 +194,13 @@ impl Environment {
     }
 }
 
-/// Whether the name, with hyphens in the place of its underscores, is well known: those that are matter to servers and proxies.
+/// Whether the name is well known when hyphens replace its underscores: well-known names matter to servers and proxies.
 fn is_well_known(name: &[u8]) -> bool {
     let hyphens: Vec<u8> = name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte }).collect();
     KnownField::lookup(&hyphens).is_some()
 }
 
-/// Says once in a process that a field was dropped: a client could otherwise fill the log.
+/// Logs, once per process, that a field was dropped: otherwise a client could fill the log.
 fn tell_of_dropped(name: &[u8], allowed: bool) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| {

@@ -1,12 +1,13 @@
-//! The variables of a request that a web server has passed on: what it said, made to fit the rules of each interface.
+//! The variables of a request that a web server has passed on, adapted to the rules of each interface.
 //!
-//! Web servers do not agree on how a path is split between SCRIPT_NAME and PATH_INFO, and they decode it and collapse its slashes,
-//! where an app that routes by its path wants what the client sent. For PSGI and Rack (not for CGI's own meaning,
+//! Web servers split a path between SCRIPT_NAME and PATH_INFO in different ways. They also decode it and collapse its slashes,
+//! but an app that routes by its path wants what the client sent. So for PSGI and Rack (not for CGI's own meaning,
 //! [`PathInfo::AsGiven`]):
-//! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root, and the whole path is its;
-//!   lighttpd's way to say the same is an empty PATH_INFO with all of the path in SCRIPT_NAME;
-//! * PATH_INFO is what stands behind SCRIPT_NAME in REQUEST_URI, if that means the same as the PATH_INFO that was sent; otherwise
-//!   the web server has rewritten the request, and its own is right;
+//! * without PATH_INFO (nginx's own `fastcgi_params`, Apache's mod_proxy_fcgi) the app is at the root and gets the whole path;
+//!   lighttpd says the same by an empty PATH_INFO and the whole path in SCRIPT_NAME;
+//! * PATH_INFO is the part of REQUEST_URI behind SCRIPT_NAME, if it means the same as the PATH_INFO that was sent; otherwise
+//!   the
+//!   web server has rewritten the request, and its own PATH_INFO is used;
 //! * SCRIPT_NAME is never a mere slash.
 
 use super::{Entry, Environment, Key, PathInfo, Text, decode_percent};
@@ -18,11 +19,11 @@ const PATH_INFO: usize = 2;
 const QUERY_STRING: usize = 4;
 const SERVER_PROTOCOL: usize = 7;
 
-/// The variable that FastCGI's own library gives to apps.
+/// The variable by which FastCGI's own library tells apps their role.
 const ROLE: &[u8] = b"FCGI_ROLE";
 
 impl Environment {
-    /// Puts what the web server said in the place of what the request's head says.
+    /// Replaces what the request's head says by what the web server said.
     pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
         let mut script_name = None;
         let mut path = None;
@@ -35,7 +36,7 @@ impl Environment {
                 Some(KnownVariable::ServerProtocol) if !value.is_empty() => {
                     self.entries[SERVER_PROTOCOL].value = Text::Variable(number);
                 }
-                // The request's head, its endpoints and its content say these.
+                // These come from the request's head, its endpoints and its content.
                 Some(
                     KnownVariable::RequestMethod
                     | KnownVariable::RequestUri
@@ -47,7 +48,8 @@ impl Environment {
                     | KnownVariable::ContentType
                     | KnownVariable::ContentLength,
                 ) => {}
-                // What is not spelled like a variable could be mistaken for a key of the interface itself, as in `psgi.input`.
+                // An app could mistake a name that is not spelled like a variable for a key of the interface itself, such as
+                // `psgi.input`.
                 _ if path_info != PathInfo::AsGiven && !is_variable_name(name) => {}
                 _ if name == ROLE => {}
                 _ => self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value: Text::Variable(number) }),
@@ -76,7 +78,7 @@ impl Environment {
         }
     }
 
-    /// What the app is asked to be, which the protocol says and no variable.
+    /// Lays out the role of the app, which comes from the protocol and not from a variable.
     fn lay_out_role(&mut self, gateway: &Gateway<'_>) {
         let start = self.rendered.len();
         self.rendered.extend_from_slice(ROLE);
@@ -86,12 +88,12 @@ impl Environment {
     }
 }
 
-/// How the path of a request falls apart, by the rules above.
+/// How the path of a request is split, by the rules above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Split<'a> {
-    /// What leads to the app, decoded; never a mere slash.
+    /// The part that leads to the app, decoded; never a mere slash.
     pub script_name: &'a [u8],
-    /// What is for the app.
+    /// The part for the app.
     pub path_info: Rest<'a>,
 }
 
@@ -150,7 +152,7 @@ fn is_whole_path(request: &Request<'_>, script: &[u8]) -> bool {
     behind(request.head.path(), script) == Some(b"")
 }
 
-/// What stands behind `start`, which is decoded, in `path`, which is not.
+/// The part of `path`, which is percent-encoded, behind `start`, which is decoded.
 fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
     let mut rest = path;
     for &expected in start {
@@ -163,7 +165,8 @@ fn behind<'a>(path: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Whether a path, decoded and with its slashes collapsed, is `meaning`, of which the same need not hold.
+/// Whether `path`, decoded and with its slashes collapsed, equals `meaning`, whose slashes are collapsed for the comparison,
+/// too.
 fn means(path: &[u8], meaning: &[u8]) -> bool {
     let mut rest = path;
     let decoded = std::iter::from_fn(|| {
@@ -174,13 +177,13 @@ fn means(path: &[u8], meaning: &[u8]) -> bool {
     collapsed(decoded).eq(collapsed(meaning.iter().copied()))
 }
 
-/// The same bytes, of several slashes in a row only one.
+/// The same bytes, with several slashes in a row replaced by one.
 fn collapsed(bytes: impl Iterator<Item = u8>) -> impl Iterator<Item = u8> {
     let mut before = 0;
     bytes.filter(move |&byte| std::mem::replace(&mut before, byte) != b'/' || byte != b'/')
 }
 
-/// The first byte of a percent-encoded text, decoded, and how many bytes it takes there.
+/// The first byte of a percent-encoded text, decoded, and the number of encoded bytes that it takes.
 fn next_byte(text: &[u8]) -> Option<(u8, usize)> {
     let digit = |place: usize| text.get(place).and_then(|&byte| char::from(byte).to_digit(16));
     match (*text.first()?, digit(1), digit(2)) {

@@ -1,13 +1,13 @@
-//! A request as CGI-style variables, the form in which PSGI, Rack and their like want it.
+//! A request as CGI-style variables, the form that PSGI, Rack and similar interfaces use.
 //!
-//! The layout is made once for all languages: the fixed variables first and in a fixed order, then content type and length,
-//! then the fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's
-//! key objects once instead of once per request.
+//! The layout is the same for all languages: first the fixed variables in a fixed order, then content type and length, then the
+//! fields as `HTTP_…`. Every name that can be interned has a number (a *key*), so that a host makes its language's key objects
+//! once instead of once per request.
 //!
-//! What a client must not be able to do by the choice of its field names is decided in `fields`. What a web server in front has
-//! said of a request comes behind the fixed variables (see `gateway`).
+//! `fields` decides what a client must not be able to do by its choice of field names. What a web server in front says about a
+//! request comes behind the fixed variables (see `gateway`).
 //!
-//! No step is repeated for each pair of fields, so that the work grows with the size of the head and no faster.
+//! No step is repeated for each pair of fields, so the work grows linearly with the size of the head, apart from sorting.
 
 mod fields;
 mod gateway;
@@ -23,7 +23,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(pub u32);
 
-/// The variables that every request has, in the order in which they come; their keys are their places.
+/// The variables that every request has, in their order; the key of each is its index here.
 pub const FIXED: [&str; 10] = [
     "REQUEST_METHOD",
     "SCRIPT_NAME",
@@ -73,16 +73,16 @@ pub enum PathInfo {
     Decoded,
     /// The path as sent, as Rack wants it.
     AsSent,
-    /// SCRIPT_NAME and PATH_INFO as a web server in front has split the path between them, which is CGI's own meaning; without
-    /// one, as [`PathInfo::Decoded`]. With one, variables of any spelling are passed on.
+    /// SCRIPT_NAME and PATH_INFO as a web server in front has split the path, which is CGI's own meaning; variables of any
+    /// spelling are passed on. Without a web server the same as [`PathInfo::Decoded`].
     AsGiven,
 }
 
-/// The variables of one request. Made to be used again: the memory is kept.
+/// The variables of one request. Reused for the next request, to keep its memory.
 #[derive(Debug, Default)]
 pub struct Environment {
     entries: Vec<Entry>,
-    /// What does not stand in the request as the variables need it.
+    /// Names and values that do not stand in the request in the form that the variables need.
     rendered: Vec<u8>,
     fields: Fields,
 }
@@ -90,7 +90,7 @@ pub struct Environment {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     key: Key,
-    /// Where the name stands in `rendered`, when it is not interned.
+    /// Where the name stands in `rendered`, if it is not interned.
     name: Span,
     value: Text,
 }
@@ -101,13 +101,13 @@ enum Text {
     /// The value of a field. A head has at most 1 GiB ([`Span`]), so its fields can be counted in 32 bits.
     Field(u32),
     Rendered(Span),
-    /// The gateway's, by number; the name too, where the key is [`Key::OTHER`].
+    /// A variable of the gateway, by number; its name, too, if the key is [`Key::OTHER`].
     Variable(u32),
-    /// Nothing: what stood here has become a part of another variable, or was dropped.
+    /// Nothing: this variable has become a part of another one, or was dropped.
     Nothing,
 }
 
-/// The place of a variable behind the fixed ones, which is never 0.
+/// The index of a variable behind the fixed ones, so it is never 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Place(NonZeroU32);
 
@@ -125,8 +125,8 @@ impl Environment {
         Self { entries: Vec::new(), rendered: Vec::new(), fields: Fields::new() }
     }
 
-    /// Lays out the variables of `request` and gives each to `sink`: key, name and value. All that is given stays where it
-    /// is until the next call.
+    /// Lays out the variables of `request` and gives each to `sink`: key, name and value. The memory stays valid until the next
+    /// call.
     #[inline]
     pub fn describe<'a>(
         &'a mut self,
@@ -182,7 +182,7 @@ impl Environment {
         self.lay_out_fields(request);
     }
 
-    /// Adds an interned variable and tells its place, which is never 0: the fixed ones come first.
+    /// Adds an interned variable and returns its place, which is never 0, because the fixed ones come first.
     #[inline]
     fn push(&mut self, key: Key, value: Text) -> Place {
         let place = self.next_place();
@@ -190,8 +190,8 @@ impl Environment {
         place
     }
 
-    /// The place that the next variable gets. Each variable has a line in a head of at most 1 GiB, or a pair in parameters of the
-    /// same size, so 32 bits are enough.
+    /// The place of the next variable. 32 bits are enough: each variable comes from a line of a head of at most 1 GiB, or from
+    /// a pair in parameters of the same size.
     #[inline]
     fn next_place(&self) -> Place {
         Place(NonZeroU32::MIN.saturating_add(self.entries.len() as u32 - 1))
@@ -232,8 +232,8 @@ impl Environment {
     }
 }
 
-/// Decodes percent escapes once, behind what is in `out`. A broken escape is left as it is; `%00` becomes a NUL, which is the app's
-/// to refuse.
+/// Decodes percent escapes once and appends the result to `out`. A broken escape is kept as it is; `%00` becomes a NUL, which
+/// the app may refuse.
 pub fn decode_percent(path: &[u8], out: &mut Vec<u8>) {
     let mut rest = path;
     while let Some(at) = memchr::memchr(b'%', rest) {
@@ -269,7 +269,7 @@ mod tests {
     use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span, TargetForm};
     use std::collections::BTreeMap;
 
-    /// The variables of a request with that path and those fields.
+    /// The variables of a request with this path and these fields.
     fn variables(path: &str, query: Option<&str>, fields: &[(&str, &str)], content: Content<'_>) -> BTreeMap<String, String> {
         let mut text = String::new();
         let mut add = |part: &str| {

@@ -1,4 +1,4 @@
-//! One request: who wants what, and how its response is written (FastCGI 1.0, sections 5.3, 5.5 and 6; RFC 3875, section 6).
+//! One request: its role, and how its response is written (FastCGI 1.0, sections 5.3, 5.5 and 6; RFC 3875, section 6).
 
 use super::fields;
 use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, STDOUT, padding};
@@ -13,7 +13,7 @@ use oribi_message::{PreparedFields, ResponseHead, Role, reason};
 pub enum Finish {
     /// As promised.
     Complete,
-    /// Content-Length had promised more.
+    /// Content-Length had promised more content.
     Short {
         /// So many bytes more.
         missing: u64,
@@ -22,7 +22,7 @@ pub enum Finish {
     Over,
 }
 
-/// Where the writing of a response stands.
+/// How far the response has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writing {
     /// Not begun.
@@ -39,7 +39,7 @@ enum Writing {
     Ended,
 }
 
-/// Where the record stands that holds a head, so that content behind it can join it.
+/// Where the record that holds a head stands, so that content behind it can join the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HeadRecord {
     start: usize,
@@ -60,17 +60,17 @@ impl HeadRecord {
 }
 
 /// The application's side of one request, from [`Event::Begin`](super::Event::Begin) to END_REQUEST: writes its response.
-/// Small, without memory of its own.
+/// Small, and owns no heap memory.
 ///
-/// What is written for several requests may be sent in any order, record by record; what is written for one, in order.
+/// Records of different requests may be sent in any order, those of one request in the order in which they were written.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     id: u16,
     role: Role,
     bodiless: bool,
-    /// Something has been written to STDERR, so its end must be.
+    /// Something has been written to STDERR, so the end of that stream must be written, too.
     errors: bool,
-    /// What stands behind the content announced last.
+    /// The padding behind the content that was announced last.
     padding: u8,
     writing: Writing,
     head: Option<HeadRecord>,
@@ -90,7 +90,7 @@ impl Exchange {
         self.id
     }
 
-    /// What the web server wants.
+    /// The role that the web server asks for.
     #[inline]
     #[must_use]
     pub const fn role(&self) -> Role {
@@ -110,7 +110,7 @@ impl Exchange {
         !matches!(self.writing, Writing::Nothing)
     }
 
-    /// Whether the response has been begun and nothing but the end of the stream will tell that its content is whole.
+    /// Whether the response has been begun and only the end of the stream will tell that its content is complete.
     #[inline]
     #[must_use]
     pub const fn is_open_ended(&self) -> bool {
@@ -119,14 +119,14 @@ impl Exchange {
 
     /// Writes the head of the response.
     ///
-    /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
-    /// either, the end of the stream ends the content. `prepared` are further fields, written beforehand.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either, the
+    /// end of the stream ends the content. `prepared` are further fields, rendered in advance.
     ///
-    /// Fields that speak of the client's connection are not passed on, nor is Status. An authorizer that agrees (200) sends no
-    /// content, since the web server has no use for it (section 6.3).
+    /// Fields that describe the client's connection are not passed on, nor is Status. The response of an authorizer that agrees
+    /// (200) has no content, because the web server has no use for it (section 6.3).
     ///
     /// # Errors
-    /// As [`h1::Machine::write_head`](crate::h1::Machine::write_head). Nothing has been written and nothing has changed then.
+    /// The same as for [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
@@ -178,9 +178,9 @@ impl Exchange {
         Ok(())
     }
 
-    /// Announces content: writes what goes in front of it and returns how many of `size` bytes the record takes. If it is more
-    /// than 0, send so many bytes, then call [`Exchange::write_content_suffix`] and announce the rest: a record takes at most
-    /// [`RECORD_BYTES`]. If it is 0, the rest must be dropped: the response has no content, or less than was offered.
+    /// Announces `size` bytes of content: writes what precedes them and returns how many of them the record takes. If the
+    /// result is more than 0, send that many bytes, call [`Exchange::write_content_suffix`] and announce the rest: a record
+    /// takes at most [`RECORD_BYTES`]. If it is 0, drop the rest: the response has no content, or less than was offered.
     ///
     /// If the head is still the last thing in `out`, the content joins its record.
     #[inline]
@@ -216,13 +216,13 @@ impl Exchange {
         admitted
     }
 
-    /// Writes what goes behind the bytes that [`Exchange::write_content_prefix`] announced.
+    /// Writes what follows the bytes that [`Exchange::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
     }
 
-    /// Writes a text for the web server's error log, whether the response has been begun or not. Must not come between a
+    /// Writes a text for the web server's error log, whether the response has been begun or not. Do not call it between a
     /// prefix and its suffix.
     pub fn write_error(&mut self, text: &[u8], out: &mut Vec<u8>) {
         if self.writing != Writing::Ended && !text.is_empty() {
@@ -232,10 +232,10 @@ impl Exchange {
     }
 
     /// Ends the request: writes the ends of its streams and END_REQUEST with the status that a CGI program would exit with.
-    /// Then tell the machine: [`Machine::finished`](super::Machine::finished).
+    /// Then call [`Machine::finished`](super::Machine::finished).
     ///
-    /// A web server takes content of unknown length for whole when it ends in this way, whatever the status is. To show it that
-    /// a response was given up in the middle, the connection must be closed instead, at the expense of others that are on it.
+    /// When content of unknown length ends in this way, a web server takes it for complete, whatever the status is. To show
+    /// that a response was given up in the middle, close the connection instead, which ends its other requests, too.
     #[inline]
     pub fn finish(&mut self, app_status: u32, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {
@@ -255,8 +255,8 @@ impl Exchange {
         finish
     }
 
-    /// Writes the answer to a request that the server refuses, as plain text, but not its end. Once a response has been begun
-    /// there is no way to refuse any more: then nothing is written.
+    /// Writes the answer to a request that the server refuses, as plain text, but not its end. If a response has been begun,
+    /// writes nothing, because it is too late to refuse.
     pub fn write_refusal(&mut self, refusal: Refusal, out: &mut Vec<u8>) {
         if self.response_started() {
             return;
@@ -281,7 +281,7 @@ impl Exchange {
         self.close_head(start, out);
     }
 
-    /// Makes a record of everything behind the header that was left blank at `start`, or several if it is very long.
+    /// Makes a record of everything behind the header that was left blank at `start`, or several records if it is very long.
     fn close_head(&mut self, start: usize, out: &mut Vec<u8>) {
         let head = HeadRecord { start, length: out.len() - start - HEADER_BYTES };
         if head.length > RECORD_BYTES {

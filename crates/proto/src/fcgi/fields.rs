@@ -1,11 +1,11 @@
-//! The head of a response as CGI has it (RFC 3875, section 6.3): a status in a field of its own, and fields.
+//! The head of a response in CGI's form (RFC 3875, section 6.3): a field for the status, and the other fields.
 
 use crate::h1::response::digits;
 use crate::h1::{InvalidResponse, grammar, names};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, reason};
 
-/// The status must be said even if it is 200: without it, Location would make it a 302.
+/// The status is written even if it is 200: without it, Location would make it a 302.
 pub(super) fn write_status(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         out.extend_from_slice(b"Status: 200 OK\r\n");
@@ -18,10 +18,10 @@ pub(super) fn write_status(status: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the fields that the app may set and gives the Content-Length among them, which is not written.
+/// Writes the fields that the app may set. Returns the Content-Length among them, which is not written.
 ///
-/// Those that speak of the client's connection are left out, for that is the web server's; so is Status, which nginx would take
-/// for a second one and answer 502.
+/// Fields that describe the client's connection are left out, because that connection is the web server's. So is Status: nginx
+/// would take it for a second status and answer 502.
 pub(super) fn write(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Option<u64>, InvalidResponse> {
     let mut length = None;
     for &(name, value) in fields {
@@ -38,7 +38,7 @@ pub(super) fn write(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Optio
             }
             Some(KnownField::Connection | KnownField::KeepAlive | KnownField::ProxyConnection) => continue,
             Some(KnownField::Te | KnownField::Trailer | KnownField::Upgrade) => continue,
-            // As over HTTP: an app that sets this may have coded its content, too.
+            // As over HTTP: an app that sets this may also have coded its content.
             Some(KnownField::TransferEncoding) => {
                 return Err(InvalidResponse("Transfer-Encoding is the server's to set"));
             }

@@ -1,27 +1,27 @@
-//! How much a web server may send, and what it is told of that.
+//! How much a web server may send, and which limits it is told.
 
 /// Bounds of a connection and of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections that the server accepts: the answer to FCGI_MAX_CONNS, and not enforced here. Default 1024.
+    /// Connections that the server accepts: the answer to FCGI_MAX_CONNS. The machine does not enforce it. Default 1024.
     pub connections: u32,
-    /// Requests that may be active at once on one connection; one more is answered OVERLOADED. Told as FCGI_MAX_REQS.
-    /// Default 1024.
+    /// Requests that may be active at once on one connection; a further one is answered with OVERLOADED. The answer to
+    /// FCGI_MAX_REQS. Default 1024.
     pub requests: u16,
-    /// Bytes of the name-value pairs of one request; more is a 431. At most 1 GiB is ever allowed, since places are kept in
-    /// 32 bits. The machine keeps no bytes, so whoever collects them compares with this as they arrive. Default 64 KiB: a
-    /// head of 32 KiB, as HTTP may have it, and as much for what the web server adds.
+    /// Bytes of the name-value pairs of one request; more is a 431. At most 1 GiB, because places are kept in 32 bits. The
+    /// machine keeps no bytes, so the caller that collects them compares with this as they arrive. Default 64 KiB: 32 KiB for
+    /// the head, as with HTTP, and as much for what the web server adds.
     pub params_bytes: usize,
     /// Name-value pairs of one request; more is a 431. Default 500: 100 fields, and four times as many variables of the web
     /// server's own; Apache with `SSLOptions +StdEnvVars` sends more than a hundred.
     pub pairs: usize,
     /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
     pub target_bytes: usize,
-    /// Whether a target with bytes above 0x7F is a 400, as the grammar has it (RFC 3986, section 2). Default false: browsers escape
-    /// them, but other clients send UTF-8 as it is, and nginx, Apache, Puma and Starman take it.
+    /// Whether a target with bytes above 0x7F is a 400, as the grammar requires (RFC 3986, section 2). Default false: browsers
+    /// escape them, but other clients send raw UTF-8, and nginx, Apache, Puma and Starman accept it.
     pub strict_target: bool,
-    /// Bytes of content; a CONTENT_LENGTH above is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54. Whoever
-    /// collects the content compares with this as well, since CONTENT_LENGTH need not be there.
+    /// Bytes of content; a CONTENT_LENGTH above this is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54. The
+    /// caller that collects the content compares with this as well, because CONTENT_LENGTH may be absent.
     pub content_bytes: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The machine of one connection: which requests are active on it, and where in which record it stands.
+//! The machine of one connection: which requests are active on it, and how far it has read the present record.
 
 use super::management::{Answer, VALUES_BYTES, Values};
 use super::record::{
@@ -15,10 +15,10 @@ use oribi_message::Role;
 const BEGIN_BYTES: usize = HEADER_BYTES + 8;
 const KEEP_CONN: u8 = 1;
 
-/// What one look at the input found.
+/// The result of one look at the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// So many bytes at the start of the input are done with.
+    /// How many bytes at the start of the input have been consumed.
     pub consumed: usize,
     /// What they were.
     pub event: Event,
@@ -28,72 +28,72 @@ pub struct Step {
 /// comes in any number of pieces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing complete yet: more input is needed. Some input may have been consumed nevertheless: padding, and what is skipped.
+    /// Nothing complete yet: more input is needed. Some input may have been consumed anyway: padding, and skipped content.
     NeedInput,
     /// A request begins. It stays active until [`Machine::finished`] is called with its id.
     Begin {
         /// Never 0.
         id: u16,
-        /// What is wanted.
+        /// The role that the web server asks for.
         role: Role,
         /// The connection stays open after this request; see [`Machine::must_close`].
         keep_connection: bool,
     },
-    /// A piece of the name-value pairs; where pairs start and end has nothing to do with it. Collect them, but no more than
+    /// A piece of the name-value pairs; pieces do not respect the borders of pairs. Collect them, but no more than
     /// [`Limits::params_bytes`].
     Params {
-        /// Whose.
+        /// The request's id.
         id: u16,
-        /// Where.
+        /// Its place in the input.
         range: Range<usize>,
     },
     /// The pairs are complete; see [`params::lay_out`](super::params::lay_out).
     ParamsEnd {
-        /// Whose.
+        /// The request's id.
         id: u16,
-        /// So is the request: authorizers are sent nothing else.
+        /// Whether the request is complete, too: authorizers get nothing else.
         complete: bool,
     },
     /// A piece of the content.
     Stdin {
-        /// Whose.
+        /// The request's id.
         id: u16,
-        /// Where.
+        /// Its place in the input.
         range: Range<usize>,
     },
     /// The content is complete. Compare its size with CONTENT_LENGTH: the content is short when the client has gone.
     StdinEnd {
-        /// Whose.
+        /// The request's id.
         id: u16,
-        /// So is the request: only filters are sent more.
+        /// Whether the request is complete, too: only filters get more.
         complete: bool,
     },
     /// A piece of the file to filter.
     Data {
-        /// Whose.
+        /// The request's id.
         id: u16,
-        /// Where.
+        /// Its place in the input.
         range: Range<usize>,
     },
     /// The file is complete, and with it the request.
     DataEnd {
-        /// Whose.
+        /// The request's id.
         id: u16,
     },
     /// The web server does not want the response any more: give the request up and end it soon. Comes at most once for a
-    /// request, whose remaining input is skipped.
+    /// request; its remaining input is skipped.
     Abort {
-        /// Whose.
+        /// The request's id.
         id: u16,
     },
-    /// The machine has something to say by itself; have it written by [`Machine::write_answer`]. Until then nothing is read.
-    /// A web server that asks without end and takes no answer must be stopped by whoever queues the output.
+    /// The machine has an answer of its own; have it written by [`Machine::write_answer`]. Until then nothing is read. The
+    /// caller, which queues the output, must stop a web server that asks without end and takes no answer.
     Answer,
-    /// The connection is refused, and so is everything behind it: from now on every step says this. Close.
+    /// The connection is refused, and so is everything that follows: from now on every step returns this. Close it.
     Refused(Violation),
 }
 
-/// What the content of the present record belongs to.
+/// The stream that the content of the present record belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stream {
     Skipped,
@@ -102,7 +102,7 @@ enum Stream {
     Data,
 }
 
-/// The application's side of one connection. Small, without memory of its own but for four bytes or so for each active request.
+/// The application's side of one connection. Small; it owns no heap memory but about four bytes for each active request.
 #[derive(Clone, Debug)]
 pub struct Machine {
     requests: Table,
@@ -110,7 +110,7 @@ pub struct Machine {
     refused: Option<Violation>,
     /// The connection ends when no request is active any more.
     closing: bool,
-    /// The request, stream, content and padding that are left of the present record.
+    /// What is left of the present record: the request, stream, content and padding.
     id: u16,
     stream: Stream,
     left: u16,
@@ -146,30 +146,29 @@ impl Machine {
         self.requests.len()
     }
 
-    /// Whether it stands between two records, so that an end of the input cuts nothing off.
+    /// Whether the machine is between two records, so that an end of the input would cut nothing off.
     #[inline]
     #[must_use]
     pub const fn between_records(&self) -> bool {
         self.left == 0 && self.padding == 0
     }
 
-    /// Whether the connection is to be closed once everything written has been sent: it has been refused, or no request is
-    /// active and one of those that have been wanted that (without KEEP_CONN it is for the application to close), or
-    /// [`Machine::retire`] has been called.
+    /// Whether to close the connection once everything written has been sent: it has been refused, or no request is active and
+    /// one of them came without KEEP_CONN (then the application must close), or [`Machine::retire`] has been called.
     #[inline]
     #[must_use]
     pub fn must_close(&self) -> bool {
         self.refused.is_some() || self.is_over()
     }
 
-    /// Lets no request begin any more: they are answered OVERLOADED, so that the web server asks elsewhere. Those that are
-    /// active go on, and when there are none the connection must close.
+    /// Lets no further request begin: new ones are answered with OVERLOADED, so that the web server asks elsewhere. Active
+    /// requests go on; when there are none, the connection must close.
     pub const fn retire(&mut self) {
         self.closing = true;
     }
 
-    /// Says that END_REQUEST has been written for that request (or will never be). Its id is free, and what still comes for
-    /// it is skipped.
+    /// Tells the machine that END_REQUEST has been written for this request, or never will be. Its id is free, and further
+    /// input for it is skipped.
     pub fn finished(&mut self, id: u16) {
         let Some(request) = self.requests.remove(id) else { return };
         self.closing |= !request.keep_connection;
@@ -178,16 +177,16 @@ impl Machine {
         }
     }
 
-    /// Writes what [`Event::Answer`] has announced.
+    /// Writes the answer that [`Event::Answer`] has announced.
     pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
         if let Some(answer) = self.answer.take() {
             answer.write(limits, out);
         }
     }
 
-    /// Looks at the input, that is all bytes received and not consumed yet, and takes one step. Call it again, without the
-    /// bytes consumed, until it says [`Event::NeedInput`] or [`Event::Refused`]. At most 4 KiB are ever left unconsumed by
-    /// [`Event::NeedInput`]. Nothing is read any more once the connection must close.
+    /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
+    /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refused`]. [`Event::NeedInput`] leaves at most 4 KiB
+    /// unconsumed. Once the connection must close, nothing is read any more.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], limits: &Limits) -> Step {
         if let Some(violation) = self.refused {
@@ -245,8 +244,8 @@ impl Machine {
         self.closing && self.requests.len() == 0 && self.answer.is_none()
     }
 
-    /// Reads the header of a record, and the content of one that is looked at as a whole. Gives how many bytes that were and
-    /// what they mean, or `None` if they are not all there.
+    /// Reads the header of a record, and its content if the record is read as a whole. Returns the number of bytes read and
+    /// their meaning, or `None` if bytes are missing.
     #[inline]
     fn read_record(&mut self, input: &[u8], limits: &Limits) -> Result<Option<(usize, Option<Event>)>, Violation> {
         let Some(header) = input.first_chunk() else { return Ok(None) };
@@ -298,7 +297,7 @@ impl Machine {
         Ok(Some((taken, event)))
     }
 
-    /// The answer to a management record, and how much of its content has been read; `None` if that is not all there.
+    /// The answer to a management record, and how much of its content has been read; `None` if bytes are missing.
     #[cold]
     fn manage(&mut self, header: Header, input: &[u8]) -> Result<Option<(Answer, usize)>, Violation> {
         match header.kind {
@@ -309,7 +308,7 @@ impl Machine {
                 let values = Values::read(content).map_err(|_| Violation::VALUES_PAIRS)?;
                 Ok(Some((Answer::Values(values), length)))
             }
-            // Two that answer each other's answers would never end.
+            // Two peers that answer each other's answers would never end.
             GET_VALUES_RESULT | UNKNOWN_TYPE => Err(Violation::DIRECTION),
             kind => Ok(Some((Answer::UnknownType(kind), 0))),
         }
@@ -352,7 +351,7 @@ fn need_input(consumed: usize) -> Step {
     Step { consumed, event: Event::NeedInput }
 }
 
-/// What a record of a stream means for its request: content of which stream, or which end.
+/// What a record of a stream means for its request: content of a stream, or an end.
 #[inline]
 fn go_on(request: &mut Active, kind: u8, ends: bool) -> Result<(Stream, Option<Event>), Violation> {
     let id = request.id;

@@ -1,4 +1,5 @@
-//! What the machine answers by itself: management records, and requests that cannot begin (FastCGI 1.0, sections 4 and 5.5).
+//! Answers that the machine gives by itself: to management records, and to requests that cannot begin (FastCGI 1.0, sections 4
+//! and 5.5).
 
 use super::record::{
     GET_VALUES_RESULT, HEADER_BYTES, Header, NULL_REQUEST_ID, ProtocolStatus, UNKNOWN_TYPE, padding, write_end_request,
@@ -7,7 +8,7 @@ use super::record::{
 use super::{Limits, pairs};
 use alloc::vec::Vec;
 
-/// The most that GET_VALUES may hold, since it is looked at only when it is complete. The three names that there are take 48
+/// The most bytes that GET_VALUES may hold, because it is read only when it is complete. The three existing names take 48
 /// bytes.
 pub(super) const VALUES_BYTES: u16 = 4096;
 
@@ -15,7 +16,7 @@ const MAX_CONNS: &[u8] = b"FCGI_MAX_CONNS";
 const MAX_REQS: &[u8] = b"FCGI_MAX_REQS";
 const MPXS_CONNS: &[u8] = b"FCGI_MPXS_CONNS";
 
-/// Which values were asked for.
+/// The values that were asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Values {
     connections: bool,
@@ -24,7 +25,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Names that say nothing to us are left out of the answer, as section 4.1 wants it.
+    /// Unknown names are left out of the answer, as section 4.1 requires.
     pub(super) fn read(content: &[u8]) -> Result<Self, pairs::Cut> {
         let (mut values, mut pos) = (Self::default(), 0);
         while let Some(pair) = pairs::next(content, &mut pos)? {
@@ -39,7 +40,7 @@ impl Values {
     }
 }
 
-/// An answer that waits to be written.
+/// An answer that is waiting to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     Values(Values),

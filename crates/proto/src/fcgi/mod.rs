@@ -1,22 +1,23 @@
-//! FastCGI 1.0, the application's side: what stands behind a web server.
+//! FastCGI 1.0, the application's side: for a server that stands behind a web server.
 //!
-//! One [`Machine`] goes with one connection and tells apart the requests that are interleaved on it; one [`Exchange`] goes with
-//! one request and writes its response. The machine keeps no bytes: contents are given out as they arrive, as ranges of the
-//! input, and the caller collects the variables of each request and has [`params::lay_out`] read them when they are complete.
+//! One [`Machine`] belongs to one connection and separates the requests that are interleaved on it; one [`Exchange`] belongs to
+//! one request and writes its response. The machine keeps no bytes: it returns contents as they arrive, as ranges of the input.
+//! The caller collects the variables of each request, and calls [`params::lay_out`] when they are complete.
 //!
 //! # What a web server may send
-//! The specification leaves open what an application does with records that do not fit. Here
-//! * records for a request that is not active are skipped, as it says (section 3.3), and so are streams that the role does not
-//!   have (STDIN for an authorizer: lighttpd sends an empty one, others none), what follows an abort, and further ends of a
-//!   stream that has ended;
-//! * record types that nobody has heard of are answered with UNKNOWN_TYPE if they are management records, that is if their
-//!   request id is 0, and skipped otherwise: section 4.2 speaks of management records only;
-//! * what would leave open to whom or where bytes belong breaks the connection ([`Violation`]): a request that begins while
-//!   one with the same id is active, a stream that goes on behind its end or starts before the one in front of it has ended,
-//!   records that only applications send. No web server does that, so whoever does is none.
+//! The specification leaves open what an application does with records that do not fit. This machine
+//! * skips records for a request that is not active, as the specification says (section 3.3). It also skips streams that the
+//!   role does
+//!   not have (STDIN for an authorizer: lighttpd sends an empty one, others none), what follows an abort, and repeated ends of a stream;
+//! * answers unknown record types with UNKNOWN_TYPE if they are management records, that is if their request id is 0, and skips
+//!   them otherwise: section 4.2 speaks of management records only;
+//! * breaks the connection ([`Violation`]) if it would be unclear which request or stream bytes belong to: a request begins
+//!   while
+//!   one with the same id is active, a stream goes on after its end or starts before the previous one has ended, or a record comes
+//!   that only applications send. No web server does that, so the peer is not a web server.
 //!
 //! # The same events for every split
-//! Records may come cut at any byte. Joined, the pieces of a content are the same for every way they arrived.
+//! Records may be cut at any byte. Joined, the pieces of a content are the same for every way in which they arrived.
 
 mod exchange;
 mod fields;

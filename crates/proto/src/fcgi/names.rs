@@ -1,4 +1,4 @@
-//! Recognises the names that most requests carry, of fields and of variables, by a look or two.
+//! Recognises the names that most requests carry, of fields and of variables, with one or two table look-ups.
 
 use oribi_message::{KnownField, KnownVariable};
 
@@ -9,8 +9,8 @@ pub(super) enum Known {
     Variable(KnownVariable),
 }
 
-/// The first and the last eight bytes of a name, which overlap in one that has less than sixteen; zeros behind one that has
-/// less than eight. With its length that tells all known names apart.
+/// The first and the last eight bytes of a name. They overlap if the name has fewer than sixteen bytes; zeros follow a name of
+/// fewer than eight. Together with the length they distinguish all known names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     first: u64,
@@ -39,7 +39,7 @@ impl Key {
     }
 }
 
-/// About ten times the number of names, so that a multiplier that keeps them apart is soon found.
+/// About ten times the number of names, so that a multiplier that separates them is found quickly.
 const SLOT_BITS: u32 = 10;
 const SLOTS: usize = 1 << SLOT_BITS;
 const EMPTY: u8 = u8::MAX;
@@ -59,7 +59,7 @@ struct Table {
     names: [Name; NAMES],
 }
 
-/// Each name in a slot of its own, so that one look decides.
+/// Each name in a slot of its own, so that one look is enough.
 static TABLE: Table = build();
 
 const fn build() -> Table {
@@ -75,7 +75,7 @@ const fn build() -> Table {
         });
         index += 1;
     }
-    // The first multiplier of a fixed series that keeps the names apart.
+    // The first multiplier of a fixed series that separates the names.
     let mut multiplier = 0x9e37_79b9_7f4a_7c15;
     loop {
         multiplier = u64::wrapping_add(u64::wrapping_mul(multiplier, 6_364_136_223_846_793_005), 1_442_695_040_888_963_407);
@@ -107,7 +107,7 @@ const fn place(names: &[Name; NAMES], multiplier: u64) -> Option<[u8; SLOTS]> {
     Some(slots)
 }
 
-/// What a name stands for, if it is spelled as usual: another spelling of a field's is not recognised here.
+/// What a name stands for, if it has the usual spelling; other spellings of a field name are not recognised here.
 #[inline]
 pub(super) fn find(name: &[u8]) -> Option<Known> {
     let key = Key::of(name);
@@ -121,11 +121,11 @@ pub(super) fn find(name: &[u8]) -> Option<Known> {
     Some(known.known)
 }
 
-/// Whether what is between the first and the last eight bytes is the same in both, which are equally long.
+/// Whether the bytes between the first and the last eight are the same in both names, which are equally long.
 #[inline]
 fn has_middle(name: &[u8], known: &[u8]) -> bool {
     match name.len() {
-        // Eight bytes that overlap with the last.
+        // Eight bytes, which overlap the last eight.
         17..=24 => name[8..].first_chunk::<8>() == known[8..].first_chunk(),
         length => name[8..length - 8] == known[8..length - 8],
     }

@@ -16,7 +16,7 @@ pub(super) struct Pair<'a> {
     pub(super) value: Span,
 }
 
-/// The pair that starts at `pos`, which is moved behind it; `None` at the end.
+/// The pair that starts at `pos`; moves `pos` behind it. `None` at the end.
 #[inline]
 pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'a>>, Cut> {
     let (start, name, value, behind) = match bytes.get(*pos..) {
@@ -30,14 +30,14 @@ pub(super) fn next<'a>(bytes: &'a [u8], pos: &mut usize) -> Result<Option<Pair<'
     Ok(Some(Pair { text, name: Span::new(start, name_end), value: Span::new(name_end, end) }))
 }
 
-/// Where a name starts, the lengths in front of it, one of which at least has more than one byte, and all from the name on.
+/// For a pair with a length of more than one byte: where its name starts, both lengths, and all bytes from the name on.
 #[cold]
 fn long(bytes: &[u8], mut pos: usize) -> Result<(usize, usize, usize, &[u8]), Cut> {
     let mut length = || {
         let size = if *bytes.get(pos).ok_or(Cut)? < 0x80 { 1 } else { 4 };
         let digits = bytes.get(pos..pos + size).ok_or(Cut)?;
         pos += size;
-        // Four bytes come without their highest bit. What is longer than all there is must not overflow when it is added.
+        // The highest bit of the four bytes is a flag. A length beyond the input must not overflow when it is added.
         let number = digits.iter().fold(0, |number: u32, &digit| number << 8 | u32::from(digit)) & 0x7fff_ffff;
         usize::try_from(number).ok().filter(|&number| number <= bytes.len()).ok_or(Cut)
     };

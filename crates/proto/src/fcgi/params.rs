@@ -1,14 +1,15 @@
-//! From the name-value pairs of a request to its head, in the place where they stand (RFC 3875, section 4.1).
+//! Makes the head of a request from its name-value pairs, in the place where they stand (RFC 3875, section 4.1).
 //!
-//! Names that start with `HTTP_` are fields that the client has sent; everything else is a variable of the web server's.
-//! * A field is what it would have been over HTTP: its name is written over its variable's in lower case with hyphens, its
-//!   value must be one that HTTP allows (400), Host must be a host (400), the target must be one (400, 414). So an app is
-//!   equally safe behind both.
-//! * `HTTP_PROXY` is dropped, since programs take it for a setting of theirs, and so are `HTTP_CONTENT_TYPE` and
-//!   `HTTP_CONTENT_LENGTH`, which would contradict those that count, and names that are none with their `HTTP_` taken off.
-//! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on by that name.
-//! * A variable that stands twice has its last value, and so has Host. Other fields may stand several times.
-//! * What is missing does no harm: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
+//! Names that start with `HTTP_` are fields that the client has sent; all other names are variables of the web server.
+//! * A field gets the same checks as over HTTP: its name, in lower case with hyphens, is written over that of its variable; its
+//!   value
+//!   must be one that HTTP allows (400), Host must be a host (400), the target must be valid (400, 414). So an app is equally safe
+//!   behind both protocols.
+//! * `HTTP_PROXY` is dropped, because programs take it for a setting of their own. So are `HTTP_CONTENT_TYPE` and
+//!   `HTTP_CONTENT_LENGTH`, which would contradict the variables without `HTTP_`, and names that are no field names.
+//! * CONTENT_TYPE is a field, too, if it is not empty. Some web servers pass `Authorization` on under that name.
+//! * If a variable occurs twice, the last value counts; so it does for Host. Other fields may occur several times.
+//! * Defaults replace what is missing: GET for REQUEST_METHOD, HTTP/1.1 for SERVER_PROTOCOL, and a target made from the
 //!   other variables for REQUEST_URI.
 
 use super::names::{self, Known};
@@ -19,29 +20,29 @@ use crate::h1::{grammar, search};
 use alloc::vec::Vec;
 use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, Span, Variable, Version, equal_names};
 
-/// Places are kept in 32 bits, and what is added here must find room, too.
+/// Places are kept in 32 bits, and what is appended here needs room, too.
 const PARAMS_BYTES: usize = 1 << 30;
 
-/// Among so many variables, one that stands again is looked for at once; among more, all such are found together at the end.
+/// Up to this number of variables, a repetition is looked for at once; with more, all repetitions are found together at the
+/// end.
 const FEW: usize = 64;
 
 /// What the names of fields start with.
 const PREFIX: &[u8] = b"HTTP_";
 
-/// What the server needs to know of a request besides its head.
+/// What the server needs to know about a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outline {
-    /// CONTENT_LENGTH. Without it the end of STDIN says where the content ends.
+    /// CONTENT_LENGTH. Without it, the content ends where STDIN ends.
     pub content_length: Option<u64>,
     /// The method is HEAD: the response has no content.
     pub bodiless: bool,
 }
 
-/// Reads the pairs that a request came with. `bytes` holds all of them and nothing else; afterwards names of fields have been
-/// written over in it, and what was made up stands behind. Both lists are filled anew and keep their memory.
+/// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
+/// in it, and added text stands behind them. Both lists are filled anew and keep their memory.
 ///
-/// # Errors
-/// The refusal with which the request must be answered. The lists are undefined then.
+/// # Errors The refusal with which to answer the request. Then the lists are undefined.
 pub fn lay_out(
     bytes: &mut Vec<u8>,
     layout: &mut HeadLayout,
@@ -102,7 +103,7 @@ pub fn lay_out(
     Ok(Outline { content_length, bodiless: layout.method.of(bytes) == b"HEAD" })
 }
 
-/// Reads all pairs and gives the one that is named Authorization.
+/// Reads all pairs and returns the variable that is named Authorization.
 #[inline(never)]
 fn read_pairs(
     bytes: &mut [u8],
@@ -137,7 +138,7 @@ fn read_pairs(
         }
     }
     if hosts > 1 {
-        // Clients cannot send two: the last is the web server's, whose user has overridden the others.
+        // A client cannot send two Host fields: the last is the web server's, whose administrator has overridden the first.
         layout.fields.retain(|field| {
             let is_host = field.known == Some(KnownField::Host);
             hosts -= u32::from(is_host);
@@ -147,13 +148,13 @@ fn read_pairs(
     Ok(forwarded)
 }
 
-/// Which variables have been seen, so that each stands once.
+/// Which variables have been seen, so that each occurs once.
 struct Seen {
     /// The number of each known one, or [`Seen::NOT`].
     known: [u32; KnownVariable::ALL.len()],
-    /// One of 64 bits for each name of another: only where it is set already may the name stand twice.
+    /// One of 64 bits for each other name: only if its bit is set already can the name be a repetition.
     others: u64,
-    /// Names may stand several times, for they were not looked for among [`FEW`] variables or more.
+    /// Names may be repeated, because they were not compared once there were [`FEW`] variables or more.
     among_many: bool,
 }
 
@@ -191,7 +192,7 @@ impl Seen {
         variables.push(Variable { name, value, known: None });
     }
 
-    /// The value of a variable, unless it is empty: web servers send empty ones for what is not there.
+    /// The value of a variable, unless it is empty: web servers send empty values for missing ones.
     #[inline]
     fn value(&self, known: KnownVariable, variables: &[Variable]) -> Option<Span> {
         let value = variables.get(self.known[known as usize] as usize)?.value;
@@ -199,7 +200,7 @@ impl Seen {
     }
 }
 
-/// Gives each name that is not well known its last value, in its first place, and takes out the others.
+/// Gives each name that is not well known its last value, in the place of its first occurrence, and removes the others.
 #[cold]
 fn keep_last_values(bytes: &[u8], variables: &mut Vec<Variable>) {
     let mut numbers: Vec<u32> =
@@ -217,7 +218,7 @@ fn keep_last_values(bytes: &[u8], variables: &mut Vec<Variable>) {
     variables.retain(|_| repeated.next() != Some(true));
 }
 
-/// A number that seldom is the same for two names.
+/// A number that is seldom the same for two names.
 #[inline]
 fn spread(name: &[u8]) -> usize {
     let middle = name.get(name.len() / 2).map_or(0, |&byte| usize::from(byte));
@@ -225,7 +226,7 @@ fn spread(name: &[u8]) -> usize {
     name.len() * 7 + middle * 5 + last * 3
 }
 
-/// Puts a text behind `bytes`.
+/// Appends a text to `bytes`.
 fn append(text: &[u8], bytes: &mut Vec<u8>) -> Span {
     bytes.extend_from_slice(text);
     Span::new(bytes.len() - text.len(), bytes.len())
@@ -237,7 +238,7 @@ const fn behind_prefix(name: Span) -> Span {
     Span { start: name.start + PREFIX.len() as u32, end: name.end }
 }
 
-/// Writes the name of a field over that of its variable: small letters, hyphens. `false`: it is no name of a field.
+/// Turns the name of a variable into that of its field, in place: small letters, hyphens. `false`: the result is no field name.
 #[inline(never)]
 fn fold(name: &mut [u8]) -> bool {
     let mut all = !name.is_empty();
@@ -248,7 +249,7 @@ fn fold(name: &mut [u8]) -> bool {
     all
 }
 
-/// Lays out a field of the client's, unless it is one of those that must not come this way.
+/// Lays out a field of the client, unless it is one that must not come this way.
 #[inline(never)]
 fn add_field(bytes: &[u8], name: Span, value: Span, known: Option<KnownField>, layout: &mut HeadLayout) -> Result<(), Refusal> {
     match known {

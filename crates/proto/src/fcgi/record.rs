@@ -5,8 +5,7 @@ use alloc::vec::Vec;
 pub(super) const VERSION: u8 = 1;
 pub(super) const HEADER_BYTES: usize = 8;
 
-/// The most content that is put into one record: the largest multiple of 8 that 16 bits can say, so that full records need no
-/// padding.
+/// The most content that is put into one record: the largest multiple of 8 below 2^16, so that full records need no padding.
 pub const RECORD_BYTES: usize = 65_528;
 
 pub(super) const BEGIN_REQUEST: u8 = 1;
@@ -21,15 +20,15 @@ pub(super) const GET_VALUES: u8 = 9;
 pub(super) const GET_VALUES_RESULT: u8 = 10;
 pub(super) const UNKNOWN_TYPE: u8 = 11;
 
-/// The id of no request: records that carry it are management records.
+/// The id that belongs to no request: records with it are management records.
 pub(super) const NULL_REQUEST_ID: u16 = 0;
 
-/// What END_REQUEST says of the protocol.
+/// The protocol status of END_REQUEST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum ProtocolStatus {
     Complete = 0,
-    // 1 is CANT_MPX_CONN: never said, since requests may be interleaved.
+    // 1 is CANT_MPX_CONN: never sent, because requests may be interleaved.
     Overloaded = 2,
     UnknownRole = 3,
 }
@@ -44,7 +43,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The last byte is reserved and says nothing.
+    /// The last byte is reserved and ignored.
     #[inline]
     pub(super) const fn read(bytes: &[u8; HEADER_BYTES]) -> Self {
         let [version, kind, id_high, id_low, length_high, length_low, padding, _] = *bytes;
@@ -57,7 +56,7 @@ impl Header {
         }
     }
 
-    /// The header of a record that is padded so that the next one starts at a multiple of 8 (section 3.3 recommends it).
+    /// The header of a record with padding, so that the next record starts at a multiple of 8 (recommended in section 3.3).
     #[inline]
     pub(super) const fn new(kind: u8, id: u16, length: usize) -> Self {
         Self { version: VERSION, kind, id, length: length as u16, padding: padding(length) as u8 }
@@ -70,7 +69,7 @@ impl Header {
     }
 }
 
-/// Bytes from the end of that much content to the next multiple of 8.
+/// The number of bytes from `length` to the next multiple of 8.
 #[inline]
 pub(super) const fn padding(length: usize) -> usize {
     length.wrapping_neg() % 8
@@ -82,7 +81,8 @@ pub(super) fn write_padding(length: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 8][..length]);
 }
 
-/// Writes content as records of a stream, in as few as possible; nothing if there is none, since that would end the stream.
+/// Writes content as records of a stream, as few as possible; nothing for empty content, because an empty record ends the
+/// stream.
 pub(super) fn write_stream(kind: u8, id: u16, content: &[u8], out: &mut Vec<u8>) {
     for piece in content.chunks(RECORD_BYTES) {
         out.extend_from_slice(&Header::new(kind, id, piece.len()).to_bytes());

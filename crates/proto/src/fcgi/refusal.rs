@@ -1,9 +1,9 @@
-//! Why a connection cannot go on, and why a request is not answered by a host.
+//! Why a connection cannot go on, and why a request never reaches a host.
 
 use crate::h1::refusals;
 
-/// A web server that is none: what it sent has no meaning, and nothing behind it has. Close the connection; there is nobody to
-/// tell.
+/// The peer is not a web server: what it sent has no meaning, and neither has anything that follows. Close the connection
+/// without an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation(&'static str);
 
@@ -40,9 +40,9 @@ impl Violation {
 refusals! {
     /// The name-value pairs of a FastCGI request exceed [`Limits::params_bytes`](super::Limits::params_bytes).
     pub PARAMS_LENGTH = 431 "the variables of the request exceed the limit";
-    /// The content of a FastCGI request ended before it was as long as CONTENT_LENGTH had said: its sender has gone.
+    /// The content of a FastCGI request ended before it was as long as CONTENT_LENGTH: its sender has gone.
     pub CONTENT_SHORT = 400 "the content is shorter than CONTENT_LENGTH";
-    /// The content of a FastCGI request is longer than CONTENT_LENGTH had said.
+    /// The content of a FastCGI request is longer than CONTENT_LENGTH.
     pub CONTENT_LONG = 400 "the content is longer than CONTENT_LENGTH";
 
     pub(super) PAIR_COUNT = 431 "too many variables";

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use oribi_message::Role;
 
-/// What a request has yet to be sent.
+/// What is still missing of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Params,
@@ -13,7 +13,7 @@ pub(super) enum Phase {
     Aborted,
 }
 
-/// An active request. A few bytes: there may be as many as ids.
+/// An active request. A few bytes, because there may be as many requests as ids.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Active {
     pub(super) id: u16,
@@ -22,7 +22,7 @@ pub(super) struct Active {
     pub(super) keep_connection: bool,
 }
 
-/// The active requests, in the order of their ids. Web servers that do not interleave have one.
+/// The active requests, in the order of their ids. A web server that does not interleave has one at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Table(Vec<Active>);
 
@@ -42,7 +42,7 @@ impl Table {
         self.0.get_mut(place)
     }
 
-    /// `false`: there is one with that id.
+    /// Whether a request with this id is active.
     #[inline]
     pub(super) fn contains(&self, id: u16) -> bool {
         self.place(id).is_ok()

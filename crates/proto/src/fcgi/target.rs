@@ -1,12 +1,12 @@
-//! A request target where the web server has sent none.
+//! Makes a request target if the web server has sent none.
 
 use alloc::vec::Vec;
 use oribi_message::Span;
 
-/// Makes REQUEST_URI from what is left of it in the other variables, puts it behind `bytes` and says where it stands.
+/// Makes REQUEST_URI from the other variables, appends it to `bytes` and returns its place.
 ///
-/// SCRIPT_NAME and PATH_INFO are decoded (RFC 3875, sections 4.1.5 and 4.1.13), so whatever has a meaning in a path is encoded
-/// again. QUERY_STRING is not, and only what no target may hold is encoded.
+/// SCRIPT_NAME and PATH_INFO are decoded (RFC 3875, sections 4.1.5 and 4.1.13), so every byte with a meaning in a path is
+/// encoded again. QUERY_STRING is not decoded, so only bytes that no target may contain are encoded.
 pub(super) fn append(script_name: Span, path_info: Span, query: Span, bytes: &mut Vec<u8>) -> Span {
     let start = bytes.len();
     let path = [script_name, path_info];
@@ -36,7 +36,7 @@ fn append_encoded(part: Span, stands: impl Fn(u8) -> bool, bytes: &mut Vec<u8>) 
     }
 }
 
-/// RFC 3986, section 3.3: what may stand in a segment, and what is between segments.
+/// RFC 3986, section 3.3: bytes that are allowed in a segment, and the separator of segments.
 const fn is_path_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(byte, b'/' | b':' | b'@' | b'-' | b'.' | b'_' | b'~')

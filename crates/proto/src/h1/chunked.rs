@@ -1,19 +1,19 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read strictly.
 //!
-//! Framing bytes are consumed as they are seen, so that nothing but content need be kept and every byte is looked at once.
-//! Extensions are skipped; trailer fields are checked like fields and dropped, since nothing in a trailer may change what a
-//! head has said (RFC 9110, section 6.5.1).
+//! Framing bytes are consumed at once, so that the caller keeps nothing but content and every byte is read once. Extensions are
+//! skipped. Trailer fields are checked like fields and dropped, because nothing in a trailer may change what a head has said
+//! (RFC 9110, section 6.5.1).
 
 use super::{Limits, Refusal, grammar};
 use core::ops::Range;
 
-/// Hexadecimal digits of a size: as many as 64 bits have.
+/// The most hexadecimal digits of a size: 64 bits have 16.
 const SIZE_DIGITS: u32 = 16;
 
-/// Lines of a trailer, whatever the limit: their number is kept in 16 bits.
+/// The most lines of a trailer, whatever the limit: their number is kept in 16 bits.
 const MOST_FIELDS: usize = u16::MAX as usize;
 
-/// What the next byte belongs to, in the order of the coding: from `Line` on it is the trailer section.
+/// What the next byte belongs to, in the order of the coding; from `Line` on, the trailer section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Part {
     Size,
@@ -36,31 +36,31 @@ enum Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chunks {
     part: Part,
-    /// Size of the chunk, as far as it has been read; within the data what is left of it.
+    /// The size of the chunk, as far as it has been read; within the data, what is left of it.
     size: u64,
     /// Bytes of content announced so far.
     total: u64,
-    /// Bytes of the size line so far; in the trailer, bytes of that.
+    /// Bytes of the size line so far; in the trailer, bytes of the trailer so far.
     bytes: u32,
     /// Complete trailer lines.
     fields: u16,
 }
 
-/// What a step of [`Chunks::read`] found.
+/// The result of [`Chunks::read`].
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// All of the input has been read.
     Nothing,
     /// A piece of content.
     Piece(Range<usize>),
-    /// The end, just before this place in the input.
+    /// The end of the content, just before this place in the input.
     End(usize),
 }
 
 impl Chunks {
     pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, fields: 0 };
 
-    /// Reads up to the next piece of content, the end, or the end of the input.
+    /// Reads up to the end of the next piece of content, the end of the content, or the end of the input.
     pub(super) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<Found, Refusal> {
         let mut pos = 0;
         while let Some(&byte) = input.get(pos) {
@@ -187,8 +187,8 @@ fn expect(byte: u8, wanted: u8, refusal: Refusal) -> Result<(), Refusal> {
     if byte == wanted { Ok(()) } else { Err(refusal) }
 }
 
-/// Content that somebody else than the client of this connection has framed in chunks, such as an app, on its way back to what it
-/// was. It knows no bound but those of lines, since whoever sends it has been trusted with the content itself.
+/// Undoes the chunked framing of content that does not come from this connection's client, but for instance from an app. Only
+/// lines are limited in length, because the sender is trusted with the content itself.
 #[derive(Clone, Copy, Debug)]
 pub struct FramedContent {
     chunks: Chunks,
@@ -203,7 +203,7 @@ impl Default for FramedContent {
 }
 
 impl FramedContent {
-    /// Nothing has been read.
+    /// A reader that has read nothing.
     #[must_use]
     pub const fn new() -> Self {
         Self { chunks: Chunks::START, begun: false, ended: false }
@@ -212,7 +212,7 @@ impl FramedContent {
     /// Reads on and gives each piece of content in `input` to `sink`.
     ///
     /// # Errors
-    /// The rule that the framing has broken. What stood in front of that place has been given.
+    /// The rule that the framing has broken. Content before that place has been given to `sink`.
     pub fn read<'a>(&mut self, input: &'a [u8], mut sink: impl FnMut(&'a [u8])) -> Result<(), Refusal> {
         let limits = Limits { content_bytes: u64::MAX, ..Limits::default() };
         let mut rest = input;
@@ -236,8 +236,8 @@ impl FramedContent {
         Ok(())
     }
 
-    /// Whether the content may end here: behind the last chunk, or, as a response without content has no frame either, before any
-    /// byte.
+    /// Whether the content may end here: behind the last chunk, or before any byte, because a response without content has no
+    /// framing either.
     #[must_use]
     pub const fn may_end(&self) -> bool {
         self.ended || !self.begun
@@ -249,7 +249,7 @@ mod tests {
     use super::FramedContent;
     use std::vec::Vec;
 
-    /// What is in `pieces`, and whether it may end there; `None`: the framing is broken.
+    /// The content of `pieces`, and whether it may end there; `None`: the framing is broken.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
         let (mut framed, mut content) = (FramedContent::new(), Vec::new());
         for piece in pieces {

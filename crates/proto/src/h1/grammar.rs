@@ -1,14 +1,14 @@
-//! Which byte may stand where, and how far a run of such bytes goes.
+//! Which byte is allowed where, and how far a run of such bytes goes.
 
 use super::search;
 use oribi_message::Span;
 
-/// May stand in a token (RFC 9110, section 5.6.2).
+/// Allowed in a token (RFC 9110, section 5.6.2).
 pub(crate) const TOKEN: u8 = 1;
-/// May stand in a host without brackets (RFC 3986, `reg-name`), but for `%`, which needs two hexadecimal digits behind it.
-/// Without the comma, which would make the name a list to some reader.
+/// Allowed in a host without brackets (RFC 3986, `reg-name`), except `%`, which must be followed by two hexadecimal digits, and
+/// the comma, which would make the name a list for some readers.
 pub(super) const NAME: u8 = 2;
-/// May stand between the brackets of an IP literal.
+/// Allowed between the brackets of an IP literal.
 pub(super) const LITERAL: u8 = 4;
 
 static CLASSES: [u8; 256] = classes();
@@ -48,7 +48,7 @@ pub(crate) fn is(byte: u8, class: u8) -> bool {
     CLASSES[byte as usize] & class != 0
 }
 
-/// The place of the first byte from `pos` on that is no token byte, or the end.
+/// The place of the first byte from `pos` on that is not a token byte, or the end.
 #[inline]
 pub(crate) fn token_end(bytes: &[u8], mut pos: usize) -> usize {
     while let Some(&byte) = bytes.get(pos)
@@ -71,13 +71,13 @@ pub(super) fn value_end(bytes: &[u8], mut pos: usize) -> usize {
     }
 }
 
-/// Whether all of `bytes` is a token; the empty string is none.
+/// Whether all of `bytes` is a token; the empty string is not.
 #[inline]
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_end(bytes, 0) == bytes.len()
 }
 
-/// Whether all of `bytes` may stand in a field value.
+/// Whether all of `bytes` is allowed in a field value.
 #[inline]
 pub(crate) fn is_value(bytes: &[u8]) -> bool {
     match (bytes.len(), bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
@@ -131,7 +131,7 @@ pub(super) fn trim(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// The elements of a comma-separated list, trimmed; empty ones are given too.
+/// The elements of a comma-separated list, trimmed, including empty ones.
 #[inline]
 pub(super) fn elements(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|&byte| byte == b',').map(trim)

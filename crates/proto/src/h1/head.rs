@@ -1,14 +1,14 @@
 //! The syntax of a request head (RFC 9112, sections 2 to 5), in one pass from the left.
 //!
-//! The pass stops at the first byte that breaks a rule, so its verdict depends on no byte behind that one. When the bytes run
-//! out first, the [`Cursor`] keeps where it stood: the next call goes on from there, and a head that comes byte by byte costs
-//! as much work as one that comes whole. A head that came in pieces is laid out by one more pass at its end, because the
-//! layout belongs to the caller, who shares it among connections.
+//! The pass stops at the first byte that breaks a rule, so the result depends on no byte behind that one. If the bytes end
+//! first, the [`Cursor`] keeps the position and the next call continues there: a head that comes byte by byte costs as much
+//! work as one that comes whole. If a head came in pieces, one more pass at its end lays it out, because the layout belongs to
+//! the caller, who shares it among connections.
 
 use super::{Limits, Refusal, grammar, names, search};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, Version};
 
-/// Bytes of a method; no registered one has more than 17. A longer one is as unknown as can be: 501.
+/// The most bytes of a method; no registered one has more than 17. A longer method is certainly unknown: 501.
 pub(crate) const METHOD_BYTES: usize = 64;
 
 /// What the next byte belongs to.
@@ -37,21 +37,21 @@ pub(super) struct Cursor {
 impl Cursor {
     pub(super) const START: Self = Self { part: Part::Method, start: 0, pos: 0, fields: 0 };
 
-    /// Whether bytes of this head have been read already, so that the layout lacks what they said.
+    /// Whether a part of this head was read in an earlier call, so that the layout lacks that part.
     #[inline]
     pub(super) const fn has_moved(&self) -> bool {
         self.pos > 0
     }
 
-    /// Whether more than `input` has been read already.
+    /// Whether more bytes than `input` have been read already.
     #[inline]
     pub(super) const fn is_beyond(&self, input: &[u8]) -> bool {
         self.pos as usize > input.len()
     }
 }
 
-/// Reads on and gives the length of the head, or `None` if its end is not in `input`, which starts with the head and is not
-/// longer than the limit of heads. Lays out everything but what [`super::target`] finds in the target.
+/// Reads on and returns the length of the head, or `None` if its end is not in `input`. `input` starts with the head and is not
+/// longer than the limit for heads. Lays out everything except what [`super::target`] finds in the target.
 pub(super) fn read(
     input: &[u8],
     cursor: &mut Cursor,
@@ -159,9 +159,9 @@ pub(super) fn read(
     Ok(None)
 }
 
-/// Lays out field lines as nearly all are written, and gives the place behind them: a name, a colon, one space, a value
-/// without HTAB and without white space around it, CR LF. Stops in front of anything else, right or wrong, and leaves it to
-/// [`read`]; this is there only because it takes less than half the time.
+/// Lays out field lines in the most common form and returns the place behind them. That form is: a name, a colon, one space, a
+/// value without HTAB and without white space around it, CR LF. Stops before anything else, valid or not, and leaves it to
+/// [`read`]. It exists only because it takes less than half the time.
 #[inline(never)]
 fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut HeadLayout) -> usize {
     while layout.fields.len() < most && input.get(pos) != Some(&b'\r') {
@@ -189,7 +189,7 @@ fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut Hea
 
 const VERSION_LINE: &[u8; 10] = b"HTTP/1.1\r\n";
 
-/// The version that the line starts with; `None` while its end is missing.
+/// The version at the start of the line; `None` while its end is missing.
 #[inline]
 fn read_version(line: &[u8]) -> Result<Option<Version>, Refusal> {
     if line.starts_with(VERSION_LINE) {
@@ -199,8 +199,8 @@ fn read_version(line: &[u8]) -> Result<Option<Version>, Refusal> {
     for (place, &byte) in line.iter().take(VERSION_LINE.len()).enumerate() {
         match place {
             5 if byte.is_ascii_digit() => {}
-            // A minor version that we do not know is read like the highest that we know (RFC 9110, section 2.5). A major version
-            // that is well-formed is ours or a 505 (section 15.6.6).
+            // An unknown minor version is read like the highest that we know (RFC 9110, section 2.5). A well-formed other major
+            // version is a 505 (section 15.6.6).
             7 if byte.is_ascii_digit() => match (line[5], byte) {
                 (b'1', b'0') => version = Version::Http10,
                 (b'1', _) => {}

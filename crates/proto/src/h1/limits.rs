@@ -1,18 +1,18 @@
 //! How much a client may send.
 
-/// Bounds of a request. Each is checked while bytes arrive, so that nothing beyond it need ever be held.
+/// Limits for a request. Each is checked while bytes arrive, so that nothing beyond it is ever kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of a head, from the first byte of the request line to the end of the empty line; more is a 431. At most 1 GiB
-    /// is ever allowed, since places in a head are kept in 32 bits. Default 32 KiB: nginx reads up to four buffers of 8 KiB
+    /// Bytes of a head, from the first byte of the request line to the end of the empty line; more is a 431. At most 1 GiB,
+    /// because places in a head are kept in 32 bits. Default 32 KiB: nginx reads up to four buffers of 8 KiB
     /// (`large_client_header_buffers`).
     pub head_bytes: usize,
     /// Field lines of a head, and of a trailer section; more is a 431. Default 100, as in Apache (`LimitRequestFields`).
     pub fields: usize,
     /// Bytes of a request target; more is a 414. Default 8 KiB: RFC 9110, section 4.1, asks for at least 8000.
     pub target_bytes: usize,
-    /// Whether a target with bytes above 0x7F is a 400, as the grammar has it (RFC 3986, section 2). Default false: browsers escape
-    /// them, but other clients send UTF-8 as it is, and nginx, Apache, Puma and Starman take it.
+    /// Whether a target with bytes above 0x7F is a 400, as the grammar requires (RFC 3986, section 2). Default false: browsers
+    /// escape them, but other clients send raw UTF-8, and nginx, Apache, Puma and Starman accept it.
     pub strict_target: bool,
     /// Bytes of content; more is a 413. Default 1 GiB, the LimitRequestBody of Apache since 2.4.54.
     pub content_bytes: u64,

@@ -1,4 +1,4 @@
-//! The machine of one connection: its state, what it says of itself, and how it reads requests.
+//! The machine of one connection: its state, its getters, and how it reads requests.
 
 use super::chunked::{Chunks, Found};
 use super::head::Cursor;
@@ -7,30 +7,30 @@ use super::{Limits, Refusal, head, meaning};
 use core::ops::Range;
 use oribi_message::{HeadLayout, Version};
 
-/// Empty lines before a request line that are passed over. RFC 9112, section 2.2, asks for one, since old clients send it
-/// behind the content of a POST; a few do no harm, any number would let a client keep the machine busy with nothing.
+/// Empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it behind
+/// the content of a POST. A few do no harm; with any number a client could keep the machine busy.
 const EMPTY_LINES: u8 = 4;
 
-/// A place in a head is kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
+/// Places in a head are kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
 const HEAD_BYTES: usize = 1 << 30;
 
 /// How the content of a request is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// There is none: the request is complete.
+    /// No content: the request is complete.
     None,
-    /// `Content-Length: 0`: there is one, but it is empty. The request is complete.
+    /// `Content-Length: 0`: there is content, but it is empty. The request is complete.
     Empty,
-    /// So many bytes follow; never 0.
+    /// This many bytes follow; never 0.
     Length(u64),
     /// Chunks follow.
     Chunked,
 }
 
-/// What one look at the input found.
+/// The result of one look at the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// So many bytes at the start of the input are done with.
+    /// How many bytes at the start of the input have been consumed.
     pub consumed: usize,
     /// What they were.
     pub event: Event,
@@ -39,12 +39,12 @@ pub struct Step {
 /// What the client has sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing complete yet: more input is needed, or, when the request is complete, a response. Some input may have been
-    /// consumed nevertheless: empty lines before a request, the framing of chunks.
+    /// Nothing complete yet: more input is needed or, if the request is complete, a response. Some input may have been consumed
+    /// anyway: empty lines before a request, the framing of chunks.
     NeedInput,
     /// A head: `input[start..consumed]`. The places in the layout count from `start`.
     Head {
-        /// Where it starts.
+        /// Its first byte in the input.
         start: usize,
         /// What follows it. After [`Framing::None`] and [`Framing::Empty`] the request is complete and no
         /// [`Event::End`] follows.
@@ -54,12 +54,12 @@ pub enum Event {
     Content(Range<usize>),
     /// The content is complete, and with it the request.
     End,
-    /// The request is refused, and so is everything behind it: from now on every step says this. Answer with
+    /// The request is refused, and so is everything that follows: from now on every step returns this. Answer with
     /// [`Machine::write_refusal`](super::Machine::write_refusal) and close.
     Refused(Refusal),
 }
 
-/// Where the reading of a request stands.
+/// How far a request has been read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Reading {
     Head {
@@ -76,7 +76,7 @@ pub(super) enum Reading {
     Ended,
 }
 
-/// The server's side of one HTTP/1 connection. Small, without memory of its own, and good for any number of requests.
+/// The server's side of one HTTP/1 connection. Small; it owns no heap memory and serves any number of requests.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub(super) reading: Reading,
@@ -84,7 +84,7 @@ pub struct Machine {
     pub(super) version: Version,
     /// The method is HEAD: the response has no content.
     pub(super) bodiless: bool,
-    /// A 100 is expected and has not been written.
+    /// The client expects a 100 that has not been written yet.
     pub(super) expects_continue: bool,
     /// The connection ends with this response.
     pub(super) close: bool,
@@ -110,22 +110,22 @@ impl Machine {
         }
     }
 
-    /// Whether it waits for a request, or for the rest of a head.
+    /// Whether the machine waits for a request, or for the rest of a head.
     #[inline]
     #[must_use]
     pub const fn awaits_head(&self) -> bool {
         matches!(self.reading, Reading::Head { .. })
     }
 
-    /// Whether a head has been read and its content is not complete. It is complete once [`Event::End`] has been given,
-    /// so go on calling [`Machine::handle_input`] after the last piece.
+    /// Whether a head has been read and its content is not complete. The content is complete when [`Event::End`] has been
+    /// returned, so go on calling [`Machine::handle_input`] after the last piece.
     #[inline]
     #[must_use]
     pub const fn awaits_content(&self) -> bool {
         matches!(self.reading, Reading::Length { .. } | Reading::Chunked(_))
     }
 
-    /// Whether a request has been read to its end and its response is not finished.
+    /// Whether a request has been read completely and its response is not finished.
     #[inline]
     #[must_use]
     pub const fn request_complete(&self) -> bool {
@@ -139,7 +139,7 @@ impl Machine {
         !matches!(self.writing, Writing::Nothing)
     }
 
-    /// Whether the client waits for a 100 before it sends the content: it said `Expect: 100-continue`, speaks HTTP/1.1, has
+    /// Whether the client waits for a 100 before it sends the content: it has sent `Expect: 100-continue`, speaks HTTP/1.1, has
     /// content to send, and neither a 100 nor a final response has been written.
     #[inline]
     #[must_use]
@@ -147,18 +147,18 @@ impl Machine {
         self.expects_continue
     }
 
-    /// Whether the connection cannot be used again after this response.
+    /// Whether the connection must end after this response.
     #[inline]
     #[must_use]
     pub const fn must_close(&self) -> bool {
         self.close
     }
 
-    /// Looks at the input, that is all bytes received and not consumed yet, and takes one step. Call it again, without the
-    /// bytes consumed, until it says [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes behind a complete
-    /// request are left alone until its response is finished.
+    /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
+    /// bytes, until it returns [`Event::NeedInput`], [`Event::End`] or [`Event::Refused`]. Bytes behind a complete request are
+    /// not touched until its response is finished.
     ///
-    /// `layout` is filled in when the step is a head, and is undefined otherwise; machines may share one.
+    /// If the step is a head, `layout` is filled in; otherwise it is undefined. Machines may share one.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Step {
         match &mut self.reading {
@@ -183,8 +183,8 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::handle_input`] for `size` bytes of content that the caller has in another place than the input; tells whether
-    /// the content is complete. Only for [`Framing::Length`], and for no more than is left of it.
+    /// Like [`Machine::handle_input`] for `size` bytes of content that the caller has elsewhere than in the input; returns
+    /// whether the content is complete. Only for [`Framing::Length`], and for at most the bytes that are left of it.
     #[inline]
     pub fn pass_content(&mut self, size: u64) -> bool {
         let Reading::Length { left } = &mut self.reading else { return false };
@@ -220,15 +220,15 @@ impl Machine {
         let window = &received[..received.len().min(bound)];
         let in_pieces = cursor.has_moved();
         if in_pieces && cursor.is_beyond(window) {
-            // The limits have been lowered while the head arrived.
+            // The limits were lowered while the head arrived.
             return self.refuse(Refusal::HEAD_LENGTH);
         }
         let outcome = match head::read(window, cursor, layout, limits) {
             Ok(Some(_)) if in_pieces => head::read(window, &mut { Cursor::START }, layout, limits),
             outcome => outcome,
         };
-        // A refused HEAD is answered without content too. The method stands in front of whatever was wrong, so this does
-        // not depend on how much has arrived.
+        // A refused HEAD is answered without content, too. The method comes before anything that can be wrong, so this does not
+        // depend on how much has arrived.
         self.bodiless = received.starts_with(b"HEAD ");
         let length = match outcome {
             Ok(Some(length)) => length,

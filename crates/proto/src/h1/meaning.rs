@@ -1,16 +1,16 @@
-//! What the fields of a complete head say about the message and the connection.
+//! What the fields of a complete head mean for the message and the connection.
 //!
-//! The rules are looked at in a fixed order, so that a head that breaks several is always refused for the same: target, Host,
-//! Transfer-Encoding, Content-Length, Expect.
+//! The rules are checked in a fixed order: target, Host, Transfer-Encoding, Content-Length, Expect. So a head that breaks
+//! several rules is always refused for the same one.
 
 use super::{Framing, Limits, Refusal, grammar, target};
 use oribi_message::{HeadLayout, KnownField, Span, Version};
 
-/// What a head says to the machine.
+/// What a head means to the machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meaning {
     pub(super) framing: Framing,
-    /// The client would use the connection again.
+    /// The client wants to use the connection again.
     pub(super) persist: bool,
     /// The client waits for a 100 before it sends the content.
     pub(super) expects_continue: bool,
@@ -69,7 +69,7 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
             length => Framing::Length(length),
         },
         (0, _) => return Err(Refusal::LENGTH_REPEATED),
-        // RFC 9112, section 6.1: such a request may be an attempt at smuggling; so is one with both.
+        // RFC 9112, section 6.1: such a request may be an attempt at smuggling; so may one with both fields.
         (_, _) if !modern => return Err(Refusal::CODING_VERSION),
         (1, 0) => read_coding(coding)?,
         (1, _) => return Err(Refusal::LENGTH_AND_CODING),
@@ -87,8 +87,8 @@ pub(super) fn read(head: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Res
     })
 }
 
-/// Codings that end in `chunked` frame a message well, we only cannot decode the others (501); anything else leaves the end
-/// of the request unknown (400; RFC 9112, section 6.3).
+/// Codings that end in `chunked` frame a message correctly, but we cannot decode the others (501). Any other list leaves the
+/// end of the request unknown (400; RFC 9112, section 6.3).
 fn read_coding(value: &[u8]) -> Result<Framing, Refusal> {
     const CHUNKED: &[u8] = b"chunked";
     if value.eq_ignore_ascii_case(CHUNKED) {

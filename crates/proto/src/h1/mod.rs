@@ -1,25 +1,25 @@
 //! HTTP/1.1 and HTTP/1.0, the server's side (RFC 9110 for the meaning, RFC 9112 for the bytes).
 //!
-//! One [`Machine`] goes with one connection and answers one request at a time; pipelined requests wait in the caller's buffer
-//! until [`Machine::finish`] has said [`Finish::Reuse`].
+//! One [`Machine`] belongs to one connection and answers one request at a time; pipelined requests wait in the caller's buffer
+//! until [`Machine::finish`] has returned [`Finish::Reuse`].
 //!
 //! # How strict it is
-//! Where RFC 9112 lets a recipient choose between repairing a message and refusing it, this machine refuses, because two
-//! recipients that repair differently are what request smuggling lives on:
+//! Where RFC 9112 lets a recipient choose between repairing a message and refusing it, this machine refuses, because request
+//! smuggling needs two recipients that repair differently:
 //! * lines end in CR LF; a lone CR or LF is a 400, and so is a folded field line;
-//! * the request line has exactly two spaces; a field name is a token with the colon right behind it;
-//! * a field value may hold anything but control bytes (HTAB may stand); bytes from 0x80 on are passed on as they are;
+//! * the request line has exactly two spaces; a field name is a token that a colon follows immediately;
+//! * a field value may hold anything but control bytes other than HTAB; bytes from 0x80 on are passed on unchanged;
 //! * a target holds no control byte, no space and no `#`. The characters that URIs exclude but clients send unescaped
-//!   (`"<>[]\^{|}`, the backquote, and bytes from 0x80 on: UTF-8 mostly) are let through, the last only without
-//!   [`Limits::strict_target`], and never in a host. Broken percent escapes are left to the host, who decodes;
+//!   (`"<>[]\^{|}`, the backquote, and bytes from 0x80 on, mostly UTF-8) are accepted, the last only without
+//!   [`Limits::strict_target`], and never in a host. Broken percent escapes are left to the host, which decodes;
 //! * exactly one Host with HTTP/1.1, at most one with HTTP/1.0; an empty one is legal (RFC 9112, section 3.2);
 //! * one Content-Length of plain digits, or one `Transfer-Encoding: chunked`, never both and never twice, even if equal;
-//! * CONNECT is a 501: there is nothing to tunnel to.
+//! * CONNECT is a 501: this server is no tunnel.
 //!
 //! # The same answer for every split
-//! How the bytes of a request are cut into packets does not change its answer. Syntax and size rules are decided by the first
-//! byte that breaks one; rules on what the fields mean are looked at only once the head is complete and correct. So a refusal
-//! never depends on how much had arrived when the machine looked.
+//! How the bytes of a request are cut into packets does not change its answer. The first byte that breaks a rule decides on
+//! syntax and size. Rules about the meaning of fields are checked only when the head is complete and correct. So a refusal
+//! never depends on how much has arrived.
 
 mod chunked;
 pub(crate) mod grammar;

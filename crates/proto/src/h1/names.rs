@@ -1,12 +1,12 @@
 //! Recognises the well-known field names in a head without looking at their bytes one by one.
 //!
-//! Most fields of most requests are well known. Such a name is found by its first sixteen bytes, loaded as two numbers, and
-//! is a token by what it is, so it needs no check of its bytes either. Every other name takes the long way.
+//! Most fields of most requests are well known. Such a name is found by its first sixteen bytes, loaded as two numbers. A known
+//! name is a token, so its bytes need no check either. Every other name takes the slow path.
 
 use super::search;
 use oribi_message::KnownField;
 
-/// The first sixteen bytes of a name with its colon, zeros behind the colon.
+/// The first sixteen bytes of a name with its colon, and zeros behind the colon.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     low: u64,
@@ -16,7 +16,7 @@ struct Key {
 impl Key {
     const BYTES: usize = 16;
 
-    /// The slot of a name in any case: bit 5 is what tells the cases of a letter apart.
+    /// The slot of a name in any case: only bit 5 differs between the cases of a letter.
     #[inline]
     const fn slot(self, multiplier: u64) -> usize {
         const FOLD: u64 = every(0x20);
@@ -33,7 +33,7 @@ const NAMES: usize = KnownField::ALL.len();
 #[derive(Clone, Copy)]
 struct Name {
     key: Key,
-    /// Bit 5 of each letter in the key: the bits in which an equal name may differ.
+    /// Bit 5 of each letter in the key: the bits in which equal names may differ.
     letters: Key,
     length: usize,
     field: KnownField,
@@ -45,7 +45,7 @@ struct Table {
     names: [Name; NAMES],
 }
 
-/// Each key in a slot of its own, so that one look decides. Of names with the same key only the first is in a slot.
+/// Each key in a slot of its own, so that one look is enough. Of names with the same key only the first has a slot.
 static TABLE: Table = build();
 
 const fn build() -> Table {
@@ -56,7 +56,7 @@ const fn build() -> Table {
         names[index] = describe(KnownField::ALL[index]);
         index += 1;
     }
-    // The first multiplier of a fixed series that keeps the keys apart.
+    // The first multiplier of a fixed series that separates the keys.
     let mut multiplier = 0x9e37_79b9_7f4a_7c15;
     loop {
         multiplier = u64::wrapping_add(u64::wrapping_mul(multiplier, 6_364_136_223_846_793_005), 1_442_695_040_888_963_407);
@@ -106,15 +106,15 @@ const fn every(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// The well-known field whose name stands in `input` from `pos` on, with the colon behind it, and the length of the name.
-/// `None` may also mean that there are not enough bytes to load, or that the name shares its first sixteen bytes with another.
+/// The well-known field whose name, followed by a colon, stands in `input` from `pos` on, and the length of the name. `None`
+/// may also mean that there are too few bytes to load, or that the name shares its first sixteen bytes with another.
 #[inline]
 pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)> {
     let line = input.get(pos..)?;
     let number = match line.first_chunk() {
         Some(bytes) => u128::from_le_bytes(*bytes),
         None if line.is_empty() => return None,
-        // Loads bytes in front of the line as well and shifts them out.
+        // Loads bytes before the line as well and shifts them out.
         None => u128::from_le_bytes(*input.last_chunk()?) >> (8 * (Key::BYTES - line.len())),
     };
     let length = (search::colons(&number.to_le_bytes()) | 1 << Key::BYTES).trailing_zeros() as usize;
@@ -129,7 +129,7 @@ pub(super) fn recognise(input: &[u8], pos: usize) -> Option<(usize, KnownField)>
     Some((name.length, name.field))
 }
 
-/// The well-known field of that name. `None` may also mean that the name shares its first sixteen bytes with another.
+/// The well-known field with this name. `None` may also mean that the name shares its first sixteen bytes with another.
 #[inline]
 pub(crate) fn find(name: &[u8]) -> Option<KnownField> {
     let Some(bytes) = name.first_chunk() else {
@@ -141,14 +141,14 @@ pub(crate) fn find(name: &[u8]) -> Option<KnownField> {
     same.then_some(found.field)
 }
 
-/// The key of a name that has less than sixteen bytes.
+/// The key of a name with fewer than sixteen bytes.
 #[inline]
 fn short_key(name: &[u8]) -> Key {
     let colon = u64::from(b':') << (8 * (name.len() % 8));
     match (name.first_chunk(), name.last_chunk()) {
         (Some(first), Some(last)) => {
             let last = u64::from_le_bytes(*last);
-            // What is in front of the second half is shifted out; in two steps, as it may be all.
+            // Shifts out the bytes before the second half; in two steps, because they may be all.
             let high = last >> (8 * (15 - name.len())) >> 8;
             Key { low: u64::from_le_bytes(*first), high: high | colon }
         }
@@ -162,7 +162,7 @@ fn look_up(key: Key) -> Option<&'static Name> {
     (key.low | name.letters.low == name.key.low && key.high | name.letters.high == name.key.high).then_some(name)
 }
 
-/// For each place of the first colon, ones for all bytes up to it. Without a colon in sixteen bytes, all are kept.
+/// For each place of the first colon, ones for all bytes up to it. If sixteen bytes have no colon, all are kept.
 static KEPT: [Key; Key::BYTES + 1] = {
     let mut kept = [Key { low: u64::MAX, high: u64::MAX }; Key::BYTES + 1];
     let mut length = 0;

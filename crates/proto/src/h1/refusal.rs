@@ -1,17 +1,17 @@
-//! Why a request is not answered by a host.
+//! Why a request never reaches a host.
 
-/// A request that the server answers itself, with an error status, and closes the connection after.
+/// The server answers such a request itself, with an error status, and then closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal(pub(crate) &'static Words);
 
-/// Behind a pointer, so that a machine, which keeps its refusal, is no larger for it.
+/// Behind a pointer, so that the machine, which stores its refusal, stays small.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
 }
 
-/// Names refusals. Those of requests that a web server passes on are beside that protocol.
+/// Names refusals. Those of requests from web servers are in the FastCGI part.
 macro_rules! refusals {
     ($($(#[$doc:meta])* $visibility:vis $name:ident = $status:literal $reason:literal;)*) => {
         impl $crate::h1::Refusal {
@@ -22,13 +22,13 @@ macro_rules! refusals {
 pub(crate) use refusals;
 
 refusals! {
-    /// The head did not come in time.
+    /// The head did not arrive in time.
     pub HEAD_TIMEOUT = 408 "the request head did not arrive in time";
-    /// The content did not come in time.
+    /// The content did not arrive in time.
     pub CONTENT_TIMEOUT = 408 "the request content did not arrive in time";
     /// Something in the server or in its host failed.
     pub INTERNAL = 500 "the server failed";
-    /// The server is busy or going down.
+    /// The server is busy or stopping.
     pub OVERLOADED = 503 "the server is busy";
     /// There is no room to keep the content until the host reads it.
     pub STORAGE = 507 "no room for the request content";
@@ -73,7 +73,7 @@ refusals! {
 }
 
 impl Refusal {
-    /// The status code it is answered with.
+    /// The status code of the answer.
     #[must_use]
     pub const fn status(self) -> u16 {
         self.0.status

@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, PreparedFields, ResponseHead, Version, reason};
 
-/// What the server adds to every final response: rendered field lines, unless the app has set that field, and how content of
-/// unknown length ends.
+/// What the server adds to every final response: rendered field lines, each unless the app has set that field, and how content
+/// of unknown length ends.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Preset<'a> {
     /// `Date: Sat, 21 Nov 2026 03:00:00 GMT` and CR LF, or empty.
@@ -16,7 +16,7 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
-    /// HTTP/1.1 clients, too, learn by a closed connection that content of unknown length is over, and get no chunks.
+    /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
     pub until_close: bool,
 }
 
@@ -27,13 +27,13 @@ pub enum Finish {
     Reuse,
     /// Close it once everything has been sent. If the client may still be sending, linger (RFC 9112, section 9.6).
     Close,
-    /// Content-Length had promised more: close, so that the response does not look whole.
+    /// Content-Length had promised more content: close, so that the response does not look complete.
     Short {
-        /// So many bytes more.
+        /// The number of missing bytes.
         missing: u64,
     },
-    /// More content was offered than Content-Length had promised, and was cut off. The response looks whole to the client
-    /// but is not what the app meant: log and close.
+    /// The app offered more content than Content-Length had promised, and the rest was cut off. The response looks complete to
+    /// the client but is not what the app meant: log and close.
     Over,
 }
 
@@ -49,14 +49,14 @@ impl fmt::Display for InvalidResponse {
 
 impl core::error::Error for InvalidResponse {}
 
-/// Where the writing of a response stands.
+/// How far the response has been written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Writing {
     /// Not begun.
     Nothing,
     /// The head has been written; the response has no content, whatever is offered.
     Dropped,
-    /// So many bytes of content are still promised; `over` if more than that has been offered.
+    /// This many bytes of content are still promised; `over` if more than that has been offered.
     Length {
         left: u64,
         over: bool,
@@ -64,11 +64,11 @@ pub(super) enum Writing {
     Chunked,
     /// The end of the connection ends the content.
     UntilClose,
-    /// Finished, and the connection with it.
+    /// The response is finished, and so is the connection.
     Ended,
 }
 
-/// What the fields of a response say to the machine.
+/// What the fields of a response mean to the machine.
 #[derive(Default)]
 struct Said {
     date: bool,
@@ -87,11 +87,11 @@ impl Machine {
         }
     }
 
-    /// Writes an informational response. An HTTP/1.0 client, which would not understand it, is sent nothing.
+    /// Writes an informational response; nothing for an HTTP/1.0 client, which would not understand it.
     ///
     /// # Errors
-    /// If there is no request to answer or its final response has been begun, the status is not in 100 to 199 or is 101
-    /// (that one changes protocols), or a field is invalid. Nothing has been written then.
+    /// There is no request to answer; its final response has been begun; the status is not in 100 to 199, or is 101, which
+    /// changes protocols; or a field is invalid. Then nothing has been written.
     pub fn write_informational(
         &mut self,
         status: u16,
@@ -117,20 +117,19 @@ impl Machine {
         Ok(())
     }
 
-    /// Writes the head of the final response and settles how its content is framed.
+    /// Writes the head of the final response and decides how its content is framed.
     ///
-    /// `length` is the size of the whole content where that is known; a Content-Length of the app stands above it. Without
-    /// either, HTTP/1.1 clients get chunks (unless the preset says otherwise) and HTTP/1.0 clients a closed connection. `persist` is false when the server
-    /// wants to close the connection after this response. A head that is written before the request has been read to its
-    /// end announces the close as well, as what the client still sends will not be read.
+    /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either,
+    /// HTTP/1.1 clients get chunks (unless the preset says otherwise) and HTTP/1.0 clients a closed connection. `persist` is
+    /// false if the server wants to close the connection after this response. If the head is written before the request has
+    /// been read completely, it announces the close as well, because the rest of the request will not be read.
     ///
     /// The app's Date and Server replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
-    /// passed on, since they speak of a connection that is not the app's; `Connection: close` is obeyed.
+    /// passed on, because the connection is not the app's; but `Connection: close` is obeyed.
     ///
-    /// # Errors
-    /// If there is no request to answer or its response has been begun, the status is not in 200 to 599, or a field is
-    /// invalid: a name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number
-    /// or stands twice. Nothing has been written and nothing has changed then.
+    /// # Errors There is no request to answer; its response has been begun; the status is not in 200 to 599; or a field is
+    /// invalid: a name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or
+    /// occurs twice. Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
@@ -161,8 +160,8 @@ impl Machine {
                 write_length(0, out);
                 Writing::Dropped
             }
-            // With HEAD and 304 it tells of the response that GET would have had, which the app knows best; an empty
-            // content mostly means that it was left out.
+            // With HEAD and 304 the length describes the response to a GET, which the app knows best; empty content mostly
+            // means that the app left it out.
             (304, said, _) => {
                 said.into_iter().for_each(|length| write_length(length, out));
                 Writing::Dropped
@@ -186,8 +185,8 @@ impl Machine {
         };
         match (said.upgrade, self.close, modern) {
             (false, false, true) => out.extend_from_slice(b"\r\n"),
-            // To HTTP/1.0 clients, too, for which it is what they expect: as the status line says HTTP/1.1 to everybody, a proxy
-            // that speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
+            // For HTTP/1.0 clients, too, although they expect it: the status line says HTTP/1.1 to all clients, so a proxy that
+            // speaks HTTP/1.0 to its upstreams and keeps connections would otherwise use this one again (nginx does).
             (false, true, _) => out.extend_from_slice(b"Connection: close\r\n\r\n"),
             (false, false, false) => out.extend_from_slice(b"Connection: keep-alive\r\n\r\n"),
             // Upgrade must be named in Connection (RFC 9110, section 7.8).
@@ -199,9 +198,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Announces `size` bytes of content: writes what goes in front of them and returns how many of them may be sent. That
-    /// is fewer than `size` when the response has no content or less than this, and then the rest must be dropped.
-    /// If it is more than 0, send so many bytes and then call [`Machine::write_content_suffix`].
+    /// Announces `size` bytes of content: writes what precedes them and returns how many of them may be sent. If the response
+    /// has no content or less than this, that is fewer than `size`; drop the rest. If it is more than 0, send that many bytes
+    /// and then call [`Machine::write_content_suffix`].
     #[inline]
     #[must_use]
     pub fn write_content_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
@@ -223,7 +222,7 @@ impl Machine {
         }
     }
 
-    /// Writes what goes behind the bytes that [`Machine::write_content_prefix`] announced.
+    /// Writes what follows the bytes that [`Machine::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         if matches!(self.writing, Writing::Chunked) {
@@ -231,8 +230,8 @@ impl Machine {
         }
     }
 
-    /// Ends the response and tells what becomes of the connection. Only [`Finish::Reuse`] leaves the machine ready for
-    /// another request. Without a head, nothing has been answered: the connection closes.
+    /// Ends the response and returns what happens to the connection. Only after [`Finish::Reuse`] is the machine ready for
+    /// another request. If no head has been written, nothing has been answered, and the connection closes.
     #[inline]
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Finish {
         let finish = match self.writing {
@@ -254,8 +253,8 @@ impl Machine {
         finish
     }
 
-    /// Writes the answer to a request that the server refuses: plain text, and the connection closes. Once a response has
-    /// been begun there is no way to refuse any more: then nothing is written, and the connection must be cut.
+    /// Writes the answer to a request that the server refuses: plain text, after which the connection closes. If a response has
+    /// been begun, it is too late to refuse: then nothing is written, and the connection must be cut.
     pub fn write_refusal(&mut self, refusal: Refusal, preset: &Preset<'_>, out: &mut Vec<u8>) {
         let started = self.response_started();
         let bodiless = self.bodiless;
@@ -304,7 +303,7 @@ pub(crate) fn digits(status: u16) -> [u8; 3] {
     [status / 100, status / 10, status].map(|rest| b'0' + (rest % 10) as u8)
 }
 
-/// The status line names HTTP/1.1 to every client (RFC 9110, section 6.2: the highest version that the server conforms to).
+/// The status line says HTTP/1.1 to every client (RFC 9110, section 6.2: the highest version that the server conforms to).
 fn write_status_line(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -370,9 +369,9 @@ fn write_fields(fields: &[FieldPair<'_>], preset: Option<&Preset<'_>>, out: &mut
 
 pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     const NAME: &[u8; 16] = b"Content-Length: ";
-    /// As many decimal digits as 64 bits have.
+    /// The most decimal digits of a 64-bit number.
     const DIGITS: usize = 20;
-    // Filled from the end, so that the line is appended in one go.
+    // Filled from the end, so that one call appends the line.
     let mut line = [0; NAME.len() + DIGITS + 2];
     let mut place = line.len() - 2;
     line[place..].copy_from_slice(b"\r\n");

@@ -5,8 +5,8 @@ use wide::{CmpEq, CmpGt, i8x16, u8x16};
 const BLOCK: usize = 16;
 pub(super) type Block = [u8; BLOCK];
 
-/// The place of the first byte from `pos` on of a kind, or the end. `kind` sets a bit for each byte that is of the kind,
-/// the lowest for the first.
+/// The place of the first byte of a kind from `pos` on, or the end. `kind` returns a bit for each byte, set if the byte is of
+/// that kind; the lowest bit is for the first byte.
 #[inline]
 fn first(bytes: &[u8], mut pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
     while let Some(block) = bytes.get(pos..).and_then(|rest| rest.first_chunk()) {
@@ -18,7 +18,7 @@ fn first(bytes: &[u8], mut pos: usize, kind: impl Fn(&Block) -> u32) -> usize {
     }
     let rest = bytes.get(pos..).unwrap_or_default();
     let hits = match bytes.last_chunk() {
-        // What is in front of the rest has been looked at already.
+        // The bytes before the rest have been searched already.
         Some(block) => kind(block) >> (BLOCK - rest.len()),
         None => {
             let mut block = [0; BLOCK];
@@ -59,14 +59,15 @@ pub(super) fn has_control(first: [u8; 8], last: [u8; 8]) -> bool {
     controls(&both.to_le_bytes()) != 0
 }
 
-/// The place of the first byte from `pos` on that is a control byte, a space or `#`, or, for a `strict` search, above 0x7F; or the
-/// end.
+/// The place of the first byte from `pos` on that is a control byte, a space or `#`, or, in a `strict` search, above 0x7F; or
+/// the end.
 #[inline]
 pub(crate) fn target_end(bytes: &[u8], pos: usize, strict: bool) -> usize {
     let excused = i8x16::splat(if strict { 0 } else { i8::MIN });
     first(bytes, pos, |block| {
         let block = i8x16::new(block.map(|byte| byte as i8));
-        // As signed numbers, the bytes from 0x80 on are below 0x21, too; where they may stand, those below 0 are taken out again.
+        // As signed numbers, the bytes from 0x80 on are below 0x21, too; where they are allowed, negative numbers are excluded
+        // again.
         let low = i8x16::splat(0x21).cmp_gt(block) & !(i8x16::splat(0).cmp_gt(block & excused));
         let delete = block.cmp_eq(i8x16::splat(0x7f));
         let hash = block.cmp_eq(i8x16::splat(b'#' as i8));
@@ -74,8 +75,8 @@ pub(crate) fn target_end(bytes: &[u8], pos: usize, strict: bool) -> usize {
     })
 }
 
-/// The place of the first byte from `pos` on that is neither a letter, a digit, a dot nor a hyphen, or the end: where nearly
-/// every host name ends.
+/// The place of the first byte from `pos` on that is not a letter, a digit, a dot or a hyphen, or the end: nearly every host
+/// name ends there.
 #[inline]
 pub(super) fn plain_host_end(bytes: &[u8], pos: usize) -> usize {
     first(bytes, pos, |block| {
@@ -84,14 +85,14 @@ pub(super) fn plain_host_end(bytes: &[u8], pos: usize) -> usize {
         let within = |bytes: i8x16, low: u8, high: u8| {
             bytes.cmp_gt(i8x16::splat(low as i8 - 1)) & i8x16::splat(high as i8 + 1).cmp_gt(bytes)
         };
-        // From the hyphen to the nine there is nothing else but the slash.
+        // The only other byte between the hyphen and the nine is the slash.
         let others = within(block, b'-', b'9') & !block.cmp_eq(i8x16::splat(b'/' as i8));
         let letters = within(block | i8x16::splat(0x20), b'a', b'z');
         !(letters | others).move_mask() as u32 & 0xffff
     })
 }
 
-/// A bit for each colon, the lowest for the first byte.
+/// One bit for each colon; the lowest bit is for the first byte.
 #[inline]
 pub(super) fn colons(block: &Block) -> u32 {
     bits(u8x16::new(*block).cmp_eq(u8x16::splat(b':')))
@@ -101,7 +102,8 @@ pub(super) fn colons(block: &Block) -> u32 {
 mod tests {
     use std::vec;
 
-    /// Each byte at each place of runs of several lengths, among others of no kind, against the plain definition.
+    /// Compares the search with the plain definition: each byte at each place, in runs of several lengths, among bytes of no
+    /// kind.
     fn compare(search: impl Fn(&[u8], usize) -> usize, fillers: &[u8], kind: impl Fn(u8) -> bool) {
         let lengths = [1, 7, 15, 16, 17, 32, 35];
         for (&filler, length) in fillers.iter().flat_map(|filler| lengths.map(|length| (filler, length))) {

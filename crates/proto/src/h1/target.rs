@@ -1,4 +1,4 @@
-//! The forms of a request target (RFC 9112, section 3.2) and what is a host (RFC 3986, section 3.2).
+//! The forms of a request target (RFC 9112, section 3.2) and the syntax of a host (RFC 3986, section 3.2).
 
 use super::{Refusal, grammar, search};
 use memchr::{memchr, memchr2};
@@ -42,7 +42,7 @@ pub(crate) fn lay_out(input: &[u8], layout: &mut HeadLayout) -> Result<(), Refus
     Ok(())
 }
 
-/// Length of `http://` or `https://` in front; schemes are case-insensitive.
+/// The length of a leading `http://` or `https://`; schemes are case-insensitive.
 fn scheme_length(target: &[u8]) -> Option<usize> {
     [b"http://".as_slice(), b"https://"]
         .into_iter()
@@ -50,7 +50,7 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
         .map(<[u8]>::len)
 }
 
-/// Whether this is a host and perhaps a port, or empty: what Host may hold and what may stand behind `http://`. User
+/// Whether this is a host with an optional port, or empty: what Host and the part behind `http://` may contain. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
 pub(crate) fn is_authority(head: &[u8], place: Span) -> bool {
     let bytes = place.of(head);

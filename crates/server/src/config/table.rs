@@ -1,7 +1,7 @@
 //! The table of settings: one row for each.
 //!
-//! Rows of a section stand together. A shorthand stands above the settings that it sets, because rows are applied from top to
-//! bottom and the more particular one has the last word.
+//! The rows of a section stand together. A shorthand stands above the settings that it sets: rows are applied from top to bottom,
+//! so the more particular setting overrides the shorthand.
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
@@ -16,13 +16,13 @@ use super::value::{
 use oribi_files::Mount;
 use std::time::Duration;
 
-/// The largest head: places in a head are kept in 32 bits, see [`oribi_message::Span`].
+/// The largest head: positions in a head are kept in 32 bits, see [`oribi_message::Span`].
 const HEAD_BYTES: u64 = 1 << 30;
-/// The most workers, and lanes of a worker, that can be asked for: more is a slip of the finger.
+/// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
 /// listen(2) takes an `int`.
 const BACKLOG: u64 = i32::MAX as u64;
-/// The most field lines: enough for any use, and small enough that walking through them is nothing.
+/// The most field lines: enough for any use, and few enough to walk through quickly.
 const FIELDS: u32 = 65536;
 
 pub(super) static TABLE: &[Setting] = &[
@@ -61,7 +61,7 @@ pub(super) static TABLE: &[Setting] = &[
         "backlog",
         Section::Listening,
         "NUMBER",
-        "Connections that may wait to be accepted; the kernel has a bound too",
+        "Connections that may wait to be accepted; the kernel has a limit, too",
     )
     .apply(|draft, text| count(text, 1..=BACKLOG).map(|number| draft.settings.backlog = number as u32))
     .show(|settings| settings.backlog.to_string()),
@@ -73,7 +73,7 @@ pub(super) static TABLE: &[Setting] = &[
         "socket-mode",
         Section::Listening,
         "MODE",
-        "Permission bits of the files of Unix sockets, as in 660 or 0666, where --listen gives none; off leaves them to the umask",
+        "Permission bits of Unix socket files, such as 660 or 0666, unless --listen gives them; off leaves them to the umask",
     )
     .aliases(&["chmod-socket"])
     .apply(|draft, text| file_mode(text).map(|mode| draft.settings.socket_mode = mode))
@@ -82,8 +82,7 @@ pub(super) static TABLE: &[Setting] = &[
         "protocol",
         Section::Listening,
         "NAME",
-        "What clients speak at addresses that do not say it (http://, fcgi://) and at sockets handed down by another program: http \
-         or fastcgi",
+        "Protocol at addresses without a scheme (http://, fcgi://) and at sockets handed down by another program: http or fastcgi",
     )
     .apply(|draft, text| protocol(text).map(|protocol| draft.settings.protocol = protocol))
     .show(|settings| show_protocol(settings.protocol)),
@@ -91,14 +90,13 @@ pub(super) static TABLE: &[Setting] = &[
         "fastcgi-clients",
         Section::Listening,
         "ADDRESSES",
-        "The IP addresses of the web servers that FastCGI requests are taken from, with commas between them; Unix sockets are not \
-         concerned",
+        "IP addresses, separated by commas, of the web servers that may send FastCGI requests; does not affect Unix sockets",
     )
     .environment("FCGI_WEB_SERVER_ADDRS")
     .default_words("all")
     .apply(|draft, text| ip_addresses(text).map(|addresses| draft.settings.fastcgi_clients = addresses))
     .show(|settings| show_ip_addresses(&settings.fastcgi_clients)),
-    Setting::new("server-name", Section::Listening, "NAME", "What the app is told as SERVER_NAME")
+    Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
         .default_words("the host listened on")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))
         .show(|settings| settings.server_name.clone().unwrap_or_default()),
@@ -132,8 +130,8 @@ pub(super) static TABLE: &[Setting] = &[
         "io",
         Section::Workers,
         "NAME",
-        "How workers speak to the kernel: epoll, io_uring (Linux 6.1 or newer, where nothing forbids it), libevent (where it was \
-         built in, as by `make build`), or auto; Ruby, whose threads share their connections, has epoll only",
+        "I/O model of the workers: epoll, io_uring (Linux 6.1 or newer, if it is permitted), libevent (if it was built in, as by \
+         `make build`), or auto; Ruby has epoll only, because its threads share their connections",
     )
     .apply(|draft, text| io_model(text).map(|model| draft.settings.io = model))
     .show(|settings| show_io_model(settings.io)),
@@ -141,8 +139,8 @@ pub(super) static TABLE: &[Setting] = &[
         "accept",
         Section::Workers,
         "NAME",
-        "How connections reach workers: shared (all wait at the same sockets, and who has room takes the next connection) or own \
-         (sockets of its own for each worker or thread, among which the kernel spreads connections whoever has room: SO_REUSEPORT)",
+        "How connections reach workers: shared (all wait at the same sockets, and a worker with room takes the next connection) or \
+         own (each worker or thread has its own sockets, and the kernel spreads connections without regard to load: SO_REUSEPORT)",
     )
     .apply(|draft, text| accept_model(text).map(|model| draft.settings.accept = model))
     .show(|settings| show_accept_model(settings.accept)),
@@ -150,7 +148,7 @@ pub(super) static TABLE: &[Setting] = &[
         "max-requests",
         Section::Workers,
         "NUMBER",
-        "Requests after which a worker (with threads: an interpreter) is replaced; 0 is never",
+        "Replace a worker (with threads: an interpreter) after this many requests; 0 is never",
     )
     .aliases(&["max-reqs-per-child", "max-requests-per-child", "max-request-per-child", "max-requests-per-worker"])
     .apply(|draft, text| limit(text).map(|number| draft.settings.max_requests = number))
@@ -159,7 +157,7 @@ pub(super) static TABLE: &[Setting] = &[
         "min-requests",
         Section::Workers,
         "NUMBER",
-        "Let each worker draw its own number between this one and --max-requests, so that not all are replaced at once",
+        "Let each worker draw its limit between this number and --max-requests, so that not all are replaced at once",
     )
     .aliases(&["min-reqs-per-child", "min-requests-per-child", "min-request-per-child"])
     .apply(|draft, text| limit(text).map(|number| draft.settings.min_requests = number))
@@ -171,7 +169,7 @@ pub(super) static TABLE: &[Setting] = &[
         "respawn-interval",
         Section::Workers,
         "TIME",
-        "Time to wait before a worker that ended badly is replaced; doubled up to a minute while that goes on",
+        "Time to wait before a worker that has failed is replaced; it doubles, up to a minute, while workers go on failing",
     )
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
@@ -180,31 +178,31 @@ pub(super) static TABLE: &[Setting] = &[
         "user",
         Section::Workers,
         "NAME",
-        "The user, by name or number, that the workers become; `oribi` loads the app as that user, too. Only root can give it, and \
-         keeps listeners, logs and the pid file",
+        "The user, by name or number, that the workers run as; `oribi` loads the app as that user, too. Needs root: the first \
+         process stays root and keeps listeners, logs and the pid file",
     )
     .aliases(&["uid"])
-    .default_words("who starts the server")
+    .default_words("the user that starts the server")
     .apply(|draft, text| account(text).map(|name| draft.settings.user = Some(name)))
     .show(|settings| settings.user.clone().unwrap_or_default()),
-    Setting::new("group", Section::Workers, "NAME", "The group, by name or number, that the workers become")
+    Setting::new("group", Section::Workers, "NAME", "The group, by name or number, that the workers run as")
         .aliases(&["gid"])
         .default_words("that of --user")
         .apply(|draft, text| account(text).map(|name| draft.settings.group = Some(name)))
         .show(|settings| settings.group.clone().unwrap_or_default()),
-    Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, as in 022; off: as it is")
+    Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, such as 022; off leaves it unchanged")
         .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
         .show(|settings| show_file_mode(settings.umask)),
     Setting::new(
         "proctitle",
         Section::Workers,
         "",
-        "Tell in lists of processes what each one is: `oribi: worker 3 app.psgi (generation 2)`",
+        "Show in process lists what each process is: `oribi: worker 3 app.psgi (generation 2)`",
     )
     .opposites(&["disable-proctitle", "no-proctitle"])
     .apply(|draft, text| boolean(text).map(|on| draft.settings.process_titles = on))
     .show(|settings| show_switch(settings.process_titles)),
-    Setting::new("app-name", Section::Workers, "TEXT", "What lists of processes call the app")
+    Setting::new("app-name", Section::Workers, "TEXT", "The name of the app in process lists")
         .default_words("its file, as it was given")
         .apply(|draft, text| title_part(text).map(|name| draft.settings.app_name = name))
         .show(|settings| settings.app_name.clone()),
@@ -212,7 +210,7 @@ pub(super) static TABLE: &[Setting] = &[
         "graceful-timeout",
         Section::Workers,
         "TIME",
-        "How long workers may finish what they have when told to stop; 0 stops at once, off waits without end",
+        "Time for workers to finish their requests when the server stops; 0 stops at once, off waits without limit",
     )
     .aliases(&["worker-shutdown-timeout", "shutdown-timeout"])
     .apply(|draft, text| patience(text).map(|time| draft.settings.timeouts.graceful = time))
@@ -237,16 +235,16 @@ pub(super) static TABLE: &[Setting] = &[
         "header-timeout",
         Section::Timeouts,
         "TIME",
-        "From the first byte of a request to the end of its header; or off",
+        "Time from the first byte of a request to the end of its header; or off",
     )
     .aliases(&["head-timeout", "first-data-timeout"])
     .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.head = time))
     .show(|settings| show_duration(settings.timeouts.head)),
-    Setting::new("body-timeout", Section::Timeouts, "TIME", "From the end of the header to the end of the body; or off")
+    Setting::new("body-timeout", Section::Timeouts, "TIME", "Time from the end of the header to the end of the body; or off")
         .aliases(&["content-timeout"])
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.content = time))
         .show(|settings| show_duration(settings.timeouts.content)),
-    Setting::new("write-timeout", Section::Timeouts, "TIME", "What a client may take for each 64 KiB of a response; or off")
+    Setting::new("write-timeout", Section::Timeouts, "TIME", "Time for a client to take each 64 KiB of a response; or off")
         .aliases(&["send-timeout"])
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.write = time))
         .show(|settings| show_duration(settings.timeouts.write)),
@@ -254,8 +252,7 @@ pub(super) static TABLE: &[Setting] = &[
         "request-timeout",
         Section::Timeouts,
         "TIME",
-        "How long an app may keep a client waiting for its answer, or for the next piece of it, before its worker is ended and \
-         replaced; or off",
+        "Time for an app to produce its answer, or the next piece of it, before its worker is ended and replaced; or off",
     )
     .aliases(&["harakiri", "worker-timeout", "max-request-time"])
     .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.request = time))
@@ -264,7 +261,7 @@ pub(super) static TABLE: &[Setting] = &[
         "keepalive-timeout",
         Section::Timeouts,
         "TIME",
-        "How long a connection may wait for its next request; 0: none may",
+        "Time for a connection to wait for its next request; 0 closes it after each response",
     )
     .aliases(&["keep-alive-timeout", "idle-timeout", "persistent-timeout"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.keepalive = time))
@@ -282,7 +279,7 @@ pub(super) static TABLE: &[Setting] = &[
         "linger-timeout",
         Section::Timeouts,
         "TIME",
-        "How long a connection that is closed early still takes what the client sends, so that it can read the answer; or off",
+        "Time in which a connection that is closed early still reads what the client sends, so that the client gets the answer; or off",
     )
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.timeouts.linger = time))
     .show(|settings| show_duration(settings.timeouts.linger)),
@@ -291,21 +288,21 @@ pub(super) static TABLE: &[Setting] = &[
         "max-header-size",
         Section::Limits,
         "SIZE",
-        "Bytes of a request line with all its header fields; more is a 431",
+        "Bytes of a request line and all header fields; more gets a 431",
     )
     .aliases(&["max-head-size", "max-header-len"])
     .apply(|draft, text| size(text, 512..=HEAD_BYTES).map(|bytes| draft.settings.limits.head_bytes = bytes as usize))
     .show(|settings| show_size(settings.limits.head_bytes as u64)),
-    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more is a 431")
+    Setting::new("max-headers", Section::Limits, "NUMBER", "Header fields of a request; more get a 431")
         .aliases(&["max-header-count"])
         .apply(|draft, text| small_count(text, 1..=FIELDS).map(|number| draft.settings.limits.fields = number))
         .show(|settings| settings.limits.fields.to_string()),
-    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more is a 414")
+    Setting::new("max-uri-size", Section::Limits, "SIZE", "Bytes of a request target (the URI); more gets a 414")
         .aliases(&["max-uri-len", "max-uri-length"])
-        .default_words("8KiB, or --max-header-size where that is less")
+        .default_words("8KiB, or --max-header-size if that is less")
         .apply(|draft, text| size(text, 1..=HEAD_BYTES).map(|bytes| draft.settings.limits.target_bytes = bytes as usize))
         .show(|settings| show_size(settings.limits.target_bytes as u64)),
-    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more is a 413. `off` for no limit")
+    Setting::new("max-body-size", Section::Limits, "SIZE", "Bytes of a request body; more gets a 413. `off` for no limit")
         .aliases(&["max-body-len", "max-body-length", "max-content-size"])
         .apply(|draft, text| size_limit(text).map(|bytes| draft.settings.limits.content_bytes = bytes))
         .show(|settings| show_size(settings.limits.content_bytes)),
@@ -322,7 +319,7 @@ pub(super) static TABLE: &[Setting] = &[
         "output-buffer-size",
         Section::Limits,
         "SIZE",
-        "Bytes of a response that may wait for a slow client before a streaming app is held",
+        "Bytes of a response that may wait for a slow client before a streaming app must wait, too",
     )
     .apply(|draft, text| size(text, 4096..=HEAD_BYTES).map(|bytes| draft.settings.limits.output_bytes = bytes as usize))
     .show(|settings| show_size(settings.limits.output_bytes as u64)),
@@ -330,7 +327,7 @@ pub(super) static TABLE: &[Setting] = &[
         "max-connections",
         Section::Limits,
         "NUMBER",
-        "Connections of a worker; the oldest idle one makes room for a new one",
+        "Connections of a worker; beyond that, the oldest idle one is closed for a new one",
     )
     .aliases(&["worker-connections"])
     .apply(|draft, text| small_count(text, 1..=1 << 20).map(|number| draft.settings.limits.connections = number))
@@ -339,7 +336,7 @@ pub(super) static TABLE: &[Setting] = &[
         "max-keepalive-requests",
         Section::Limits,
         "NUMBER",
-        "Requests answered on one connection before it is closed; 1 is no keep-alive, 0 no limit",
+        "Close a connection after this many requests; 1 is no keep-alive, 0 no limit",
     )
     .aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
     .apply(|draft, text| {
@@ -361,7 +358,7 @@ pub(super) static TABLE: &[Setting] = &[
         "max-fastcgi-requests",
         Section::Limits,
         "NUMBER",
-        "Requests that a web server may have open on one FastCGI connection at once; it is told that more are too many",
+        "Requests that a web server may have open on one FastCGI connection at once; more are refused with FCGI_OVERLOADED",
     )
     .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
     .show(|settings| settings.limits.fastcgi_requests.to_string()),
@@ -380,19 +377,19 @@ pub(super) static TABLE: &[Setting] = &[
         "strict-uri",
         Section::Requests,
         "",
-        "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off: they are taken as they are",
+        "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off accepts them unchanged",
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
     .show(|settings| show_switch(settings.strict_uri)),
     // ---- Responses
-    Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text sends none")
+    Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text omits it")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))
         .show(|settings| settings.server_header.clone()),
     Setting::new(
         "chunked-transfer",
         Section::Responses,
         "",
-        "Send content of unknown length in chunks to HTTP/1.1 clients; off: until the connection is closed, as to HTTP/1.0 clients",
+        "Send content of unknown length in chunks to HTTP/1.1 clients; off: end it by closing the connection, as for HTTP/1.0 clients",
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.chunked_transfer = on))
     .show(|settings| show_switch(settings.chunked_transfer)),
@@ -401,8 +398,7 @@ pub(super) static TABLE: &[Setting] = &[
         "static",
         Section::Files,
         "/PREFIX=DIR",
-        "Answer with the files of DIR what begins with /PREFIX and is there; everything else is for the app. May be given several \
-         times",
+        "Answer requests below /PREFIX with the files of DIR; if there is no such file, the app answers. May be given several times",
     )
     .default_words("none")
     .apply(|draft, text| Mount::parse(text).map(|mount| draft.settings.files.mounts.push(mount)))
@@ -411,8 +407,8 @@ pub(super) static TABLE: &[Setting] = &[
         "sendfile-root",
         Section::Files,
         "DIR",
-        "Let the app name files below DIR by X-Sendfile, which are sent in place of its content; may be given several times. \
-         Without it, the field is passed on",
+        "Send a file below DIR in place of the app's content if the app names it by X-Sendfile; may be given several times. Without \
+         it, the field is passed on",
     )
     .aliases(&["x-sendfile-path"])
     .default_words("none")
@@ -422,8 +418,8 @@ pub(super) static TABLE: &[Setting] = &[
         "accel",
         Section::Files,
         "/PREFIX=DIR",
-        "Let the app name files of DIR by X-Accel-Redirect: /PREFIX/FILE; may be given several times. Without it, the field is \
-         passed on",
+        "Send a file of DIR if the app names it by X-Accel-Redirect: /PREFIX/FILE; may be given several times. Without it, the \
+         field is passed on",
     )
     .aliases(&["x-accel"])
     .default_words("none")
@@ -433,12 +429,12 @@ pub(super) static TABLE: &[Setting] = &[
         "index",
         Section::Files,
         "NAMES",
-        "What is served of a directory: the first of these files that is there, with commas between them; off: nothing",
+        "Answer a request for a directory with the first of these files that exists, separated by commas; off: none",
     )
     .aliases(&["index-files"])
     .apply(|draft, text| file_names(text).map(|names| draft.settings.files.options.index = names))
     .show(|settings| show_file_names(&settings.files.options.index)),
-    Setting::new("max-age", Section::Files, "TIME", "How long clients may keep a file: --cache-control max-age=SECONDS").apply(
+    Setting::new("max-age", Section::Files, "TIME", "Time for clients to cache a file: --cache-control max-age=SECONDS").apply(
         |draft, text| {
             let time = duration(text)?;
             draft.settings.files.options.cache_control = Some(format!("max-age={}", time.as_secs()));
@@ -456,8 +452,8 @@ pub(super) static TABLE: &[Setting] = &[
         "open-files",
         Section::Files,
         "NUMBER",
-        "Files that each lane keeps open, or in memory if they are small, and looks at again after a second; 0: none, so that each \
-         request looks",
+        "Files that each lane keeps open, or in memory if they are small, and checks again after a second; 0: none, so that each \
+         request checks",
     )
     .apply(|draft, text| small_count(text, 0..=1 << 20).map(|number| draft.settings.files.options.open_files = number))
     .show(|settings| settings.files.options.open_files.to_string()),
@@ -465,18 +461,18 @@ pub(super) static TABLE: &[Setting] = &[
         "precompressed",
         Section::Files,
         "",
-        "Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it, where it is there and not older",
+        "Send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it, if it exists and is not older",
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.precompressed = on))
     .show(|settings| show_switch(settings.files.options.precompressed)),
-    Setting::new("dotfiles", Section::Files, "", "Serve files whose names, or those of their directories, begin with a dot")
+    Setting::new("dotfiles", Section::Files, "", "Serve files that begin with a dot, or that are in a directory that does")
         .apply(|draft, text| boolean(text).map(|on| draft.settings.files.options.dotfiles = on))
         .show(|settings| show_switch(settings.files.options.dotfiles)),
     // ---- Logs and files
     Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
         .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
         .show(|settings| settings.access_log.as_ref().map_or_else(|| "off".to_owned(), show_log_target)),
-    Setting::new("access-log-format", Section::Logs, "NAME", "common, combined or json; the times are UTC")
+    Setting::new("access-log-format", Section::Logs, "NAME", "Format of the access log: common, combined or json; times are in UTC")
         .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
         .show(|settings| show_access_format(settings.access_log_format).to_owned()),
     Setting::new(
@@ -502,14 +498,14 @@ pub(super) static TABLE: &[Setting] = &[
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
-    Setting::new("temporary-directory", Section::Logs, "PATH", "Where request bodies go that are too large for memory")
+    Setting::new("temporary-directory", Section::Logs, "PATH", "Directory for request bodies that are too large for memory")
         .aliases(&["temp-dir", "tmp-dir", "tmpdir"])
         .environment("TMPDIR")
         .apply(|draft, text| path(text).map(|path| draft.settings.temporary_directory = path))
         .show(|settings| settings.temporary_directory.display().to_string()),
 ];
 
-/// Adds a listener unless the same one is there: plackup says some of them twice, as `socket` and as `listen`.
+/// Adds a listener unless it is there already: plackup passes some of them twice, as `socket` and as `listen`.
 fn add_listener(draft: &mut Draft, address: ListenAddress) {
     let chosen_by_kernel = matches!(address.place, Place::Tcp { port: 0, .. });
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {

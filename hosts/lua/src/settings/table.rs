@@ -7,9 +7,9 @@ use oribi_server::config::value::{
 };
 use std::time::Duration;
 
-/// The most states of a process that can be asked for: more is a slip of the finger.
+/// The most states of a process that a user may ask for: more is a typing error.
 const STATES: u64 = 65536;
-/// Longer would not be a retry but a wait, for which there is a bound of its own.
+/// More would not be retries but a wait, which has a limit of its own.
 const RETRIES: u64 = 1000;
 /// A state with Lua's own libraries has used 100 KiB before its script is loaded, 64-bit, either Lua.
 const LEAST_MEMORY: u64 = 256 << 10;
@@ -29,10 +29,10 @@ pub struct LuaSetting {
 }
 
 impl LuaSetting {
-    /// Puts a text into the settings.
+    /// Puts the value that `text` says into the settings.
     ///
     /// # Errors
-    /// What would have fitted.
+    /// A message that tells which values are valid.
     pub fn set(&self, settings: &mut LuaSettings, text: &str) -> Result<(), String> {
         (self.apply)(settings, text).map_err(|why| format!("bad value `{}` for {}: {why}", text.escape_debug(), self.name))
     }
@@ -66,7 +66,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "states",
         placeholder: "NUMBER",
-        help: "States that each worker keeps at most, all scripts together; threads and scripts share them",
+        help: "The most states of a worker, for all scripts and threads together",
         default_words: Some("5, or as many as there are threads"),
         apply: |settings, text| count(text, 1..=STATES).map(|number| settings.states = number as usize),
         show: |settings| settings.states.to_string(),
@@ -74,7 +74,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "clones",
         placeholder: "NUMBER",
-        help: "States of a worker that hold the same script at most; never more than --states",
+        help: "The most states of a worker that hold the same script; at most --states",
         default_words: Some("3, or as many as there are threads"),
         apply: |settings, text| count(text, 1..=STATES).map(|number| settings.clones = number as usize),
         show: |settings| settings.clones.to_string(),
@@ -82,7 +82,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "sweep",
         placeholder: "TIME",
-        help: "How often changed files are looked for, and states that nobody needs; 0 is never",
+        help: "Interval at which a worker looks for changed files and unused states; 0 is never",
         default_words: None,
         apply: |settings, text| duration_or_off(text).map(|time| settings.sweep = time),
         show: |settings| show_duration(settings.sweep),
@@ -90,7 +90,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "retries",
         placeholder: "NUMBER",
-        help: "How often, a millisecond each time, an idle state of the script is looked for before another one is loaded",
+        help: "How often, a millisecond apart, a request looks for an idle state of its script before it loads another one",
         default_words: None,
         apply: |settings, text| count(text, 0..=RETRIES).map(|number| settings.retries = number as u32),
         show: |settings| settings.retries.to_string(),
@@ -98,7 +98,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "state-memory",
         placeholder: "SIZE",
-        help: "Memory that a state may use before its script fails; 0 is no limit",
+        help: "The most memory of a state; a script that needs more fails; 0 is no limit",
         default_words: None,
         apply: |settings, text| {
             settings.state_memory = match text.trim() {
@@ -112,7 +112,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "state-requests",
         placeholder: "NUMBER",
-        help: "Requests after which a state is replaced; 0 is never",
+        help: "Replace a state after this many requests; 0 is never",
         default_words: None,
         apply: |settings, text| limit(text).map(|number| settings.state_requests = number),
         show: |settings| show_limit(settings.state_requests),
@@ -120,7 +120,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "time-limit",
         placeholder: "TIME",
-        help: "How long a script may run for a request before it is interrupted and the client gets a 504; 0 is without end",
+        help: "Time for a script to answer a request before it is interrupted and the client gets a 504; 0 is no limit",
         default_words: None,
         apply: |settings, text| {
             let time = duration_or_off(text)?;
@@ -132,7 +132,7 @@ static TABLE: &[LuaSetting] = &[
     LuaSetting {
         name: "handler",
         placeholder: "NAME",
-        help: "The global function that answers requests, of scripts in the style of luafcgid",
+        help: "The global function that answers requests in scripts in the style of luafcgid",
         default_words: None,
         apply: |settings, text| function_name(text).map(|name| settings.handler = name),
         show: |settings| settings.handler.clone(),
@@ -147,7 +147,7 @@ static TABLE: &[LuaSetting] = &[
     },
 ];
 
-/// The name of a global: any text but an empty one is a key of Lua's table of globals, but only these can be typed.
+/// The name of a global: any text is a valid key of Lua's table of globals, but only an identifier is a name in Lua's syntax.
 pub(crate) fn function_name(text: &str) -> Result<String, String> {
     let first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
     let fits = text.bytes().next().is_some_and(first) && text.bytes().all(|byte| first(byte) || byte.is_ascii_digit());

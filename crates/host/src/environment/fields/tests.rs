@@ -4,7 +4,7 @@ use crate::{Content, Endpoint, Request};
 use oribi_message::{FieldLayout, HeadLayout, KnownField, RequestHead, Span};
 use std::collections::BTreeMap;
 
-/// A request with these fields.
+/// A request with given fields.
 struct Asked {
     text: String,
     layout: HeadLayout,
@@ -48,12 +48,12 @@ fn variables(environment: &mut Environment, request: &Request<'_>) -> BTreeMap<S
     all
 }
 
-/// As many fields as the settings allow at most.
+/// The most fields that the settings allow.
 const MOST: usize = 65536;
 
 #[test]
 fn no_number_of_fields_reaches_other_variables() {
-    // Numbers of fields that were kept in 16 bits began anew here, with the places of the fixed variables.
+    // When the numbers of fields were kept in 16 bits, they wrapped here to the places of the fixed variables.
     let mut fields: Vec<_> = (0..MOST).map(|number| (format!("x-{number}"), number.to_string())).collect();
     for name in ["accept", "x-last", "accept", "cookie", "x-0", "cookie"] {
         fields.push((name.to_owned(), "evil".to_owned()));
@@ -71,10 +71,10 @@ fn many_unknown_names_are_not_compared_in_pairs() {
     let mut environment = Environment::new();
     let fields: Vec<_> = (0..MOST).map(|number| (format!("x-{:x}", number * 0x9e37 % MOST), "")).collect();
     environment.describe(&Asked::with(fields).request(), PathInfo::Decoded, |_, _, _| {});
-    // Two looks for each comparison of a sort, of which there are about n * log n; in pairs it would be n * n.
+    // Each comparison of a sort looks at two names, and there are about n * log n comparisons; in pairs there would be n * n.
     let looks = environment.fields.comparisons.get();
     assert!(looks < MOST * 16 * 4, "{looks}");
-    // A few may be.
+    // A few names are compared in pairs.
     environment.fields.comparisons.set(0);
     let fields: Vec<_> = (0..FEW).map(|number| (format!("x-{number}"), "")).collect();
     environment.describe(&Asked::with(fields).request(), PathInfo::Decoded, |_, _, _| {});
@@ -90,7 +90,7 @@ fn a_field_that_stands_many_times_is_rendered_once() {
         assert_eq!(all.len(), FIXED.len() + 1);
         let (_, value) = all.iter().find(|(name, _)| name.starts_with("HTTP_")).expect("it is there");
         assert_eq!(value.len(), "first".len() + (MOST - 1) * 3);
-        // Its name may have been rendered for each, its value only once.
+        // A name may have been rendered for each field, the value only once.
         assert!(environment.rendered.len() <= MOST * ("HTTP_X_A".len() + 3) + 100, "{}", environment.rendered.len());
     }
 }
