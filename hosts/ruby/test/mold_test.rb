@@ -10,7 +10,7 @@ class MoldTest < Minitest::Test
     puts "loaded by \#{Process.pid}"
     run lambda { |env|
       facts = { "rack_env" => ENV["RACK_ENV"], "directory" => Dir.pwd, "hooks" => $oribi_test.to_a.join(","),
-                "multithread" => env["rack.multithread"], "set" => defined?(Set), "include" => $LOAD_PATH.include?("/nowhere") }
+                "multithread" => env["rack.multithread"], "struct" => defined?(OpenStruct), "include" => $LOAD_PATH.include?("/nowhere") }
       [200, { "content-type" => "text/plain" }, [facts.map { |name, value| "\#{name}=\#{value}" }.join("\\n")]]
     }
   RUBY
@@ -22,10 +22,19 @@ class MoldTest < Minitest::Test
   end
 
   def test_files_and_directories_of_the_app
-    oribi("-I", "/nowhere", "-r", "set") do |server|
+    oribi("-I", "/nowhere", "-r", "ostruct") do |server|
       assert_equal "true", fact(server, "include")
-      assert_equal "constant", fact(server, "set")
+      assert_equal "constant", fact(server, "struct")
     end
+  end
+
+  def test_libraries_that_puma_loads_need_not_be_asked_for
+    app = <<~RUBY
+      at = Time.parse("2020-02-02T00:00:00Z")
+      root = Pathname.new("/") + URI("http://localhost/diary").path.delete_prefix("/")
+      run ->(_env) { [200, {}, [root.to_s, at.to_i.to_s, Set[1].size.to_s, Date.new(2020).year.to_s]] }
+    RUBY
+    TestServer.open(app: app, by: :oribi) { |server| assert_equal "/diary158060160012020", server.get("/").body }
   end
 
   def test_the_app_is_loaded_once_by_a_process_that_is_no_worker

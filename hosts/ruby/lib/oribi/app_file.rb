@@ -5,8 +5,12 @@ require "oribi/error"
 module Oribi
   # A config.ru, or a .rb file that defines an app by its name, as rackup loads them.
   module AppFile
+    # Puma and Bundler load these before an app, and some apps (tDiary) use them without a `require` of their own.
+    LIBRARIES = %w[date delegate fileutils forwardable pathname set stringio tempfile time uri].freeze
+
     # Loads it and returns the app.
     def self.load(path)
+      LIBRARIES.each { |library| require library }
       require "rack"
       require "rack/builder"
       # Rack 2 returns the options of the file's first line, too.
