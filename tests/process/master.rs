@@ -14,6 +14,8 @@ use oribi_server::config::{AcceptModel, ListenAddress, LogTarget, Settings, valu
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Server, children, runs, send, wait_for, wait_until};
+use std::io::Write;
+use std::net::TcpStream;
 use std::time::Duration;
 
 fn main() {
@@ -312,9 +314,19 @@ fn processes_say_what_they_are() {
     // The mold of the second generation is given the variables that have been moved.
     master.signal(Signal::HUP);
     master.wait_for_log("generation 2 has taken over");
-    wait_until("the next mold", || {
-        children(master.pid()).iter().any(|mold| title(*mold) == format!("oribi: mold {app} (generation 2)"))
+    let next = wait_for("the next mold", || {
+        children(master.pid()).into_iter().find(|mold| title(*mold) == format!("oribi: mold {app} (generation 2)"))
     });
+    wait_until("the end of the first mold", || !runs(mold));
+    let workers = children(next);
+    // A request that has begun keeps the worker that has it.
+    let mut client = TcpStream::connect(master.address()).expect("it listens");
+    client.write_all(b"GET / HTTP/1.1\r\n").expect("it is connected");
+    master.signal(Signal::HUP);
+    wait_until("a worker that retires", || {
+        workers.iter().any(|worker| title(*worker).ends_with(&format!("{app} (generation 2, retiring)")))
+    });
+    client.write_all(b"Host: x\r\n\r\n").expect("it is connected");
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 0, "{}", master.log());
 }

@@ -14,9 +14,10 @@ use oribi_io::process::{Fork, exit_now, fork};
 use oribi_message::ResponseHead;
 use oribi_server::config::{ListenAddress, Settings};
 use rustix::process::{Signal, WaitOptions};
-use server::{Server, send, wait_for, wait_until};
+use server::{Server, runs, send, wait_for, wait_until};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -36,6 +37,8 @@ fn main() {
         ("hooks_run_where_they_should", hooks_run_where_they_should),
         ("an_app_with_threads_is_refused", an_app_with_threads_is_refused),
         ("signals_to_a_child_of_an_app_are_its_own", signals_to_a_child_of_an_app_are_its_own),
+        ("a_child_of_an_app_keeps_no_address", a_child_of_an_app_keeps_no_address),
+        ("a_child_of_an_app_keeps_no_connection", a_child_of_an_app_keeps_no_connection),
     ]);
 }
 
@@ -157,7 +160,7 @@ fn a_context_that_retires_takes_its_process_along() {
         let (process, _, own) = who(&target, "/retire");
         assert!(!own, "a single lane uses what was loaded");
         processes.insert(process);
-        wait_until("its end", || !server::runs(process));
+        wait_until("its end", || !runs(process));
     }
     assert_eq!(processes.len(), 5);
     let load = Load::start(&target, 4, Manner::ConnectionPerRequest);
@@ -262,6 +265,47 @@ fn signals_to_a_child_of_an_app_are_its_own() {
     send(worker[0], Signal::PIPE);
     assert!(content("/").starts_with(&format!("{} ", worker[0])));
     assert_eq!(server.workers(), worker, "{}", server.log());
+}
+
+/// The process id of a child that the app has forked for this client.
+fn ask_for_child(client: &mut TcpStream) -> u32 {
+    client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is a time");
+    client.write_all(b"GET /fork HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
+    let mut answer = String::new();
+    while answer.split_once("\r\n\r\n").is_none_or(|(_, content)| content.is_empty()) {
+        let mut buffer = [0; 4096];
+        let count = client.read(&mut buffer).expect("the app answers");
+        assert_ne!(count, 0, "the connection is kept: {answer}");
+        answer.push_str(&String::from_utf8_lossy(&buffer[..count]));
+    }
+    answer.rsplit_once('\n').expect("it has lines").1.parse().expect("a process")
+}
+
+fn a_child_of_an_app_keeps_no_address() {
+    let mut server = start("2", "1", &[]);
+    let address = server.address();
+    let mut client = TcpStream::connect(address).expect("it listens");
+    let child = ask_for_child(&mut client);
+    // Nobody is left to wait for: the stop is over before listeners are closed in the midst of a long one.
+    drop(client);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0);
+    assert!(runs(child), "it would prove nothing");
+    let next = TcpListener::bind(address);
+    send(child, Signal::KILL);
+    next.expect("the next server can listen there");
+}
+
+fn a_child_of_an_app_keeps_no_connection() {
+    let mut server = start("1", "1", &[]);
+    let mut client = TcpStream::connect(server.address()).expect("it listens");
+    let child = ask_for_child(&mut client);
+    server.signal(Signal::TERM);
+    let end = client.read(&mut [0]);
+    assert!(runs(child), "it would prove nothing");
+    send(child, Signal::KILL);
+    assert_eq!(end.expect("the server ends it"), 0);
+    assert_eq!(server.wait(), 0);
 }
 
 fn an_app_with_threads_is_refused() {

@@ -25,12 +25,14 @@ my $built  = "$root/target/sanitize";
 my @runs = (
     ['perl-asan',             'odd.psgi', 1],
     ['ruby-asan',             'odd.ru',   0],
-    ['lua-valgrind',          'odd.lua',  0, '--lua', '5.4', '--state-memory', '32MiB'],
+    ['lua-valgrind',          'odd.lua',  1, '--lua', '5.4', '--state-memory', '32MiB'],
+    ['luajit-valgrind',       'odd.lua',  1, '--state-memory', '32MiB'],
     ['perl-threads-asan',     'odd.psgi', 0, '--threads', 2],
     ['ruby-threads-asan',     'odd.ru',   0, '--threads', 3],
     ['perl-valgrind',         'odd.psgi', 1],
     ['ruby-valgrind',         'odd.ru',   0],
     ['lua-threads-valgrind',  'odd.lua',  0, '--lua', '5.4', '--state-memory', '32MiB', '--threads', 2],
+    ['luajit-threads-valgrind', 'odd.lua', 0, '--state-memory', '32MiB', '--threads', 2],
 );
 
 # Where the run NAME writes its reports, and the environment that makes it write them.
@@ -58,7 +60,8 @@ sub valgrind_environment ($language, $folder) {
         'valgrind', '--quiet', '--error-exitcode=66', '--leak-check=no', '--num-callers=30', @stacks,
         "--suppressions=$FindBin::Bin/interpreters.supp", "--log-file=$folder/report.%p",
     );
-    my %program = (perl => $ENV{PERL} // '/usr/bin/perl', ruby => $ENV{RUBY} // '/usr/bin/ruby', lua => Test::Oribi::command() . '-lua5.4');
+    my $oribi   = Test::Oribi::command();
+    my %program = (perl => $ENV{PERL} // '/usr/bin/perl', ruby => $ENV{RUBY} // '/usr/bin/ruby', lua => "$oribi-lua5.4", luajit => $oribi);
     my $wrapper = "$folder/$language";
     open my $out, '>', $wrapper or die "$wrapper: $!";
     print {$out} qq{#!/bin/sh\nexec @valgrind $program{$language} "\$\@"\n};

@@ -234,8 +234,8 @@ typedef struct oribi_host {
      * returns, the server does so with `status`. It is killed after the graceful timeout. */
     void (*end)(void *data, int status);
 
-    /* Gives the process a title in lists of processes, as the language does it; on the thread that loaded the app. NULL: the title
-     * stays as it is, for the program is the language's. */
+    /* Gives the process a title in lists of processes, as the language does it; on the thread that loaded the app, or
+     * on one of a crew's that has the lock. NULL: the title stays as it is, for the program is the language's. */
     void (*set_title)(void *data, const char *title, size_t size);
 } oribi_host;
 

@@ -94,7 +94,8 @@ pub trait Runtime: Sync {
     }
 
     /// Sets the title of the process in process lists, in the way of the language. `false`: the process is the server's own
-    /// program, and the server sets the title.
+    /// program, and the server sets the title. Called on the thread that loaded the app or, where threads share a lane, on one of
+    /// them that has the runtime's lock.
     fn set_title(&self, title: &str) -> bool {
         let _ = title;
         false

@@ -2,6 +2,7 @@
 //! signal has interrupted them.
 
 use crate::Direction;
+use crate::process::has_forked;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::{Result, retry_on_intr};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt};
@@ -36,6 +37,8 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
     // Both calls fail only on a connection that has already ended.
     let _ = match direction {
         Direction::Send => rustix::net::shutdown(socket, Shutdown::Write),
+        // Closing does not break a connection of which a child has a copy; ending the association does (tcp_disconnect in Linux).
+        Direction::Abort if has_forked() && rustix::net::connect_unspec(&socket).is_ok() => Ok(()),
         Direction::Abort => sockopt::set_socket_linger(socket, Some(Duration::ZERO)),
     };
 }

@@ -83,6 +83,9 @@ pub trait ContextSupply {
     /// Called, with a context that no thread uses, once so many requests have been answered or when the context has asked
     /// to be retired.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
+
+    /// Called once, when the lane takes no more connections.
+    fn retires(&mut self) {}
 }
 
 /// What a supply decides.
@@ -122,6 +125,7 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     lane.obey();
     let mut due = supply.due();
     let mut answered = 0;
+    let mut serves = true;
     loop {
         let next = lane.engine().next_exchange()?;
         let retire = if let Some(exchange) = next {
@@ -129,6 +133,10 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
             answered += 1;
             lane.answer(exchange, setup.listeners, &mut *host)
         } else if lane.obey() {
+            if serves && lane.stops() {
+                serves = false;
+                supply.retires();
+            }
             lane.attend(&mut *host)
         } else {
             break;
@@ -147,6 +155,8 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
                     host = last;
                     due = u64::MAX;
                     lane.engine().stop(false);
+                    serves = false;
+                    supply.retires();
                 }
             }
             host.enter();
@@ -379,6 +389,11 @@ impl<'a, B: Backend> Lane<'a, B> {
             engine.reopen_logs();
         }
         self.pass_on_command(&mut engine) && !engine.finished()
+    }
+
+    /// Whether the lane takes no more connections.
+    pub(crate) fn stops(&self) -> bool {
+        self.engine.borrow().stops()
     }
 
     /// Tells the engine what the worker was told; `false`: to end at once.

@@ -2,6 +2,7 @@
 //! inherited descriptors, other users, titles.
 
 mod adopt;
+mod children;
 mod fork;
 mod identity;
 mod last_resort;
@@ -10,6 +11,7 @@ mod signal;
 mod title;
 
 pub use adopt::{adopt, claim, peer};
+pub use children::{has_forked, note_forks};
 pub use fork::{Fork, exit_now, fork};
 pub use identity::Identity;
 pub use last_resort::LastResort;

@@ -215,13 +215,13 @@ impl Uring {
                 Err(Errno::AGAIN) => return self.to_watch.push(key),
                 Err(_) => return self.break_off(key),
             }
+            if state.end_after {
+                calls::shut_down(&state.descriptor, Direction::Send);
+            }
             if state.closed {
                 self.lingering.retain(|&(other, _)| other != key);
                 drop(self.forget(key));
                 return;
-            }
-            if state.end_after {
-                calls::shut_down(&state.descriptor, Direction::Send);
             }
         }
         state.writable = true;

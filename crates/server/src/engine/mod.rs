@@ -412,6 +412,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stage == Stage::Stopping && self.connections.len() == 0
     }
 
+    /// Whether this engine was told to stop.
+    #[must_use]
+    pub(crate) fn stops(&self) -> bool {
+        self.stage == Stage::Stopping
+    }
+
     /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
     /// `empty_queue`, first accepts all that wait in the queues of the listeners; without, those are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {

@@ -8,6 +8,7 @@ use super::name::{Name, Place};
 use super::send::Still;
 use super::{Engine, Exchange};
 use oribi_host::ExchangeId;
+use oribi_io::process::has_forked;
 use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -254,6 +255,10 @@ impl<B: Backend> Engine<'_, B> {
             State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
         }
         connection.input.release(&mut self.pool);
+        if has_forked() {
+            // Closing is not the end while a child has a copy of the socket.
+            self.backend.shutdown(&mut connection.line.socket, Direction::Send);
+        }
         self.backend.close(connection.line.socket);
         self.room_was_made();
     }

@@ -107,6 +107,16 @@ impl Listener {
         self.unix || self.sockets().all(|socket| oribi_io::ignore_new_connections(socket).is_ok())
     }
 
+    /// At the end of the process that has opened it: removes its file and closes it in all processes that share it. A child that
+    /// the app has forked and that has executed nothing has a copy, and the next server must not find the address in use by it.
+    /// A listener that is lent stays open for whoever serves next.
+    pub(crate) fn end(&mut self) {
+        self.remove_file();
+        if !self.lent {
+            self.close();
+        }
+    }
+
     /// Closes the socket in all processes that share it: connections are refused from now on. Those that wait are broken.
     pub(crate) fn close(&self) {
         if !self.unix {

@@ -13,12 +13,17 @@ use std::time::Duration;
 const SPARE_RETRY: Duration = Duration::from_secs(1);
 
 /// How a worker tells the supervisor about itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub(super) struct Reporter<'a> {
     pub(super) slot: &'a WorkerSlot,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: &'a OwnedFd,
+    /// Says in lists of processes what the worker does; see [`Runtime::set_title`] for who may call it.
+    pub(super) entitle: &'a dyn Fn(&str),
 }
+
+/// What a worker does that takes no more connections and answers those it has.
+pub(super) const RETIRING: &str = "retiring";
 
 impl Reporter<'_> {
     /// Changes the worker's state and wakes the supervisor.
@@ -26,6 +31,11 @@ impl Reporter<'_> {
         self.slot.set_state(state);
         // A full pipe wakes the supervisor just as well.
         let _ = rustix::io::write(self.notice, &[0]);
+    }
+
+    /// The worker takes no more connections.
+    pub(super) fn retires(&self) {
+        (self.entitle)(RETIRING);
     }
 }
 
@@ -76,6 +86,10 @@ impl ContextSupply for Single<'_> {
         self.reporter.report(WorkerState::Retiring);
         if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
     }
+
+    fn retires(&mut self) {
+        self.reporter.retires();
+    }
 }
 
 /// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all: a runtime is never asked for
@@ -98,11 +112,24 @@ struct PoolState {
     starting: usize,
     /// Why no context can be made for a lane that waits: the worker has to end.
     failure: Option<String>,
+    /// A lane takes no more connections, which has yet to be said.
+    retires: bool,
+    /// A lane takes no more connections.
+    retiring: bool,
 }
 
 impl Pool {
     pub(super) fn new(lanes: usize) -> Self {
-        let state = PoolState { spares: Vec::new(), retired: Vec::new(), waiting: 0, lanes, starting: lanes, failure: None };
+        let state = PoolState {
+            spares: Vec::new(),
+            retired: Vec::new(),
+            waiting: 0,
+            lanes,
+            starting: lanes,
+            failure: None,
+            retires: false,
+            retiring: false,
+        };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -111,11 +138,18 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes contexts until all lanes have ended: for those that wait, and `spares` ahead of need.
-    pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize) {
+    /// Makes contexts until all lanes have ended: for those that wait, and `spares` ahead of need. `retires` is called once, when the
+    /// lanes take no more connections.
+    pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize, retires: impl Fn()) {
         let mut state = self.lock();
         let mut retry_later = false;
         while state.lanes > 0 {
+            if std::mem::take(&mut state.retires) {
+                drop(state);
+                retires();
+                state = self.lock();
+                continue;
+            }
             let ahead = if retry_later || state.starting > 0 { 0 } else { spares };
             if state.failure.is_none() && state.spares.len() < state.waiting + ahead {
                 drop(state);
@@ -188,6 +222,13 @@ impl Pool {
         state.starting == 0
     }
 
+    /// A lane takes no more connections: the worker retires.
+    fn lane_retires(&self) {
+        let mut state = self.lock();
+        state.retires |= !std::mem::replace(&mut state.retiring, true);
+        self.changed.notify_all();
+    }
+
     /// A lane has ended.
     pub(super) fn lane_ended(&self) {
         let mut state = self.lock();
@@ -244,6 +285,10 @@ impl ContextSupply for Pooled<'_> {
             }
         }
     }
+
+    fn retires(&mut self) {
+        self.pool.lane_retires();
+    }
 }
 
 #[cfg(test)]
@@ -277,13 +322,13 @@ mod tests {
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let pool = Pool::new(1);
         let runtime = Native::new("x");
-        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice });
+        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () });
         let present = runtime.open(true).expect("it always opens");
         let Renewal::Serve(present, due) = supply.renew(present, 10, After::default()) else { panic!("it must serve on") };
         assert_eq!(due, 11, "asked again at the next request");
 
         std::thread::scope(|scope| {
-            scope.spawn(|| pool.keep(&runtime, 1));
+            scope.spawn(|| pool.keep(&runtime, 1, || ()));
             supply.first().expect("the keeper makes one");
             assert_eq!(slot.state(), WorkerState::Ready);
             let mut state = pool.lock();
@@ -320,8 +365,8 @@ mod tests {
         let pool = Pool::new(1);
         let runtime = Failing(1.into());
         std::thread::scope(|scope| {
-            scope.spawn(|| pool.keep(&runtime, 0));
-            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice });
+            scope.spawn(|| pool.keep(&runtime, 0, || ()));
+            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () });
             let present = supply.first().expect("there is one");
             let after = After { retire: true, ..After::default() };
             assert!(matches!(supply.renew(present, 1, after), Renewal::Stop(_)));

@@ -21,6 +21,8 @@ pub(super) struct SharedLane<'a> {
     answered: Cell<u64>,
     /// The count of answered requests at which the process is to be replaced.
     due: Cell<u64>,
+    /// It takes no more connections, and has said so.
+    retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
 }
@@ -43,6 +45,7 @@ impl<'a> SharedLane<'a> {
             reporter,
             answered: Cell::new(0),
             due: Cell::new(draw_limit(settings).unwrap_or(u64::MAX)),
+            retires: Cell::new(false),
             ended: Cell::new(false),
             failed: Cell::new(false),
         })
@@ -67,7 +70,15 @@ impl<'a> SharedLane<'a> {
     /// Takes no more connections: the process is not to go on.
     fn retire(&self) {
         self.lane.engine().stop(false);
+        self.tell_of_stop();
         self.be_replaced();
+    }
+
+    /// Says once that the worker takes no more connections, if that is so.
+    fn tell_of_stop(&self) {
+        if self.lane.stops() && !self.retires.replace(true) {
+            self.reporter.retires();
+        }
     }
 
     fn be_replaced(&self) {
@@ -99,6 +110,7 @@ impl Crew for SharedLane<'_> {
                 }
                 Ok(Next::Command) => {
                     self.ended.set(!self.lane.obey());
+                    self.tell_of_stop();
                     if self.lane.attend(host) {
                         self.retire();
                     }
@@ -185,7 +197,7 @@ mod tests {
         let doors = doors(&listeners, Seat::ONLY);
         let wake = woken.as_fd();
         let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot: &slot, wake, running: &[] };
-        let reporter = Reporter { slot: &slot, notice: &notice };
+        let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
         let crew = SharedLane::new(&setup, &settings, runtime, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");

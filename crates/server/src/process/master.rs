@@ -42,7 +42,7 @@ pub fn run(settings: &Settings, mold: Command) -> i32 {
         }
     };
     let status = master.run();
-    master.listeners.iter_mut().for_each(Listener::remove_file);
+    master.listeners.iter_mut().for_each(Listener::end);
     status
 }
 

@@ -21,7 +21,7 @@ use crate::config::counted;
 use crate::listen::{Listener, Seat};
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
-use oribi_io::process::{Fork, Heirs, fork};
+use oribi_io::process::{Fork, Heirs, fork, note_forks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -59,7 +59,9 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
         }
     };
     let status = supervisor.run();
-    supervisor.listeners.iter_mut().for_each(Listener::remove_file);
+    if supervisor.master.is_none() {
+        supervisor.listeners.iter_mut().for_each(Listener::end);
+    }
     status
 }
 
@@ -110,6 +112,7 @@ impl<'a> Supervisor<'a> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let privileges = Privileges::of(settings)?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
+        note_forks().map_err(|error| failed("watch for forks", error))?;
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, generation) = match inheritance::inherit()? {

@@ -1,6 +1,6 @@
 //! A worker: the process that runs lanes.
 
-use super::contexts::{Pool, Pooled, Reporter, Single};
+use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
 use super::crew::SharedLane;
 use super::privileges::Privileges;
 use super::signals;
@@ -44,7 +44,7 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Says in lists of processes what this one does. To be called on the thread that loaded the app, with no lane at work.
+    /// Says in lists of processes what this one does. See [`Runtime::set_title`] for where this may be called.
     pub(super) fn entitle(&self, state: &str) {
         let role = format!("worker {}", self.number);
         Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
@@ -149,7 +149,7 @@ fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [Share
 }
 
 fn run_lane(post: &Post<'_>) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
     let doors = doors(post.listeners, post.seat);
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
@@ -157,7 +157,7 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
 
 /// Has the runtime's own threads share one lane.
 fn run_crew(post: &Post<'_>) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = doors(post.listeners, post.seat);
     let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, post.runtime, reporter)
         .map_err(|error| error.to_string())?;
@@ -190,13 +190,13 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
                 pool.lane_ended();
             }
         }
-        pool.keep(post.runtime, spares);
+        pool.keep(post.runtime, spares, || post.entitle(RETIRING));
     });
     if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
 }
 
 fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
-    let reporter = Reporter { slot: &post.slot, notice: &post.notice };
+    let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
     let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));

@@ -1,0 +1,36 @@
+//! Whether this process has forked: its children may hold copies of its sockets.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// From now on notes every fork(2) of this process, whoever calls it. To be called once, before the first of them.
+///
+/// # Errors
+/// The system is short of memory.
+pub fn note_forks() -> io::Result<()> {
+    // SAFETY: both handlers only store to an atomic, which they may do in any process at any time, and this library is not unloaded.
+    match unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+extern "C" fn in_parent() {
+    FORKED.store(true, Relaxed);
+}
+
+/// The copies that a child has are not those of its own children.
+extern "C" fn in_child() {
+    FORKED.store(false, Relaxed);
+}
+
+/// Whether this process has forked. A socket that it closes may then still be open in a child that has executed nothing, and its
+/// peer would not hear of the end: the connection is to be shut down first.
+#[inline]
+pub fn has_forked() -> bool {
+    FORKED.load(Relaxed)
+}
