@@ -13,8 +13,6 @@ const fn except(level: &'static str, from: &'static str, to: &'static str) -> Ex
 }
 
 pub const EXCEPTIONS: &[Exception] = &[
-    except("crates/server::config", "resolve", "given"),
-    except("crates/server::config", "setting", "table"),
     except("crates/capi", "host", "crew"),
     except("crates/capi", "types", "crew"),
     // Each language brings its table of options; the modules that read the table need a place for its types below them.

@@ -1,10 +1,11 @@
 //! From what was given to the settings: who wins, what contradicts what, where to listen.
 
 use super::error::SettingError;
-use super::given::{Config, Given};
+use super::given::Given;
 use super::origin::Origin;
-use super::setting::{Draft, Setting, table};
+use super::setting::{Draft, Setting};
 use super::settings::{ListenAddress, LogTarget, Settings};
+use super::table::table;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
 
@@ -35,9 +36,9 @@ pub struct Explained<'a> {
 }
 
 impl Resolved {
-    pub(super) fn new(config: &Config) -> Result<Self, SettingError> {
-        let given = winners(&config.given);
-        let mut draft = config.draft();
+    /// Applies those of the texts that count to the draft.
+    pub(super) fn new(given: &[Given], mut draft: Draft) -> Result<Self, SettingError> {
+        let given = winners(given);
         let mut origins = vec![Origin::Default; table().len()];
         for given in &given {
             let before = draft.settings.clone();
@@ -204,6 +205,7 @@ fn row(name: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use std::time::Duration;
 
     /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine of 3 CPUs.
@@ -443,7 +445,7 @@ mod tests {
         let defaults = config(&[], &[]).finish().expect("fits");
         for setting in table() {
             let Some(text) = setting.show_in(&defaults) else { continue };
-            let mut draft = config(&[], &[]).draft();
+            let mut draft = Draft::new(3);
             if !text.is_empty() {
                 (setting.apply)(&mut draft, &text).expect(setting.name);
                 assert_eq!(setting.show_in(&draft.settings), Some(text.clone()), "{}", setting.name);

@@ -1,7 +1,6 @@
-//! What a row of the table of settings says, and how names are compared.
+//! What a row of the table of settings says.
 
 use super::settings::Settings;
-use super::table::TABLE;
 
 /// The headings that `--help` and `oribi check` group the settings under, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +48,14 @@ pub(super) struct Draft {
     pub processors: usize,
     pub host: Option<String>,
     pub port: Option<u16>,
+}
+
+impl Draft {
+    /// The defaults, for a process that may use so many CPUs.
+    pub(super) fn new(processors: usize) -> Self {
+        let settings = Settings { workers: processors, ..Settings::default() };
+        Self { settings, processors, host: None, port: None }
+    }
 }
 
 /// Puts a text into the draft, or says what would have fitted.
@@ -173,126 +180,5 @@ impl Setting {
             Some(words) => Some(words.to_owned()),
             None => self.show_in(&Settings::default()),
         }
-    }
-}
-
-/// All settings, in the order of `--help`.
-#[must_use]
-pub fn table() -> &'static [Setting] {
-    TABLE
-}
-
-/// A name as it is compared: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` are the same.
-pub(super) fn squash(name: &str) -> String {
-    name.chars().filter(|character| !matches!(character, '-' | '_')).map(|character| character.to_ascii_lowercase()).collect()
-}
-
-/// The row that a name belongs to, and whether the name means its opposite.
-pub(super) fn find(name: &str) -> Option<(usize, bool)> {
-    let name = squash(name);
-    TABLE.iter().enumerate().find_map(|(index, setting)| {
-        let opposite = || setting.opposites.iter().any(|candidate| squash(candidate) == name);
-        if names(setting).any(|candidate| squash(candidate) == name) {
-            return Some((index, false));
-        }
-        opposite().then_some((index, true))
-    })
-}
-
-/// The known name that is closest to an unknown one, if one is close enough to be meant.
-pub(super) fn suggest(name: &str) -> Option<&'static str> {
-    let wanted = squash(name);
-    let tolerated = (wanted.chars().count() / 3).min(3);
-    TABLE
-        .iter()
-        .flat_map(|setting| names(setting).chain(setting.opposites.iter().copied()))
-        .map(|candidate| (distance(&wanted, &squash(candidate)), candidate))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= tolerated)
-        .map(|(_, candidate)| candidate)
-}
-
-/// The name of a setting and its other names.
-fn names(setting: &Setting) -> impl Iterator<Item = &'static str> {
-    std::iter::once(setting.name).chain(setting.aliases.iter().copied())
-}
-
-/// How many letters must be put in, left out or changed to make one word from the other (Levenshtein).
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (index, letter) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[right.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashMap;
-
-    #[test]
-    fn every_name_belongs_to_one_setting() {
-        let mut seen = HashMap::new();
-        for setting in table() {
-            for (name, inverted) in
-                names(setting).map(|name| (name, false)).chain(setting.opposites.iter().map(|&name| (name, true)))
-            {
-                let other = seen.insert(squash(name), setting.name).unwrap_or(setting.name);
-                assert_eq!(other, setting.name, "{name} is there twice");
-                assert_eq!(name, name.to_ascii_lowercase(), "{name}");
-                assert!(!name.contains('_'), "{name} needs no `_`: both are the same");
-                assert_eq!(find(name).map(|(index, inverted)| (table()[index].name, inverted)), Some((setting.name, inverted)));
-            }
-            assert!(setting.is_switch() || setting.opposites.is_empty(), "{} has no opposite", setting.name);
-        }
-        let mut letters: Vec<char> = table().iter().filter_map(|setting| setting.short).collect();
-        let count = letters.len();
-        letters.sort_unstable();
-        letters.dedup();
-        assert_eq!(letters.len(), count, "a letter is there twice");
-    }
-
-    #[test]
-    fn names_are_compared_without_regard_to_dashes_and_case() {
-        for (name, canonical, inverted) in [
-            ("max_reqs_per_child", "max-requests", false),
-            ("MaxRequestPerChild", "max-requests", false),
-            ("max-workers", "workers", false),
-            ("nproc", "workers", false),
-            ("BackLog", "backlog", false),
-            ("disable_keepalive", "disable-keepalive", false),
-            ("no-keepalive", "disable-keepalive", false),
-            ("keepalive", "disable-keepalive", true),
-            ("enable_keepalive", "disable-keepalive", true),
-        ] {
-            let found = find(name).map(|(index, inverted)| (table()[index].name, inverted));
-            assert_eq!(found, Some((canonical, inverted)), "{name}");
-        }
-        for name in ["", "-", "disable-workers", "worker s", "no"] {
-            assert_eq!(find(name), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn suggestions_are_close() {
-        assert_eq!(suggest("worker"), Some("workers"));
-        assert_eq!(suggest("max_reqs_per_chld"), Some("max-reqs-per-child"));
-        assert_eq!(suggest("acces-log"), Some("access-log"));
-        assert_eq!(suggest("zzzzzz"), None);
-        assert_eq!(suggest("x"), None);
-    }
-
-    #[test]
-    fn sections_stand_together() {
-        let sections: Vec<Section> = table().iter().map(|setting| setting.section).collect();
-        assert!(sections.is_sorted(), "{sections:?}");
     }
 }

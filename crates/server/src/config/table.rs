@@ -25,7 +25,13 @@ const BACKLOG: u64 = i32::MAX as u64;
 /// The most field lines: enough for any use, and few enough to walk through quickly.
 const FIELDS: u32 = 65536;
 
-pub(super) static TABLE: &[Setting] = &[
+/// All settings, in the order of `--help`.
+#[must_use]
+pub fn table() -> &'static [Setting] {
+    TABLE
+}
+
+static TABLE: &[Setting] = &[
     Setting::new(
         "listen",
         Section::Listening,
@@ -515,4 +521,15 @@ fn add_listener(draft: &mut Draft, address: ListenAddress) {
 
 fn or_auto(number: Result<usize, String>) -> Result<usize, String> {
     number.map_err(|why| format!("{why}, or auto"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_stand_together() {
+        let sections: Vec<Section> = table().iter().map(|setting| setting.section).collect();
+        assert!(sections.is_sorted(), "{sections:?}");
+    }
 }
