@@ -4,6 +4,7 @@
 //! to the server through the [`Outlet`] behind the reply. Everything a new language needs is in this crate.
 #![forbid(unsafe_code)]
 
+mod content;
 mod crew;
 pub mod environment;
 mod gateway;
@@ -11,11 +12,12 @@ mod native;
 mod reply;
 mod request;
 
+pub use content::Content;
 pub use crew::{Crew, Turn};
 pub use gateway::Gateway;
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
-pub use request::{Content, Endpoint, Request};
+pub use request::{Endpoint, Request};
 
 use std::io;
 use std::time::Duration;
@@ -70,7 +72,8 @@ pub trait Runtime: Sync {
     /// Called in the process that forks the workers, when all of them are about to be replaced by workers that load the app
     /// anew: checks whether new workers could serve.
     ///
-    /// # Errors A message for the log; then the present workers stay.
+    /// # Errors
+    /// A message for the log; then the present workers stay.
     fn may_replace_workers(&self) -> Result<(), String> {
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! A complete request as a host gets it.
 
-use crate::Gateway;
+use crate::{Content, Gateway};
 use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm};
-use std::os::fd::BorrowedFd;
 
 /// One end of a connection: text because every CGI-like interface wants text, as bytes because languages differ in their
 /// encodings.
@@ -12,34 +11,6 @@ pub struct Endpoint<'a> {
     pub address: &'a [u8],
     /// The port in decimal; `0` for a Unix socket.
     pub port: &'a [u8],
-}
-
-/// The content of a request, complete.
-#[derive(Clone, Copy, Debug)]
-pub enum Content<'a> {
-    /// The request has none.
-    None,
-    /// All of it in memory.
-    Memory(&'a [u8]),
-    /// All of it in an unlinked file, read from its start; the reader may move the descriptor's offset.
-    File {
-        /// The file, open for reading and writing.
-        file: BorrowedFd<'a>,
-        /// Its size in bytes.
-        size: u64,
-    },
-}
-
-impl Content<'_> {
-    /// How many bytes there are; `None` when the request has no content at all.
-    #[must_use]
-    pub const fn size(&self) -> Option<u64> {
-        match self {
-            Self::None => None,
-            Self::Memory(bytes) => Some(bytes.len() as u64),
-            Self::File { size, .. } => Some(*size),
-        }
-    }
 }
 
 /// A complete request: head, content and what is known of the connection.
@@ -105,8 +76,8 @@ fn port_of(authority: &[u8]) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Endpoint, Request};
-    use crate::Gateway;
+    use super::{Endpoint, Request};
+    use crate::{Content, Gateway};
     use oribi_message::{FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Variable};
 
     /// SERVER_PORT of a request with this Host.

@@ -20,9 +20,6 @@ pub const EXCEPTIONS: &[Exception] = &[
     except("crates/cli", "lua", "language"),
     except("crates/cli", "perl", "language"),
     except("crates/cli", "ruby", "language"),
-    except("crates/host", "request", "gateway"),
-    except("crates/proto::h1", "meaning", "machine"),
-    except("crates/proto::h1", "response", "machine"),
     // The desk, by which functions in Lua reach the request, is a part of the virtual machine and holds what is above it.
     except("hosts/lua", "vm", "application"),
     except("hosts/lua", "vm", "exchange"),

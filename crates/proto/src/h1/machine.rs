@@ -1,11 +1,16 @@
 //! The machine of one connection: its state, its getters, and how it reads requests.
 
+mod writing;
+
+pub use writing::Finish;
+
 use super::chunked::{Chunks, Found};
 use super::head::Cursor;
-use super::response::Writing;
+use super::meaning::Framing;
 use super::{Limits, Refusal, head, meaning};
 use core::ops::Range;
 use oribi_message::{HeadLayout, Version};
+use writing::Writing;
 
 /// Empty lines that are skipped before a request line. RFC 9112, section 2.2, asks for one, because old clients send it behind
 /// the content of a POST. A few do no harm; with any number a client could keep the machine busy.
@@ -13,19 +18,6 @@ const EMPTY_LINES: u8 = 4;
 
 /// Places in a head are kept in 32 bits, and [`oribi_message::Span`] promises that no head exceeds 1 GiB.
 const HEAD_BYTES: usize = 1 << 30;
-
-/// How the content of a request is framed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Framing {
-    /// No content: the request is complete.
-    None,
-    /// `Content-Length: 0`: there is content, but it is empty. The request is complete.
-    Empty,
-    /// This many bytes follow; never 0.
-    Length(u64),
-    /// Chunks follow.
-    Chunked,
-}
 
 /// The result of one look at the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,13 +47,13 @@ pub enum Event {
     /// The content is complete, and with it the request.
     End,
     /// The request is refused, and so is everything that follows: from now on every step returns this. Answer with
-    /// [`Machine::write_refusal`](super::Machine::write_refusal) and close.
+    /// [`Machine::write_refusal`] and close.
     Refused(Refusal),
 }
 
 /// How far a request has been read.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Reading {
+enum Reading {
     Head {
         cursor: Cursor,
         empty_lines: u8,
@@ -79,15 +71,15 @@ pub(super) enum Reading {
 /// The server's side of one HTTP/1 connection. Small; it owns no heap memory and serves any number of requests.
 #[derive(Clone, Debug)]
 pub struct Machine {
-    pub(super) reading: Reading,
-    pub(super) writing: Writing,
-    pub(super) version: Version,
+    reading: Reading,
+    writing: Writing,
+    version: Version,
     /// The method is HEAD: the response has no content.
-    pub(super) bodiless: bool,
+    bodiless: bool,
     /// The client expects a 100 that has not been written yet.
-    pub(super) expects_continue: bool,
+    expects_continue: bool,
     /// The connection ends with this response.
-    pub(super) close: bool,
+    close: bool,
 }
 
 impl Default for Machine {

@@ -3,8 +3,21 @@
 //! The rules are checked in a fixed order: target, Host, Transfer-Encoding, Content-Length, Expect. So a head that breaks
 //! several rules is always refused for the same one.
 
-use super::{Framing, Limits, Refusal, grammar, target};
+use super::{Limits, Refusal, grammar, target};
 use oribi_message::{HeadLayout, KnownField, Span, Version};
+
+/// How the content of a request is framed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Framing {
+    /// No content: the request is complete.
+    None,
+    /// `Content-Length: 0`: there is content, but it is empty. The request is complete.
+    Empty,
+    /// This many bytes follow; never 0.
+    Length(u64),
+    /// Chunks follow.
+    Chunked,
+}
 
 /// What a head means to the machine.
 #[derive(Clone, Copy, Debug)]

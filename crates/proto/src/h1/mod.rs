@@ -35,7 +35,8 @@ pub(crate) mod target;
 
 pub use chunked::FramedContent;
 pub use limits::Limits;
-pub use machine::{Event, Framing, Machine, Step};
+pub use machine::{Event, Finish, Machine, Step};
+pub use meaning::Framing;
 pub use refusal::Refusal;
 pub(crate) use refusal::{Words, refusals};
-pub use response::{Finish, InvalidResponse, Preset};
+pub use response::{InvalidResponse, Preset};
