@@ -1,8 +1,7 @@
 //! The command line: flags for every row of the table of settings, and a few that concern the app.
 
 use crate::help;
-use crate::language::Options;
-use crate::lua;
+use crate::options::{LuaOptions, Mode, Options};
 use clap::builder::OsStringValueParser;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use oribi_lua::LuaSetting;
@@ -23,14 +22,6 @@ pub struct CommandLine {
     pub lua: Option<String>,
     /// The settings, or the first that did not fit.
     pub config: Result<Config, SettingError>,
-}
-
-/// What to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    Serve,
-    Check,
-    Version,
 }
 
 /// What to serve.
@@ -115,7 +106,7 @@ fn options(matches: &ArgMatches) -> Options {
         config: matches.get_one::<OsString>("config").map(PathBuf::from),
         perl: matches.get_one::<OsString>("perl").cloned(),
         ruby: matches.get_one::<OsString>("ruby").cloned(),
-        lua: lua::Options {
+        lua: LuaOptions {
             given: oribi_lua::table().iter().flat_map(|setting| given(matches, setting.name)).collect(),
             version: matches.get_one::<String>("lua").cloned(),
             hooks: matches.get_one::<OsString>("hooks").map(PathBuf::from),

@@ -1,7 +1,7 @@
 //! Serves the files of a directory, without any app.
 
-use crate::command_line::Mode;
-use crate::language::app_in;
+use crate::languages::app_in;
+use crate::options::Mode;
 use crate::trouble::Trouble;
 use crate::{exit_status, print};
 use oribi_files::FileRuntime;

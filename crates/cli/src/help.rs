@@ -1,6 +1,6 @@
 //! The words of `--help` and `--version`.
 
-use crate::language::LANGUAGES;
+use crate::languages::LANGUAGES;
 use oribi_server::config::Setting;
 
 pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI), Ruby (Rack) and Lua over HTTP/1.1 and FastCGI.";

@@ -3,11 +3,11 @@
 mod plan;
 mod version;
 
-pub use version::{change_over, describe};
+pub use version::change_over;
 
-use crate::command_line::Mode;
 use crate::configuration::{Configuration, Said};
-use crate::language::{self, App};
+use crate::language::{App, Home, Language};
+use crate::options::{Mode, Options};
 use crate::trouble::Trouble;
 use crate::{exit_status, print, resolve};
 use oribi_lua::hooks::Hooks;
@@ -20,44 +20,25 @@ use plan::LuaPlan;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What the command line says that concerns Lua apps only.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// What was given for flags of the Lua host, in the order of their table.
-    pub given: Vec<(&'static str, String)>,
-    /// Whether the paths of requests lead to scripts, and below which directory if not below the app.
-    pub document_root: Option<Option<PathBuf>>,
-    /// Which Lua.
-    pub version: Option<String>,
-    /// A file that returns hooks.
-    pub hooks: Option<PathBuf>,
-}
-
-impl Options {
-    /// Makes sure that an app of another language is not told what means nothing to it.
-    ///
-    /// # Errors
-    /// Which flag it was.
-    pub fn refuse(&self, title: &str) -> Result<(), String> {
-        let root = self.document_root.as_ref().map(|_| "document-root");
-        let version = self.version.as_ref().map(|_| "lua");
-        let hooks = self.hooks.as_ref().map(|_| "hooks");
-        match self.given.first().map(|(name, _)| *name).or(root).or(version).or(hooks) {
-            Some(name) => Err(format!("--{name} is for Lua apps, and this is a {title} app")),
-            None => Ok(()),
-        }
-    }
-}
+/// What is known of the language.
+pub static LANGUAGE: Language = Language {
+    name: "lua",
+    title: "Lua",
+    endings: &["lua", "ws"],
+    programs: &["lua", "luajit"],
+    files: &["app.lua"],
+    home: Home::BuiltIn { describe: version::describe },
+};
 
 /// Serves one script that answers everything, or checks that it could.
-pub fn one_script(mode: Mode, app: &App, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+pub fn one_script(mode: Mode, app: &App, options: &Options, config: Config) -> Result<u8, Trouble> {
     let settings = LuaSettings::new(ScriptSource::One(absolute(&app.path)));
     Service { app: app.path.clone(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
         .run(mode, options)
 }
 
 /// Serves the scripts below a directory.
-pub fn document_root(mode: Mode, path: Option<&Path>, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+pub fn document_root(mode: Mode, path: Option<&Path>, options: &Options, config: Config) -> Result<u8, Trouble> {
     let root = match (path, options.lua.document_root.as_ref().and_then(Option::as_deref)) {
         (Some(path), Some(root)) => {
             let (path, root) = (path.display(), root.display());
@@ -76,7 +57,7 @@ pub fn document_root(mode: Mode, path: Option<&Path>, options: &language::Option
 }
 
 /// Serves what a configuration file of luafcgid says.
-pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &language::Options, config: Config) -> Result<u8, Trouble> {
+pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &Options, config: Config) -> Result<u8, Trouble> {
     let mut seed = SeedConfiguration::read(file.unwrap_or(Path::new(DEFAULT_FILE)));
     let hooks = std::mem::replace(&mut seed.hooks, Ok(Hooks::default())).map_err(Trouble::failure)?;
     let place = seed.file.display().to_string();
@@ -109,7 +90,7 @@ struct Service {
 }
 
 impl Service {
-    fn run(mut self, mode: Mode, options: &language::Options) -> Result<u8, Trouble> {
+    fn run(mut self, mode: Mode, options: &Options) -> Result<u8, Trouble> {
         refuse_other_languages(options)?;
         let before = self.settings.clone();
         if let Some(name) = &options.environment {
@@ -184,7 +165,7 @@ impl Service {
 }
 
 /// Puts what the command line says into the settings.
-fn apply(options: &language::Options, settings: &mut LuaSettings) -> Result<(), String> {
+fn apply(options: &Options, settings: &mut LuaSettings) -> Result<(), String> {
     settings.include = options.include.iter().map(|directory| absolute(Path::new(directory))).collect();
     for (name, text) in &options.lua.given {
         if let Some(setting) = table().iter().find(|setting| setting.name == *name) {
@@ -194,7 +175,7 @@ fn apply(options: &language::Options, settings: &mut LuaSettings) -> Result<(), 
     Ok(())
 }
 
-fn refuse_other_languages(options: &language::Options) -> Result<(), Trouble> {
+fn refuse_other_languages(options: &Options) -> Result<(), Trouble> {
     let others = [
         ("--config", options.config.is_some()),
         ("-r", !options.requires.is_empty()),

@@ -12,13 +12,16 @@ mod files;
 mod help;
 mod host_files;
 mod language;
+mod languages;
 mod lua;
+mod options;
 mod perl;
 mod ruby;
 mod trouble;
 
-use command_line::{Content, Mode, Subject};
+use command_line::{Content, Subject};
 use language::{App, Home, Runner};
+use options::Mode;
 use oribi_host::Native;
 use oribi_server::config::{Config, Origin, Plan, Resolved};
 use oribi_server::{log, process};
@@ -68,14 +71,14 @@ fn run() -> Result<u8, Trouble> {
             if options.lua.document_root.is_some() {
                 return lua::document_root(command_line.mode, path.as_deref(), &options, config);
             }
-            let app = App::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
+            let app = languages::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
             name_app(&mut config, &app.path)?;
             match &app.language.home {
                 Home::Mold { find_runner, .. } => {
                     let runner = find_runner(&options).map_err(Trouble::failure)?;
                     molded(command_line.mode, &app, &*runner, config)
                 }
-                Home::BuiltIn => lua::one_script(command_line.mode, &app, &options, config),
+                Home::BuiltIn { .. } => lua::one_script(command_line.mode, &app, &options, config),
             }
         }
         Subject::Luafcgid { file, options } => {

@@ -1,13 +1,24 @@
 //! Runs Perl apps: finds the Perl host of Oribi, and says how to start the process that loads the app.
 
 use crate::host_files::{HostFiles, joined, program, variable};
-use crate::language::{App, Options, Runner};
+use crate::language::{App, Home, Language, Runner};
+use crate::options::Options;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// What is known of the language.
+pub static LANGUAGE: Language = Language {
+    name: "perl",
+    title: "Perl (PSGI)",
+    endings: &["psgi", "pl"],
+    programs: &["perl", "plackup"],
+    files: &["app.psgi"],
+    home: Home::Mold { files: &FILES, find_runner: find_runner },
+};
+
 /// Where the Perl host is: as MakeMaker builds it (`lib` and `arch`), or all in one.
-pub static FILES: HostFiles = HostFiles {
+static FILES: HostFiles = HostFiles {
     title: "Perl",
     mold: "Oribi/Mold.pm",
     variable: "ORIBI_PERL_LIB",
@@ -30,7 +41,7 @@ struct Perl {
 ///
 /// # Errors
 /// What was looked for and where, in words.
-pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
+fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if options.config.is_some() || !options.requires.is_empty() {
         return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());
     }

@@ -3,13 +3,24 @@
 
 use crate::configuration::{Configuration, Said};
 use crate::host_files::{HostFiles, program, variable};
-use crate::language::{App, Options, Runner};
+use crate::language::{App, Home, Language, Runner};
+use crate::options::Options;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What is known of the language.
+pub static LANGUAGE: Language = Language {
+    name: "ruby",
+    title: "Ruby (Rack)",
+    endings: &["ru"],
+    programs: &["ruby", "rackup"],
+    files: &["config.ru"],
+    home: Home::Mold { files: &FILES, find_runner: find_runner },
+};
+
 /// Where the Ruby host is: in a folder of its own, or as one of Ruby's directories.
-pub static FILES: HostFiles = HostFiles {
+static FILES: HostFiles = HostFiles {
     title: "Ruby",
     mold: "oribi/mold.rb",
     variable: "ORIBI_RUBY_LIB",
@@ -35,7 +46,7 @@ struct Ruby {
 ///
 /// # Errors
 /// What was looked for and where, in words.
-pub fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
+fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
     }

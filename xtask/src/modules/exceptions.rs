@@ -15,11 +15,6 @@ const fn except(level: &'static str, from: &'static str, to: &'static str) -> Ex
 pub const EXCEPTIONS: &[Exception] = &[
     except("crates/capi", "host", "crew"),
     except("crates/capi", "types", "crew"),
-    // Each language brings its table of options; the modules that read the table need a place for its types below them.
-    except("crates/cli", "lua", "command_line"),
-    except("crates/cli", "lua", "language"),
-    except("crates/cli", "perl", "language"),
-    except("crates/cli", "ruby", "language"),
     // The desk, by which functions in Lua reach the request, is a part of the virtual machine and holds what is above it.
     except("hosts/lua", "vm", "application"),
     except("hosts/lua", "vm", "exchange"),

@@ -1,6 +1,6 @@
 //! What `oribi check` prints of a Lua app: the server's plan, and a table of the Lua host's settings below it.
 
-use super::Options;
+use crate::options::LuaOptions;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaSettings, Style, built_in, table};
 use oribi_server::config::{Plan, Resolved};
@@ -19,7 +19,7 @@ pub struct LuaPlan<'a> {
     pub in_environment: &'a LuaSettings,
     /// The same, with what the command line changes: what differs from here follows from other settings.
     pub before_threads: &'a LuaSettings,
-    pub options: &'a Options,
+    pub options: &'a LuaOptions,
     /// The configuration file, if there is one.
     pub file: Option<&'a Path>,
     pub resolved: &'a Resolved,

@@ -1,0 +1,126 @@
+//! All languages, and which of them an app is written in.
+
+use crate::language::{App, Language};
+use crate::{lua, perl, ruby};
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+/// A new one is a line here and a file beside this one.
+pub static LANGUAGES: [&Language; 3] = [&perl::LANGUAGE, &ruby::LANGUAGE, &lua::LANGUAGE];
+
+/// What the system itself reads of a first line (execve(2)).
+const FIRST_LINE_BYTES: u64 = 256;
+
+/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless that is
+/// given.
+///
+/// # Errors
+/// What was looked for and where, in words.
+pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
+    let language = language.map(by_name).transpose()?;
+    let path = path.unwrap_or(Path::new("."));
+    let metadata = path.metadata().map_err(|error| format!("cannot find the app {}: {error}", path.display()))?;
+    if metadata.is_dir() {
+        return in_directory(path, language);
+    }
+    let language = language.or_else(|| by_ending(path)).or_else(|| by_first_line(path)).ok_or_else(|| {
+        let endings: Vec<String> = LANGUAGES.iter().copied().map(describe_endings).collect();
+        let known = endings.join(", ");
+        format!(
+            "cannot tell the language of {} by its name or its first line; known are {known}; or say --language NAME",
+            path.display()
+        )
+    })?;
+    Ok(App { path: path.to_owned(), language })
+}
+
+/// The app in a directory, if there is one.
+pub fn app_in(directory: &Path) -> Option<&'static str> {
+    LANGUAGES.iter().flat_map(|language| language.files).copied().find(|file| directory.join(file).is_file())
+}
+
+fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result<App, String> {
+    let mut looked_for = Vec::new();
+    for candidate in
+        LANGUAGES.iter().copied().filter(|candidate| language.is_none_or(|language| language.name == candidate.name))
+    {
+        for file in candidate.files {
+            let path = directory.join(file);
+            if path.is_file() {
+                // "./app.psgi" would only be a longer way to say it.
+                let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
+                return Ok(App { path, language: candidate });
+            }
+            looked_for.push(*file);
+        }
+    }
+    let place = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+    Err(format!("no app in {}: looked for {}", place.display(), looked_for.join(", ")))
+}
+
+fn by_name(name: &str) -> Result<&'static Language, String> {
+    LANGUAGES.iter().copied().find(|language| language.name.eq_ignore_ascii_case(name)).ok_or_else(|| {
+        let names: Vec<&str> = LANGUAGES.iter().copied().map(|language| language.name).collect();
+        format!("unknown language `{}`; known are {}", name.escape_debug(), names.join(", "))
+    })
+}
+
+fn by_ending(path: &Path) -> Option<&'static Language> {
+    let ending = path.extension()?.to_str()?;
+    LANGUAGES.iter().copied().find(|language| language.endings.contains(&ending))
+}
+
+/// By a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
+fn by_first_line(path: &Path) -> Option<&'static Language> {
+    let mut start = Vec::new();
+    File::open(path).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;
+    let line = start.split(|byte| *byte == b'\n').next()?;
+    let mut words = std::str::from_utf8(line.strip_prefix(b"#!")?).ok()?.split_whitespace();
+    let name = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut program = name(words.next()?);
+    if program == "env" {
+        // Its options and assignments stand in front of the program.
+        program = name(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+    }
+    let program = program.trim_end_matches(|character: char| character.is_ascii_digit() || matches!(character, '.' | '-'));
+    LANGUAGES.iter().copied().find(|language| language.programs.contains(&program))
+}
+
+fn describe_endings(language: &Language) -> String {
+    let endings: Vec<String> = language.endings.iter().map(|ending| format!(".{ending}")).collect();
+    format!("{} ({})", endings.join(" and "), language.title)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_first_line;
+
+    #[test]
+    fn the_first_line_of_a_script_says_its_language() {
+        let folder = tempfile::tempdir().expect("a folder is to be had");
+        let path = folder.path().join("rt-server");
+        for (line, expected) in [
+            ("#!/usr/bin/perl", Some("perl")),
+            ("#!/usr/bin/perl -w -T", Some("perl")),
+            ("#! /opt/perl/bin/perl5.36.0", Some("perl")),
+            ("#!/usr/bin/env plackup", Some("perl")),
+            ("#!/usr/bin/env ruby", Some("ruby")),
+            ("#!/usr/bin/env -S LANG=C ruby3.1 -w", Some("ruby")),
+            ("#!/usr/bin/env -S rackup -s oribi", Some("ruby")),
+            ("#!/usr/bin/lua5.4", Some("lua")),
+            ("#!/usr/bin/env luajit-2.1", Some("lua")),
+            ("#!/bin/sh", None),
+            ("#!/usr/bin/env", None),
+            ("#!", None),
+            ("use strict; #!/usr/bin/perl", None),
+            ("", None),
+            ("#!/usr/bin/python3 perl", None),
+        ] {
+            std::fs::write(&path, format!("{line}\nuse strict;\n")).expect("it is writable");
+            assert_eq!(by_first_line(&path).map(|language| language.name), expected, "{line}");
+        }
+        std::fs::write(&path, b"#!\xff\xfe").expect("it is writable");
+        assert!(by_first_line(&path).is_none() && by_first_line(folder.path()).is_none());
+    }
+}
