@@ -1,11 +1,13 @@
 //! The context of a lane: finds the script of a request, takes one of its states from the pool, and has that answer.
 
+use crate::desk::Failure;
 use crate::error_page::ErrorPage;
 use crate::exchange::{Exchange, Progress};
 use crate::pool::{LaneCache, Refusal, Verdict};
-use crate::runtime::{ScriptLoader, Shared};
 use crate::script_path::{Missing, PathCache};
-use crate::vm::{Condition, Failure, Slot};
+use crate::shared::{ScriptLoader, Shared};
+use crate::state::Condition;
+use crate::vm::Slot;
 use oribi_host::{After, Host, Reply, Request};
 use oribi_message::{KnownField, KnownVariable, ResponseHead};
 use std::path::Path;

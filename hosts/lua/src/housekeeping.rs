@@ -1,7 +1,7 @@
 //! The thread that looks after the pool while the lanes answer requests.
 
 use crate::pool::{Change, ScriptCounters};
-use crate::runtime::Shared;
+use crate::shared::Shared;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;

@@ -1,8 +1,10 @@
 //! The Lua host: scripts in persistent states, loaded on demand, kept by popularity and age.
 
+mod answer;
 mod application;
 mod content;
 mod dependencies;
+mod desk;
 pub mod error_page;
 mod exchange;
 pub mod hooks;
@@ -17,14 +19,16 @@ pub mod script_path;
 mod search_paths;
 pub mod seed_configuration;
 mod settings;
+mod shared;
+mod state;
 mod syntax;
 mod variables;
 mod version;
 mod vm;
 
 pub use application::Style;
+pub use desk::Failure;
 pub use pool::ScriptCounters;
 pub use runtime::LuaRuntime;
 pub use settings::{ConfigValue, LuaSetting, LuaSettings, table};
 pub use version::built_in;
-pub use vm::Failure;

@@ -2,10 +2,11 @@
 //! for what it uses. The script may put values of its own into it.
 
 use crate::content;
+use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::variables;
+use crate::vm::Stack;
 use crate::vm::stack::{bytes_at, push_bytes, push_written, raise};
-use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
 use oribi_message::KnownField;

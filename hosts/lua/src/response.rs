@@ -9,18 +9,14 @@
     reason = "a message stands in the frame, since an error of Lua's may pass it by; it is rare, and not copied otherwise"
 )]
 
-mod kept_head;
-mod numbers;
-
+use crate::answer::{AnswerRoom, Numbers, emptied, emptied_fields, final_status, status_of};
+use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
 use crate::vm::stack::Message;
-use crate::vm::{Desk, Quiet, Stack};
-use kept_head::KeptHead;
+use crate::vm::{Quiet, Stack};
 use mlua::ffi::{self, lua_State};
-use numbers::Numbers;
 use oribi_message::{FieldPair, ResponseHead};
-use std::mem::ManuallyDrop;
 use std::os::raw::c_int;
 
 /// The content type of a text that comes without any field.
@@ -31,9 +27,6 @@ const STATUS: c_int = 1;
 const FIELDS: c_int = 2;
 const BODY: c_int = 3;
 
-/// Lists that have grown beyond so many elements are not kept for the next request.
-const KEPT_ELEMENTS: usize = 1024;
-
 /// How a handler may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -41,18 +34,6 @@ pub(crate) enum Shape {
     Oribi,
     /// `status, fields, body`, where the status may be a string like "404 Not Found".
     Wsapi,
-}
-
-/// Room for an answer while it is collected and sent, kept from request to request. The lists are empty in between.
-#[derive(Debug, Default)]
-pub(crate) struct AnswerRoom {
-    fields: Vec<FieldPair<'static>>,
-    parts: Vec<&'static [u8]>,
-    field_numbers: Numbers,
-    part_numbers: Numbers,
-    head: KeptHead,
-    /// Why what a handler has returned is no answer.
-    trouble: Option<Message>,
 }
 
 /// An answer while nothing of Lua runs.
@@ -68,24 +49,6 @@ enum Body {
     Sent,
     /// The iterator there gives it.
     Streams(c_int),
-}
-
-/// An empty list with the memory of another one.
-#[inline]
-fn emptied<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
-    list.clear();
-    let mut list = ManuallyDrop::new(list);
-    // SAFETY: the memory of the other list, which forgets it; no element of the old lifetime is left.
-    unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
-}
-
-/// The same for fields.
-#[inline]
-fn emptied_fields<'to>(mut list: Vec<FieldPair<'_>>) -> Vec<FieldPair<'to>> {
-    list.clear();
-    let mut list = ManuallyDrop::new(list);
-    // SAFETY: as above.
-    unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
 }
 
 /// Answers with what a handler has returned: the three values at the bottom of the stack.
@@ -149,13 +112,7 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
     };
     *fields = emptied_fields(answer.fields);
     *parts = emptied(answer.parts);
-    // Compared first: mostly nothing has grown.
-    if fields.capacity() > KEPT_ELEMENTS {
-        fields.shrink_to(KEPT_ELEMENTS);
-    }
-    if parts.capacity() > KEPT_ELEMENTS {
-        parts.shrink_to(KEPT_ELEMENTS);
-    }
+    room.shrink();
     Ok(outcome)
 }
 
@@ -226,21 +183,10 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize
     }
 }
 
-fn final_status(number: f64) -> Option<u16> {
-    ((200.0..600.0).contains(&number) && number.fract() == 0.0).then_some(number as u16)
-}
-
 /// The status at the beginning of a string: "404 Not Found".
 fn status_line(quiet: &Quiet<'_>) -> Result<u16, Message> {
     let line = quiet.string(STATUS).unwrap_or_default();
     status_of(line).ok_or_else(|| Message::new(format_args!("\"{}\" is no status of a response", line.escape_ascii())))
-}
-
-/// The status that a line like "404 Not Found" begins with.
-pub(crate) fn status_of(line: &[u8]) -> Option<u16> {
-    let digits = line.get(..3).filter(|digits| digits.iter().all(u8::is_ascii_digit))?;
-    let number = digits.iter().fold(0.0, |number, digit| number * 10.0 + f64::from(digit - b'0'));
-    line.get(3).is_none_or(|&byte| byte == b' ').then(|| final_status(number)).flatten()
 }
 
 /// Collects the fields: `name = value`, `name = {value, value}`, or, where their order matters, `{name, value}`.
@@ -398,21 +344,4 @@ fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>)
     let wanted = goes_on && (piece.is_empty() || exchange.write(piece));
     quiet.cut(quiet.height() - 1);
     if wanted { Piece::Sent } else { Piece::Last }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_list_keeps_its_memory() {
-        let mut list: Vec<&[u8]> = Vec::with_capacity(17);
-        list.push(b"x");
-        let list = emptied(list);
-        assert_eq!((list.len(), list.capacity()), (0, 17));
-        let mut list: Vec<FieldPair<'_>> = Vec::with_capacity(17);
-        list.push(PLAIN_TEXT);
-        let list = emptied_fields(list);
-        assert_eq!((list.len(), list.capacity()), (0, 17));
-    }
 }

@@ -1,23 +1,21 @@
-//! The Lua runtime of a process: the scripts, the pool of their states, and what watches over them.
+//! The Lua runtime of a process, as the server sees it.
 
 use crate::LuaSettings;
 use crate::application::Style;
+use crate::desk::Failure;
 use crate::hooks::ProcessHooks;
 use crate::host::LuaHost;
 use crate::housekeeping::{self, Housekeeping};
-use crate::pool::{Loaded, Loader, Pool, PoolSettings, ScriptCounters};
-use crate::script_path::{ScriptMap, ScriptSource};
+use crate::pool::ScriptCounters;
+use crate::script_path::ScriptSource;
+use crate::shared::Shared;
+use crate::state::State;
 use crate::syntax;
-use crate::vm::{Failure, State, Watchdog};
+use crate::vm::Watchdog;
 use oribi_host::{Host, Runtime};
 use std::io;
-use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// How long a request waits for a state while all of them are busy. Its lane does nothing else meanwhile.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Lua scripts that answer requests.
 pub struct LuaRuntime {
@@ -25,53 +23,11 @@ pub struct LuaRuntime {
     housekeeping: Mutex<Option<Housekeeping>>,
 }
 
-/// What the lanes of a process share.
-pub(crate) struct Shared {
-    pub(crate) settings: Arc<LuaSettings>,
-    pub(crate) scripts: ScriptMap,
-    pub(crate) watchdog: Option<Arc<Watchdog>>,
-    pub(crate) pool: Pool<ScriptLoader>,
-    hooks: Mutex<ProcessHooks>,
-}
-
-impl Shared {
-    /// Has one of the hooks run that are the process's own.
-    pub(crate) fn with_hooks(&self, run: impl FnOnce(&ProcessHooks)) {
-        run(&self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
-    }
-}
-
 /// Writes what scripts have left in the buffers of C's standard output, and of any other file that is open. Before a fork, so that it is
 /// written once.
 fn write_buffers() {
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(ptr::null_mut()) };
-}
-
-/// Loads scripts into states.
-pub(crate) struct ScriptLoader(Arc<LuaSettings>);
-
-impl Loader for ScriptLoader {
-    type State = State;
-    type Failure = Failure;
-
-    fn load(&self, script: &Path) -> Loaded<State, Failure> {
-        State::load(script, &self.0)
-    }
-
-    fn note_failure(&self, script: &Path, failure: &Failure) {
-        log::error!(
-            "{}: cannot be loaded into another state, so those that there are go on: {}: {}",
-            script.display(),
-            failure.fault.title(),
-            failure.message
-        );
-    }
-
-    fn is_gone(&self, script: &Path) -> bool {
-        // The only script answers everything, wherever its file is.
-        !matches!(self.0.source, ScriptSource::One(_)) && !script.exists()
-    }
 }
 
 impl LuaRuntime {
@@ -88,18 +44,7 @@ impl LuaRuntime {
     /// # Errors
     /// As for [`LuaRuntime::new`].
     pub fn with_hooks(settings: LuaSettings, hooks: ProcessHooks) -> io::Result<Self> {
-        let scripts = ScriptMap::new(settings.source.clone())?;
-        let watchdog = settings.time_limit.map(|limit| Arc::new(Watchdog::new(limit)));
-        let size = PoolSettings {
-            states: settings.states,
-            clones: settings.clones,
-            retries: settings.retries,
-            requests: settings.state_requests,
-            patience: PATIENCE,
-        };
-        let settings = Arc::new(settings);
-        let pool = Pool::new(ScriptLoader(Arc::clone(&settings)), size);
-        let shared = Arc::new(Shared { settings, scripts, watchdog, pool, hooks: Mutex::new(hooks) });
+        let shared = Arc::new(Shared::new(settings, hooks)?);
         // The file of the hooks has been run.
         write_buffers();
         Ok(Self { shared, housekeeping: Mutex::default() })
@@ -187,8 +132,8 @@ impl Runtime for LuaRuntime {
     }
 
     fn end(&self, _status: i32) {
-        // As lua(1) ends: the hooks' own state is closed, so that its finalizers run and its files are written.
-        *self.shared.hooks.lock().unwrap_or_else(PoisonError::into_inner) = ProcessHooks::default();
+        // As lua(1) ends.
+        self.shared.close_hooks();
         write_buffers();
     }
 }

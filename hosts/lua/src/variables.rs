@@ -1,8 +1,8 @@
 //! The CGI variables of a request as a Lua table (RFC 3875, section 4.1).
 
+use crate::desk::Desk;
 use crate::exchange::Exchange;
 use crate::script_path::ScriptSource;
-use crate::vm::Desk;
 use crate::vm::stack::{push_bytes, push_written, raise};
 use mlua::ffi::{self, lua_State};
 use oribi_host::environment::{Key, PathInfo, Rest, Split};

@@ -12,14 +12,4 @@ const fn except(level: &'static str, from: &'static str, to: &'static str) -> Ex
     Exception { level, from, to }
 }
 
-pub const EXCEPTIONS: &[Exception] = &[
-    except("crates/capi", "host", "crew"),
-    except("crates/capi", "types", "crew"),
-    // The desk, by which functions in Lua reach the request, is a part of the virtual machine and holds what is above it.
-    except("hosts/lua", "vm", "application"),
-    except("hosts/lua", "vm", "exchange"),
-    except("hosts/lua", "vm", "response"),
-    except("hosts/lua", "vm", "settings"),
-    except("hosts/lua", "runtime", "host"),
-    except("hosts/lua", "runtime", "housekeeping"),
-];
+pub const EXCEPTIONS: &[Exception] = &[except("crates/capi", "host", "crew"), except("crates/capi", "types", "crew")];

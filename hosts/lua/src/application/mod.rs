@@ -13,10 +13,11 @@ mod oribi;
 mod wsapi;
 
 use crate::LuaSettings;
+use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::hooks;
+use crate::vm::Stack;
 use crate::vm::stack::{push_bytes, raise};
-use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,8 @@
 //! Oribi's own style: `return function(request) return status, fields, body end`.
 
+use crate::desk::Desk;
 use crate::request;
 use crate::response::{self, Shape};
-use crate::vm::Desk;
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -2,9 +2,10 @@
 //!
 //! What connectors of WSAPI bear with is borne with here, too: no headers, and a body that is a string, a list or nothing.
 
+use crate::desk::Desk;
 use crate::response::{self, Shape};
+use crate::vm::Stack;
 use crate::vm::stack::{bytes_at, push_bytes};
-use crate::vm::{Desk, Stack};
 use crate::{request, variables};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;

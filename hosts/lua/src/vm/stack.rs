@@ -1,6 +1,6 @@
 //! Small things to do with a Lua stack.
 //!
-//! Whatever may raise a Lua error runs below a fence ([`protect`](super::fence::protect)), and no frame between the two holds
+//! Whatever may raise a Lua error runs below a fence ([`protect`](crate::desk::protect)), and no frame between the two holds
 //! anything that must be dropped: PUC Lua leaves by longjmp, LuaJIT unwinds.
 
 use mlua::ffi::{self, lua_State};

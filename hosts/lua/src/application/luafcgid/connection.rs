@@ -1,12 +1,13 @@
 //! `con`: how a script speaks to its client, and reads what that has sent.
 
-use super::Output;
+use crate::answer::Output;
 use crate::content;
+use crate::desk::Desk;
 use crate::exchange::{Exchange, Progress};
 use crate::hooks;
 use crate::settings::ConfigValue;
 use crate::vm::stack::{bytes_at, push_bytes, raise, type_name};
-use crate::vm::{Desk, Quiet, Stack};
+use crate::vm::{Quiet, Stack};
 use mlua::ffi::{self, lua_State};
 use oribi_host::Content;
 use std::cell::Cell;

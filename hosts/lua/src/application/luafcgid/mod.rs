@@ -1,16 +1,14 @@
 //! The styles of luafcgid: `main(env, con)`, which speaks through `con`, and before that `handler()`, which returned the body.
 
 mod connection;
-mod output;
-
-pub(crate) use output::Output;
 
 use super::Style;
+use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
 use crate::variables;
+use crate::vm::Stack;
 use crate::vm::stack::{push_bytes, raise, type_name};
-use crate::vm::{Desk, Stack};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 

@@ -10,7 +10,7 @@ const KEPT_FIELDS: usize = 256;
 
 /// The copy. Its memory is kept from request to request.
 #[derive(Debug, Default)]
-pub(super) struct KeptHead {
+pub(crate) struct KeptHead {
     status: u16,
     text: Vec<u8>,
     /// Names and values, as places in `text`.
@@ -19,7 +19,7 @@ pub(super) struct KeptHead {
 
 impl KeptHead {
     /// Copies a head.
-    pub(super) fn keep(&mut self, head: &ResponseHead<'_>) {
+    pub(crate) fn keep(&mut self, head: &ResponseHead<'_>) {
         self.text.clear();
         self.text.shrink_to(KEPT_BYTES);
         self.fields.clear();
@@ -37,12 +37,12 @@ impl KeptHead {
         start..self.text.len()
     }
 
-    pub(super) const fn status(&self) -> u16 {
+    pub(crate) const fn status(&self) -> u16 {
         self.status
     }
 
     /// Lends the fields: adds them to `list`.
-    pub(super) fn lend<'a>(&'a self, list: &mut Vec<FieldPair<'a>>) {
+    pub(crate) fn lend<'a>(&'a self, list: &mut Vec<FieldPair<'a>>) {
         list.extend(self.fields.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()])));
     }
 }

@@ -1,9 +1,14 @@
-//! What the functions of a state share with the host: a fixed place in memory whose address they hold.
+//! What the functions of a state share with the host: a fixed place in memory whose address they hold, and the fence below which they
+//! are called.
 
-use crate::application::luafcgid::Output;
+mod fence;
+
+pub use fence::Failure;
+pub(crate) use fence::{Ending, explain, protect};
+
+use crate::answer::{AnswerRoom, Output};
 use crate::error_page::Fault;
 use crate::exchange::Exchange;
-use crate::response::AnswerRoom;
 use mlua::ffi::{self, lua_State};
 use oribi_host::environment::Environment;
 use std::any::Any;
@@ -32,11 +37,11 @@ pub(crate) struct Desk {
     /// What a panic in a function of the host left.
     panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The last error with its traceback, as the message handler found it.
-    pub(crate) message: UnsafeCell<Vec<u8>>,
+    message: UnsafeCell<Vec<u8>>,
     /// The status that an error object asked for, and its message: `error({404, "gone"})`.
-    pub(crate) asked: Cell<Option<u16>>,
+    asked: Cell<Option<u16>>,
     /// The files that the script and its modules were loaded from since the host last asked.
-    pub(crate) loaded: UnsafeCell<Vec<PathBuf>>,
+    loaded: UnsafeCell<Vec<PathBuf>>,
     /// Room for an answer.
     answer: UnsafeCell<AnswerRoom>,
     /// Room for the variables of a request.
@@ -140,7 +145,7 @@ impl Desk {
 
     /// What a panic left, once.
     #[inline]
-    pub(crate) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
+    fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.panic.take()
     }
 
@@ -182,8 +187,13 @@ impl Desk {
         unsafe { (*self.loaded.get()).push(path) };
     }
 
+    /// The files that were loaded since this was asked last.
+    pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
+        std::mem::take(self.loaded.get_mut())
+    }
+
     /// The last error message.
-    pub(crate) fn take_message(&self) -> Vec<u8> {
+    fn take_message(&self) -> Vec<u8> {
         // SAFETY: the borrow ends here, and nothing in between calls Lua.
         unsafe { std::mem::take(&mut *self.message.get()) }
     }

@@ -1,9 +1,8 @@
 //! What Lua errors run into: nothing that a script raises gets past [`protect`].
 
-use super::desk::Desk;
-use super::quiet::Stack;
-use super::watchdog::{OUT_OF_TIME, Slot, disarm};
+use super::Desk;
 use crate::error_page::Fault;
+use crate::vm::{OUT_OF_TIME, Slot, Stack, disarm};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::panic::resume_unwind;
@@ -12,7 +11,7 @@ use std::panic::resume_unwind;
 const MESSAGE_BYTES: usize = 64 << 10;
 
 /// Where the message handler stands on the stack of a state's thread.
-pub(super) const HANDLER: c_int = 1;
+const HANDLER: c_int = 1;
 
 /// Why a script has not done what it was called for.
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ impl Failure {
 }
 
 /// How a protected call ended.
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// The function returned; its results are on the stack.
     Returned,
     /// It returned just when it was to be stopped: its results are good, but the state is not.
@@ -48,7 +47,7 @@ pub(super) enum Ending {
 ///
 /// # Safety
 /// `l` is the thread of a live state whose desk is `desk`, with the message handler at its place, and runs nothing else.
-pub(super) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>, arguments: c_int, results: c_int) -> Ending {
+pub(crate) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>, arguments: c_int, results: c_int) -> Ending {
     if let Some(slot) = slot {
         slot.begin(l);
     }
@@ -101,7 +100,7 @@ unsafe fn fail(l: *mut lua_State, desk: &Desk, status: c_int, stopped: bool) -> 
 }
 
 /// The message handler: keeps what is known of an error while the stack still shows where it was raised.
-pub(super) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
+pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with the error object; nothing here is to be dropped when an error is raised.
     unsafe {
         let desk = Desk::of_running(l);

@@ -10,7 +10,7 @@ use std::os::raw::c_int;
 
 /// The texts of numbers, each with the place in a list where it belongs.
 #[derive(Debug, Default)]
-pub(super) struct Numbers {
+pub(crate) struct Numbers {
     text: Vec<u8>,
     places: Vec<(usize, Range<usize>)>,
 }
@@ -20,7 +20,7 @@ const KEPT: usize = 4 << 10;
 
 impl Numbers {
     #[inline]
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         if !self.places.is_empty() {
             self.text.clear();
             self.text.shrink_to(KEPT);
@@ -31,20 +31,20 @@ impl Numbers {
 
     /// Takes the number at `index`, for `place`.
     #[cold]
-    pub(super) fn add(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
+    pub(crate) fn add(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
         let start = self.text.len();
         write(&mut self.text, quiet, index);
         self.places.push((place, start..self.text.len()));
     }
 
     /// The text of the number that was taken first.
-    pub(super) fn first(&self) -> &[u8] {
+    pub(crate) fn first(&self) -> &[u8] {
         self.places.first().map(|(_, range)| &self.text[range.clone()]).unwrap_or_default()
     }
 
     /// Hands each text to its place.
     #[inline]
-    pub(super) fn put<'a>(&'a self, mut set: impl FnMut(usize, &'a [u8])) {
+    pub(crate) fn put<'a>(&'a self, mut set: impl FnMut(usize, &'a [u8])) {
         for (place, range) in &self.places {
             set(*place, &self.text[range.clone()]);
         }

@@ -1,7 +1,7 @@
 //! What a script in the style of luafcgid has said and the client has not got yet.
 
+use super::status::status_of;
 use crate::LuaSettings;
-use crate::response::status_of;
 use oribi_message::{FieldPair, ResponseHead};
 use std::ops::Range;
 

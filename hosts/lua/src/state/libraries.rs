@@ -1,9 +1,8 @@
 //! What a new state finds in its libraries: Lua's own, but for a few functions that would reach beyond the script.
 
-use super::desk::Desk;
-use super::quiet::Stack;
-use super::stack::push_bytes;
-use super::watchdog::{Slot, arm};
+use crate::desk::Desk;
+use crate::vm::stack::push_bytes;
+use crate::vm::{Slot, Stack, arm};
 use crate::{LuaSettings, modules, search_paths};
 use mlua::ffi::{self, lua_Debug, lua_State};
 use mlua::{Function, Lua, Table};

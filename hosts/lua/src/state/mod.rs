@@ -1,0 +1,166 @@
+//! A Lua state with a script in it.
+//!
+//! The script's functions run in a thread (a coroutine, in Lua's words) of the state that is used for nothing else. They are
+//! called, not resumed, so a `yield` outside the script's own coroutines is an error today; a later version may resume them.
+
+mod libraries;
+
+use crate::LuaSettings;
+use crate::application::{self, Style};
+use crate::desk::{Desk, Ending, Failure, explain, protect};
+use crate::error_page::Fault;
+use crate::exchange::{Exchange, Progress};
+use crate::pool::Loaded;
+use crate::vm::Slot;
+use mlua::ffi::{self, lua_State};
+use mlua::{Lua, LuaOptions, StdLib};
+use std::os::raw::c_int;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+/// Where the function that serves a request stands on the thread's stack, above the message handler.
+const SERVE: c_int = 2;
+
+/// A state with a loaded script: answers one request at a time.
+pub(crate) struct State {
+    /// The state itself. Closed before the desk goes, which its functions hold the address of.
+    lua: Lua,
+    thread: *mut lua_State,
+    style: Style,
+    desk: Box<Desk>,
+}
+
+// SAFETY: mlua's "send" makes the state itself one that may change threads between calls; the thread's pointer and the desk are
+// used only through a borrow of the whole.
+unsafe impl Send for State {}
+
+/// What is to become of a state that has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// It can answer again.
+    Good,
+    /// Something was torn out of its middle.
+    Spoilt,
+}
+
+impl State {
+    /// Makes a state and runs the script in it, whose top level is the initialisation. That fails if the script cannot be read, is
+    /// no Lua, raises an error, or offers nothing that answers requests.
+    pub(crate) fn load(script: &Path, settings: &LuaSettings) -> Loaded<Self, Failure> {
+        match Self::prepare(script, settings) {
+            Ok(mut state) => {
+                let result = state.run_script();
+                let dependencies = state.take_loaded();
+                Loaded { state: result.map(|()| state), dependencies }
+            }
+            Err(error) => {
+                let failure = Failure::new(Fault::Memory, &error.to_string());
+                Loaded { state: Err(failure), dependencies: vec![script.to_owned()] }
+            }
+        }
+    }
+
+    /// A state with its libraries.
+    fn prepare(script: &Path, settings: &LuaSettings) -> mlua::Result<Self> {
+        // SAFETY: the scripts are the operator's own. What they may load is bounded by package.path and package.cpath.
+        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) };
+        let desk = Box::new(Desk::new(script.to_owned()));
+        libraries::prepare(&lua, &desk, script, settings)?;
+        let mut thread = ptr::null_mut();
+        // SAFETY: below mlua's fence; the registry keeps the thread alive, and the desk outlives the state.
+        unsafe {
+            lua.exec_raw::<()>((), |l| {
+                thread = ffi::lua_newthread(l);
+                ffi::luaL_ref(l, ffi::LUA_REGISTRYINDEX);
+                desk.push_function(thread, explain, 0);
+                application::push_chooser(thread, &desk, settings);
+            })?;
+        }
+        // Only now: a limit that is too low for Lua itself is found out by the script.
+        let limit = settings.state_memory.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        // LuaJIT on a machine that has no room for a state with an allocator of its own cannot be limited.
+        if let Err(error) = lua.set_memory_limit(limit) {
+            log::debug!("the memory of a state is not limited: {error}");
+        }
+        Ok(Self { lua, thread, style: Style::Oribi, desk })
+    }
+
+    /// Runs the script, by the function that stands where the one that serves will stand.
+    fn run_script(&mut self) -> Result<(), Failure> {
+        let (l, desk) = (self.thread, &*self.desk);
+        desk.note_loaded(desk.script.clone());
+        // SAFETY: the thread runs nothing else. The function returns the one that serves and the number of its style.
+        let ending = unsafe {
+            debug_assert_eq!(ffi::lua_gettop(l), SERVE);
+            Slot::with_current(|slot| protect(l, desk, slot, 0, 2))
+        };
+        match ending {
+            Ending::Returned => {
+                // SAFETY: as above.
+                unsafe {
+                    self.style = Style::numbered(ffi::lua_tointeger(l, -1) as u8);
+                    ffi::lua_settop(l, SERVE);
+                }
+                Ok(())
+            }
+            Ending::Failed(failure) => Err(failure),
+            Ending::Late => Err(Failure::new(Fault::Time, "the script has taken longer to load than it may")),
+            Ending::Exited => Err(Failure::new(Fault::Runtime, "the script has called os.exit while it was loaded")),
+        }
+    }
+
+    /// The style in which the script answers.
+    pub(crate) const fn style(&self) -> Style {
+        self.style
+    }
+
+    /// Answers a request. After a failure, the exchange is unanswered, or broken off if the answer had begun.
+    #[inline]
+    pub(crate) fn answer(&mut self, exchange: &Exchange<'_>) -> (Condition, Result<(), Failure>) {
+        let (l, desk) = (self.thread, &*self.desk);
+        let result = desk.serve(exchange, || {
+            // SAFETY: the thread runs nothing else, and SERVE takes no argument.
+            let ending = unsafe {
+                ffi::lua_pushvalue(l, SERVE);
+                protect(l, desk, Some(exchange.slot()), 0, 0)
+            };
+            match ending {
+                Ending::Returned => (Condition::Good, Ok(())),
+                Ending::Late => (Condition::Spoilt, Ok(())),
+                ending => self.end_badly(ending, exchange),
+            }
+        });
+        // SAFETY: drops what the call left.
+        unsafe { ffi::lua_settop(l, SERVE) };
+        result
+    }
+
+    #[cold]
+    fn end_badly(&self, ending: Ending, exchange: &Exchange<'_>) -> (Condition, Result<(), Failure>) {
+        match ending {
+            Ending::Failed(failure) => {
+                let spoilt = matches!(failure.fault, Fault::Time | Fault::Memory);
+                (if spoilt { Condition::Spoilt } else { Condition::Good }, Err(failure))
+            }
+            _ if self.style == Style::Luafcgid => {
+                application::luafcgid::finish(&self.desk, exchange);
+                (Condition::Spoilt, Ok(()))
+            }
+            // It has answered, and then called os.exit, as a finalizer may.
+            _ if exchange.progress() == Progress::Done => (Condition::Spoilt, Ok(())),
+            _ => (Condition::Spoilt, Err(Failure::new(Fault::Runtime, "the script has called os.exit before it had answered"))),
+        }
+    }
+
+    /// The files that were loaded since this was asked last.
+    pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
+        self.desk.take_loaded()
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        // What the script's finalizers do is not limited by what the script used up.
+        let _ = self.lua.set_memory_limit(0);
+    }
+}
