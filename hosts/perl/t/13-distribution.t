@@ -33,4 +33,12 @@ for my $file (sort glob 'src/*.[ch]') {
     is scalar(grep { length > 129 } @lines), 0, "$file: lines";
 }
 
+# Asked what it would do (-n) if a header were new (-W), make names every source that includes it.
+open my $makefile, '<', 'Makefile' or die "Makefile: $!";
+my ($interface) = join(q{}, readline $makefile) =~ /(\S+\boribi[.]h)\b/;
+for my $header ('src/perl_host.h', $interface // 'oribi.h') {
+    my $would = join q{}, readpipe "make -n -W $header";
+    is_deeply [ grep { index($would, " $_ ") < 0 } glob 'src/*.c' ], [], "$header: all that includes it is compiled anew";
+}
+
 done_testing;

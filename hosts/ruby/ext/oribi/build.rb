@@ -25,7 +25,8 @@ module OribiExtension
     return true unless File.exist?(makefile) && File.read(makefile).include?(library)
 
     written = File.mtime(makefile)
-    [library, File.join(HERE, "extconf.rb"), *Dir[File.join(HERE, "*.{c,h}")]].any? { |file| File.mtime(file) > written }
+    sources = Dir[File.join(HERE, "*.{c,h}")]
+    [library, header, File.join(HERE, "extconf.rb"), *sources].any? { |file| File.mtime(file) > written }
   end
 
   def self.configure(directory)
@@ -45,6 +46,10 @@ module OribiExtension
 
   def self.library
     File.join(ENV.fetch("ORIBI_LIB_DIR", File.join(CHECKOUT, "target/release")), "liboribi.a")
+  end
+
+  def self.header
+    File.join(ENV.fetch("ORIBI_INCLUDE_DIR", File.join(CHECKOUT, "crates/capi/include")), "oribi.h")
   end
 
   def self.make
