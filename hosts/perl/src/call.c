@@ -265,22 +265,6 @@ static uint32_t run_deferred(pTHX_ Context *context) {
     return next_step(context);
 }
 
-uint32_t call_run_deferred(void *pointer) {
-    Context *context = (Context *)pointer;
-    dCONTEXT_PERL(context);
-    const I32 scope = PL_scopestack_ix;
-    uint32_t next;
-    int jump;
-    dJMPENV;
-    JMPENV_PUSH(jump);
-    if (jump == 0)
-        next = run_deferred(aTHX_ context);
-    else
-        next = exited(aTHX_ context, scope, FALSE);
-    JMPENV_POP;
-    return next;
-}
-
 static uint32_t attend(pTHX_ Context *context) {
     ENTER;
     SAVETMPS;
@@ -293,8 +277,8 @@ static uint32_t attend(pTHX_ Context *context) {
     return next_step(context);
 }
 
-uint32_t call_attend(void *pointer) {
-    Context *context = (Context *)pointer;
+/* Has `work` done between two requests, by an app that may call exit there. */
+static uint32_t between_requests(Context *context, uint32_t (*work)(pTHX_ Context *context)) {
     dCONTEXT_PERL(context);
     const I32 scope = PL_scopestack_ix;
     uint32_t next;
@@ -302,9 +286,17 @@ uint32_t call_attend(void *pointer) {
     dJMPENV;
     JMPENV_PUSH(jump);
     if (jump == 0)
-        next = attend(aTHX_ context);
+        next = work(aTHX_ context);
     else
         next = exited(aTHX_ context, scope, FALSE);
     JMPENV_POP;
     return next;
+}
+
+uint32_t call_run_deferred(void *context) {
+    return between_requests((Context *)context, run_deferred);
+}
+
+uint32_t call_attend(void *context) {
+    return between_requests((Context *)context, attend);
 }

@@ -3,26 +3,12 @@
 use strict;
 use warnings;
 use lib 't/lib';
-use File::Temp ();
+use Notes;
 use Test::More;
 use TestServer ();
 
-my $directory = File::Temp->newdir;
-
 # Between two requests of one worker.
 our ($kept_responder, $kept_writer, %kept_env);
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', "$directory/notes" or die $!;
-    print {$handle} "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', "$directory/notes" or return q{}; local $/; return scalar readline($handle) // q{} }
-
-# What is noted after the answer may come a moment later.
-sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 my %return = (
     array   => sub { my ($respond) = @_; $respond->([ 200, [ 'X-One' => 1 ], [ 'a', 'b' ] ]) },

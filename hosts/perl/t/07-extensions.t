@@ -4,22 +4,13 @@ use strict;
 use warnings;
 use lib 't/lib';
 use File::Temp ();
+use Notes;
 use Test::More;
 use Oribi::Options ();
 use POSIX          ();
 use TestServer     ();
 
 my $directory = File::Temp->newdir;
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', "$directory/notes" or die $!;
-    print {$handle} "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', "$directory/notes" or return q{}; local $/; return scalar readline($handle) // q{} }
-sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 our ($later, $kept_inform, $kept_io, @gone);
 
@@ -152,7 +143,8 @@ my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; ret
 
 sub test_with {
     my ($label, %options) = @_;
-    unlink "$directory/notes", "$directory/go";
+    forget_notes();
+    unlink "$directory/go";
     my $server     = TestServer->start(app => $app, options => { workers => 1, %options });
     my $connection = $server->connection;
     my $get        = sub {

@@ -3,23 +3,11 @@
 use strict;
 use warnings;
 use lib 't/lib';
-use File::Temp ();
+use Notes;
 use Oribi::Options ();
 use POSIX      ();
 use Test::More;
 use TestServer ();
-
-my $directory = File::Temp->newdir;
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', "$directory/notes" or die $!;
-    syswrite $handle, "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', "$directory/notes" or return q{}; local $/; return scalar readline($handle) // q{} }
-sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 package Guard {
     sub DESTROY { main::note_down("guard of $$ gone in phase ${^GLOBAL_PHASE}") }
@@ -172,7 +160,7 @@ subtest 'random numbers' => sub {
 };
 
 subtest 'hooks' => sub {
-    unlink "$directory/notes";
+    forget_notes();
     my $guard;
     my $server = TestServer->start(
         load => sub {

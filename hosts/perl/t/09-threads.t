@@ -3,26 +3,12 @@
 use strict;
 use warnings;
 use lib 't/lib';
-use File::Temp     ();
+use Notes;
 use Oribi::Options ();
 use Test::More;
 use TestServer     ();
 
 plan skip_all => 'this perl has no threads' if !Oribi::Options::has_threads();
-
-my $directory = File::Temp->newdir;
-# A plain string: it is used in destructors, when the object above may be gone.
-my $notes     = "$directory/notes";
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', $notes or die $!;
-    syswrite $handle, "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', $notes or return q{}; local $/; return scalar readline($handle) // q{} }
-sub count { my ($pattern) = @_; my $text = noted(); return scalar(() = $text =~ /$pattern/mg) }
 
 package Counted {
     our $clones = 0;
@@ -59,9 +45,9 @@ my $app = sub {
 sub parts { my ($response) = @_; return { map { split /=/, $_, 2 } split q{ }, $response->{body} =~ s/state=as loaded/state=loaded/r } }
 
 subtest 'lanes' => sub {
-    unlink $notes;
+    forget_notes();
     my $server = TestServer->start(app => $app, options => { threads => 4 });
-    is count('^CLONE$'), 4, 'CLONE ran once for each lane';
+    is times_noted('^CLONE$'), 4, 'CLONE ran once for each lane';
     my $one = $server->connection;
     my $two = $server->connection;
     my $first = parts($one->request(GET => '/'));
@@ -79,7 +65,7 @@ subtest 'lanes' => sub {
 };
 
 subtest 'renewal' => sub {
-    unlink $notes;
+    forget_notes();
     my $server     = TestServer->start(app => $app, options => { threads => 2, max_requests => 10 });
     my $connection = $server->connection;
     my (%first_requests, $pid);
@@ -100,18 +86,18 @@ subtest 'renewal' => sub {
     }
     is_deeply [ keys %first_requests ], ['loaded'], 'each new interpreter starts from what was loaded';
     cmp_ok $first_requests{loaded}, '>=', 4, "the lane was renewed $first_requests{loaded} times on one connection";
-    cmp_ok count('^CLONE$'), '>=', 1 + $first_requests{loaded}, 'CLONE ran for each';
-    ok TestServer::wait_for(sub { count('^DESTROY') >= $first_requests{loaded} - 2 }), 'and objects of the old ones were destroyed';
+    cmp_ok times_noted('^CLONE$'), '>=', 1 + $first_requests{loaded}, 'CLONE ran for each';
+    ok TestServer::wait_for(sub { times_noted('^DESTROY') >= $first_requests{loaded} - 2 }), 'and objects of the old ones were destroyed';
     is $server->stop, 0, 'stopped';
 };
 
 subtest 'renewal leaks nothing' => sub {
-    unlink $notes;
+    forget_notes();
     my $server     = TestServer->start(app => sub { [ 200, [], [$$] ] }, options => { threads => 2, max_requests => 3 });
     my $connection = $server->connection;
     my $pid        = $connection->request(GET => '/')->{body};
     my $memory     = sub { open my $handle, '<', "/proc/$pid/statm" or die $!; return (split q{ }, readline $handle)[1] * 4 };
-    my $renew      = sub { my ($number) = @_; $connection->request(GET => '/') while count('^CLONE$') < $number; return $memory->() };
+    my $renew      = sub { my ($number) = @_; $connection->request(GET => '/') while times_noted('^CLONE$') < $number; return $memory->() };
     my $before     = $renew->(30);
     my $growth     = $renew->(100) - $before;
     # A clone of this program takes some 5000 KiB, of which 70 were made.
@@ -160,9 +146,9 @@ subtest 'alarms' => sub {
 };
 
 subtest 'EVHTP' => sub {
-    unlink $notes;
+    forget_notes();
     my $server = TestServer->start(handler => 'EVHTP', app => $app, options => { workers => undef, max_workers => 3 });
-    is count('^CLONE$'), 3, 'max_workers is threads';
+    is times_noted('^CLONE$'), 3, 'max_workers is threads';
     is parts($server->get('/'))->{state}, 'loaded';
     is $server->stop, 0;
 };

@@ -3,23 +3,10 @@
 use strict;
 use warnings;
 use lib 't/lib';
-use File::Temp     ();
+use Notes;
 use Oribi::Options ();
 use Test::More;
 use TestServer     ();
-
-my $directory = File::Temp->newdir;
-my $notes     = "$directory/notes";
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', $notes or die $!;
-    syswrite $handle, "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', $notes or return q{}; local $/; return scalar readline($handle) // q{} }
-sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 # Set before the module that serves is asked for anything, as by an app that plackup loads.
 local $SIG{URG} = sub { note_down("loaded URG in $$") };
@@ -77,7 +64,7 @@ my %app = (
 );
 my $app = sub { my ($env) = @_; my ($name) = $env->{PATH_INFO} =~ m{/(\w+)}; return $app{$name}->($env) };
 
-sub started { unlink $notes; return TestServer->start(app => $app, @_) }
+sub started { forget_notes(); return TestServer->start(app => $app, @_) }
 
 # The worker's own state of the client's socket says when it waits: nothing is sent any more.
 sub wait_until_full {

@@ -5,22 +5,13 @@ use strict;
 use warnings;
 use lib 't/lib';
 use File::Temp     ();
+use Notes;
 use Oribi::Options ();
 use POSIX          ();
 use Test::More;
 use TestServer     ();
 
 my $directory = File::Temp->newdir;
-my $notes     = "$directory/notes";
-
-sub note_down {
-    my ($text) = @_;
-    open my $handle, '>>', $notes or die $!;
-    syswrite $handle, "$text\n";
-    return close $handle;
-}
-
-sub noted { open my $handle, '<', $notes or return q{}; local $/; return scalar readline($handle) // q{} }
 
 package Noting {
     sub new { my ($class, $name) = @_; return bless { name => $name, pid => $$ }, $class }
@@ -67,6 +58,7 @@ for my $threads (1, 2) {
         # An interpreter of many is replaced without its process: then the server is stopped.
         next if $threads > 1 && $way =~ /recycled|exit/;
         my $label = "$way, threads: $threads";
+        forget_notes();
         unlink glob "$directory/*";
         my $server = TestServer->start(load => $load, options => { threads => $threads, $way eq 'recycled' ? (max_requests => 3) : () });
         my $pid = $server->get('/fork')->{body};
