@@ -1,5 +1,6 @@
-//! Finds the system's libevent when it is asked for: the shared one, since what archives hold does not always fit into the extensions
-//! of languages, in which this library ends up, too. These name libevent themselves when they are linked.
+//! Finds the system's libevent if the feature asks for it: the shared library, because objects in a static archive do not
+//! always fit into language extensions, which contain this crate, too. The extensions name libevent themselves when they are
+//! linked.
 
 use std::process::Command;
 

@@ -1,11 +1,11 @@
-//! Files that were asked for lately. Which one makes room for another is found by the clock algorithm (second chance): a file
-//! that was used since the hand came by stays.
+//! Files that were requested lately. The clock algorithm (second chance) chooses the file to evict: a file that was used since
+//! the hand last passed it stays.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-/// Entries by path, of which there is a bounded number.
+/// A bounded number of entries by path.
 #[derive(Debug)]
 pub(crate) struct Cache<T> {
     places: HashMap<Arc<[u8]>, usize, Seed>,
@@ -26,7 +26,7 @@ impl<T> Cache<T> {
         Self { places: HashMap::with_hasher(Seed::new()), slots: Vec::new(), hand: 0, capacity }
     }
 
-    /// The place of an entry, which is good until the next change.
+    /// The place of an entry, which is valid until the next change.
     #[inline]
     pub(crate) fn find(&mut self, path: &[u8]) -> Option<usize> {
         let place = *self.places.get(path)?;
@@ -43,7 +43,7 @@ impl<T> Cache<T> {
         &mut self.slots[place].entry
     }
 
-    /// Adds an entry whose path has none. `Err`: there is room for no entry at all.
+    /// Adds an entry for a path that has none. `Err`: the cache has no room for any entry.
     pub(crate) fn add(&mut self, path: &[u8], entry: T) -> Result<usize, T> {
         if self.capacity == 0 {
             return Err(entry);
@@ -71,7 +71,7 @@ impl<T> Cache<T> {
         }
     }
 
-    /// The place of the entry that has not been used for the longest time, roughly. The hand goes around twice at most.
+    /// The place of the entry that has not been used for approximately the longest time. The hand goes around at most twice.
     fn make_room(&mut self) -> usize {
         loop {
             let place = self.hand % self.slots.len();
@@ -83,8 +83,8 @@ impl<T> Cache<T> {
     }
 }
 
-/// Where hashing starts, at random. Only paths of files that are there are hashed to be kept, a bounded number of them, so that
-/// a quick hash will do.
+/// The random start value of the hash. Only paths of existing files are kept, and only a bounded number, so a fast hash is
+/// enough.
 #[derive(Clone, Copy, Debug)]
 struct Seed(u64);
 
@@ -184,7 +184,7 @@ mod tests {
     fn hashes_of_similar_paths_differ() {
         let seed = Seed(7);
         let mut hashes: Vec<u64> = (0..10_000).map(|number| seed.hash_one(&name(number)[..])).collect();
-        // The uppermost bits tell entries of the same bucket apart, the lowest choose the bucket.
+        // The highest bits distinguish entries of the same bucket, the lowest choose the bucket.
         let mut low: Vec<u64> = hashes.iter().map(|hash| hash & 0xffff).collect();
         for list in [&mut hashes, &mut low] {
             list.sort_unstable();

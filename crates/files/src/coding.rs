@@ -4,7 +4,7 @@ use crate::list::{elements, trim};
 use crate::wishes::Wishes;
 use oribi_message::KnownField::AcceptEncoding;
 
-/// A content coding that files may be stored in, the one that mostly makes the smallest first.
+/// A content coding that files may be stored in; the first is the one that mostly makes the smallest files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coding {
     /// Brotli (RFC 7932).
@@ -16,10 +16,10 @@ pub enum Coding {
 }
 
 impl Coding {
-    /// All of them; of those that a client likes equally, it gets the first.
+    /// All codings; a client that likes several equally gets the first of these.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Zstandard, Self::Gzip];
 
-    /// As Content-Encoding has it.
+    /// The name as in Content-Encoding.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Coding {
         }
     }
 
-    /// What stands behind the name of a file that is stored in it.
+    /// The suffix of the name of a file that is stored in this coding.
     #[must_use]
     pub const fn ending(self) -> &'static str {
         match self {
@@ -45,14 +45,14 @@ impl Coding {
     }
 }
 
-/// What a client is sent.
+/// What to send to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The file as it is.
+    /// The unencoded file.
     Identity,
     /// A variant.
     Coded(Coding),
-    /// It accepts none of what there is.
+    /// The client accepts none of what exists.
     None,
 }
 
@@ -60,7 +60,7 @@ pub enum Choice {
 #[must_use]
 pub fn choose(wishes: &Wishes<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
     if !wishes.have(AcceptEncoding) {
-        // Anything would do, says the RFC; such clients are mostly too simple to decode anything.
+        // The RFC allows any coding here; but such clients are mostly too simple to decode any.
         return Choice::Identity;
     }
     let accepted = Accepted::read(wishes.lines(AcceptEncoding));
@@ -71,7 +71,7 @@ pub fn choose(wishes: &Wishes<'_>, is_there: impl Fn(Coding) -> bool) -> Choice 
             best = (Choice::Coded(coding), weight);
         }
     }
-    // Without a word about it, the file as it is will do, but anything that was asked for is better.
+    // If the field does not mention identity, the unencoded file is acceptable, but any coding that the client names is better.
     let identity = match accepted.identity {
         Some(weight) => weight,
         None if accepted.any == Some(0) => 0,
@@ -94,7 +94,7 @@ impl Accepted {
         for element in lines.flat_map(elements) {
             let mut parts = element.split(|byte| *byte == b';').map(trim);
             let name = parts.next().unwrap_or_default();
-            // An element with a weight that cannot be read says nothing.
+            // An element whose weight is invalid is ignored.
             let Some(weight) = parts.next().map_or(Some(1000), weight) else { continue };
             let place = if name == b"*" {
                 &mut accepted.any

@@ -6,16 +6,16 @@ use crate::ranges::{self, ByteRange, Wanted};
 use crate::wishes::Wishes;
 use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
 
-/// What tells this state of a representation from all others.
+/// What distinguishes this state of a representation from all others.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
     /// The entity-tag with its quotes; empty: none.
     pub etag: &'a [u8],
-    /// When it was modified, in seconds since the Unix epoch; `None`: it is not known.
+    /// When it was modified, in seconds since the Unix epoch; `None`: unknown.
     pub modified: Option<u64>,
 }
 
-/// What a request for a representation gets.
+/// The result of a request for a representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// All of it: 200.
@@ -26,13 +26,14 @@ pub enum Outcome {
     Parts(Vec<ByteRange>),
     /// The client has it: 304.
     NotModified,
-    /// It is not what the client took it for: 412.
+    /// The representation is not the one that the client expects: 412.
     PreconditionFailed,
-    /// It ends before all that was asked for: 416.
+    /// All ranges lie behind the end: 416.
     Unsatisfiable,
 }
 
-/// Decides what a GET, or with `get` false a HEAD, for a representation of `size` bytes gets. `now` is asked only where it matters.
+/// Decides the result of a GET, or with `get` false of a HEAD, for a representation of `size` bytes. `now` is called only if
+/// the result depends on it.
 pub fn decide(get: bool, wishes: &Wishes<'_>, validators: &Validators<'_>, size: u64, now: impl FnOnce() -> u64) -> Outcome {
     if wishes.have(IfMatch) {
         if !any_matches(wishes, IfMatch, validators.etag, strong) {
@@ -69,7 +70,7 @@ fn date_of(wishes: &Wishes<'_>, field: KnownField) -> Option<u64> {
     wishes.single(field).and_then(date::read)
 }
 
-/// If-Range (section 13.1.5): only a strong validator says that the part fits to what the client has.
+/// If-Range (section 13.1.5): only a strong validator proves that the part fits to what the client has.
 fn is_current(value: &[u8], validators: &Validators<'_>, now: impl FnOnce() -> u64) -> bool {
     let value = trim(value);
     if value.ends_with(b"\"") {
@@ -90,12 +91,12 @@ fn weak(one: &[u8], other: &[u8]) -> bool {
     !other.is_empty() && one[opaque(one)..] == other[opaque(other)..]
 }
 
-/// Whether one of the entity-tags in a list is `etag`, or the list is `*`, which anything that exists matches.
+/// Whether one of the entity-tags in a list equals `etag`, or the list is `*`, which matches anything that exists.
 fn any_matches(wishes: &Wishes<'_>, field: KnownField, etag: &[u8], equal: fn(&[u8], &[u8]) -> bool) -> bool {
     wishes.lines(field).any(|line| trim(line) == b"*" || Tags(line).any(|tag| equal(tag, etag)))
 }
 
-/// The entity-tags of a list. Their quotes may hold commas, so the list is read tag by tag; what is none ends it.
+/// The entity-tags of a list. Commas may occur within their quotes, so the list is read tag by tag; anything else ends it.
 struct Tags<'a>(&'a [u8]);
 
 impl<'a> Iterator for Tags<'a> {
@@ -119,7 +120,7 @@ impl<'a> Iterator for Tags<'a> {
 mod tests {
     use super::*;
 
-    /// The examples of RFC 9110 speak of this second; the representation is as old as that.
+    /// The examples of RFC 9110 use this second; the representation was modified in it.
     const MODIFIED: &str = "Sat, 29 Oct 1994 19:43:31 GMT";
     const BEFORE: &str = "Sat, 29 Oct 1994 19:43:30 GMT";
     const AFTER: &str = "Sat, 29 Oct 1994 19:43:32 GMT";
@@ -182,24 +183,24 @@ mod tests {
         use Outcome::{NotModified, PreconditionFailed, Whole};
         let (same, other) = ("\"xyzzy\"", "\"other\"");
         for (fields, expected) in [
-            // The tag says more than the date.
+            // The tag overrides the date.
             (&[("if-match", same), ("if-unmodified-since", BEFORE)][..], Whole),
             (&[("if-match", other), ("if-unmodified-since", AFTER)], PreconditionFailed),
             (&[("if-none-match", other), ("if-modified-since", AFTER)], Whole),
             (&[("if-none-match", same), ("if-modified-since", BEFORE)], NotModified),
-            // Whoever would change nothing is asked first.
+            // If-Match comes before If-None-Match.
             (&[("if-none-match", same), ("if-match", other)], PreconditionFailed),
             (&[("if-match", same), ("if-none-match", same)], NotModified),
             (&[("if-unmodified-since", BEFORE), ("if-none-match", same)], PreconditionFailed),
             (&[("if-match", same), ("if-modified-since", MODIFIED)], NotModified),
-            // A range is looked at last.
+            // Range comes last.
             (&[("range", "bytes=0-0"), ("if-none-match", same)], NotModified),
             (&[("range", "bytes=0-0"), ("if-match", other)], PreconditionFailed),
             (&[("range", "bytes=9999-"), ("if-none-match", same)], NotModified),
             (&[("range", "bytes=9999-"), ("if-range", other)], Whole),
             (&[("range", "bytes=9999-"), ("if-range", same)], Outcome::Unsatisfiable),
             (&[("range", "bytes=0-0"), ("if-match", same), ("if-range", same)], part(0, 0)),
-            // Lines of a list add up; of what is no list, two say nothing.
+            // Several lines of a list are joined; a field that is not a list and occurs twice is ignored.
             (&[("if-none-match", other), ("if-none-match", same)], NotModified),
             (&[("if-match", other), ("if-match", same)], Whole),
             (&[("if-modified-since", AFTER), ("if-modified-since", AFTER)], Whole),

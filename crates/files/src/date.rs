@@ -3,7 +3,7 @@
 use httpdate::{HttpDate, parse_http_date};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The last second that four digits of a year can say.
+/// The last second of the last year with four digits.
 const LAST: u64 = 253_402_300_799;
 
 /// Reads a date in one of the three formats that a recipient must accept.

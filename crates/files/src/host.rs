@@ -1,4 +1,4 @@
-//! A host that has nothing but files.
+//! A host that serves only files.
 
 use crate::Options;
 use crate::root::NotFound;
@@ -18,12 +18,12 @@ pub struct FileRuntime {
 }
 
 impl FileRuntime {
-    /// Serves the files of `directory`. Each lane takes hold of it when it starts.
+    /// Serves the files of `directory`. Each lane opens it when it starts.
     ///
     /// # Errors
     /// The directory cannot be opened.
     pub fn new(directory: PathBuf, options: Options) -> io::Result<Self> {
-        // Whatever is wrong shows before a worker is forked.
+        // So errors show before a worker is forked.
         Site::open(&directory, &options)?;
         Ok(Self { directory, options })
     }
@@ -45,7 +45,7 @@ struct FileHost {
 impl Host for FileHost {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         match request.head.method() {
-            // A file does not authorize anybody: only who wants a response gets one.
+            // A file authorizes nobody, so only a request for a response gets one.
             _ if request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) => send_page(403, &[], reply),
             b"GET" | b"HEAD" => {
                 if let Err((reply, why)) = self.site.answer(request, b"", reply) {
@@ -53,7 +53,7 @@ impl Host for FileHost {
                 }
             }
             b"OPTIONS" => {
-                // If the client has gone there is nobody to tell.
+                // If the client has gone, there is nobody to answer.
                 let _ = reply.send(ResponseHead { status: 204, fields: &[ALLOW] }, &[]);
             }
             _ => send_page(405, &[ALLOW], reply),

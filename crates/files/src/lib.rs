@@ -1,12 +1,11 @@
 //! Files as responses: from the path of a URL to a representation, its conditions and its ranges.
 //!
 //! A [`Site`] is a directory with a cache of open files, used by one lane. It answers a request through a
-//! [`Reply`](oribi_host::Reply), or gives that back when there is no such file. [`FileRuntime`] is a host that has nothing
-//! but a site.
+//! [`Reply`](oribi_host::Reply), or returns the reply if there is no such file. [`FileRuntime`] is a host that has only a site.
 //!
-//! What a request gets is decided without a system call: [`target`] reads the path, [`coding`] chooses among variants,
-//! [`conditions`] and [`ranges`] say which part of the representation is wanted (RFC 9110, sections 12 to 14). [`root`] is the
-//! only place that opens anything, and never outside of its directory.
+//! The decision what to send needs no system call: [`target`] reads the path, [`coding`] chooses among variants, [`conditions`]
+//! and [`ranges`] tell which part of the representation to send (RFC 9110, sections 12 to 14). Only [`root`] opens files, and
+//! never outside of its directory.
 #![forbid(unsafe_code)]
 
 mod cache;
@@ -44,9 +43,9 @@ use std::path::PathBuf;
 pub struct Settings {
     /// Directories in front of the app.
     pub mounts: Vec<Mount>,
-    /// Directories that the app may name files of by X-Sendfile.
+    /// Directories whose files the app may name by X-Sendfile.
     pub sendfile_roots: Vec<PathBuf>,
-    /// Directories that the app may name files of by X-Accel-Redirect.
+    /// Directories whose files the app may name by X-Accel-Redirect.
     pub accelerated: Vec<Mount>,
     /// How files are served.
     pub options: Options,
@@ -55,13 +54,14 @@ pub struct Settings {
 /// How files are served, whichever directory they are in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is served for a path that ends in a slash: the first of these that is there. None: nothing is.
+    /// The names to look for in a directory whose path ends in a slash; the first that exists is sent. Empty: none.
     pub index: Vec<String>,
     /// The Cache-Control field of every file that is sent; `None`: none.
     pub cache_control: Option<String>,
-    /// How many files each lane keeps open, or in memory, with what is known of them. 0: none, so that each request looks anew.
+    /// How many files each lane keeps open, or in memory, together with their state. 0: none, so each request asks the file
+    /// system.
     pub open_files: usize,
-    /// Whether names that begin with a dot are served, `.well-known` (RFC 8615) being served anyway.
+    /// Whether names that begin with a dot are served; `.well-known` (RFC 8615) is served in any case.
     pub dotfiles: bool,
     /// Whether `name.br`, `name.zst` and `name.gz` beside `name` are sent to clients that accept them.
     pub precompressed: bool,

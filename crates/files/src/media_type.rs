@@ -1,9 +1,9 @@
-//! The media type of a file, by its name.
+//! The media type of a file, from its name.
 
-/// What is said of bytes that nothing is known of (RFC 2046, section 4.5.1).
+/// The type of bytes about which nothing is known (RFC 2046, section 4.5.1).
 const UNKNOWN: &str = "application/octet-stream";
 
-/// The type of a file with that name. Text is said to be UTF-8, but for XML, which says itself what it is.
+/// The media type of a file with this name. Text is declared as UTF-8, except XML, which declares its encoding itself.
 pub(crate) fn of(path: &[u8]) -> &'static str {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     let Some(dot) = name.iter().rposition(|byte| *byte == b'.') else { return UNKNOWN };
@@ -12,7 +12,7 @@ pub(crate) fn of(path: &[u8]) -> &'static str {
     UTF_8.iter().find(|(bare, _)| *bare == found).map_or(found, |(_, with_charset)| with_charset)
 }
 
-/// The types of text, as they are sent. Others are text too, but no browser shows them.
+/// Types of text with the value that is sent. Other types are text too, but no browser shows them.
 const UTF_8: &[(&str, &str)] = &[
     ("text/html", "text/html; charset=utf-8"),
     ("text/css", "text/css; charset=utf-8"),
@@ -26,7 +26,7 @@ const UTF_8: &[(&str, &str)] = &[
     ("text/tab-separated-values", "text/tab-separated-values; charset=utf-8"),
 ];
 
-/// Whether compressing such content again is worth looking for: media are compressed already.
+/// Whether such content is worth compressing: media are compressed already.
 pub(crate) fn compresses(media_type: &str) -> bool {
     let bare = media_type.split(';').next().unwrap_or(media_type);
     match bare.split_once('/') {

@@ -1,4 +1,4 @@
-//! Directories of files in front of an app: what is there is answered without it, and everything else is the app's.
+//! Directories of files in front of an app: an existing file is sent without calling the app; everything else goes to the app.
 
 use crate::Options;
 use crate::root::NotFound;
@@ -9,10 +9,10 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// A directory, and the part of paths that stands for it.
+/// A directory, and the path prefix that maps to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
-    /// As it stands in paths, with a slash in front and none behind; empty: everywhere.
+    /// As in paths, with a slash in front and none at the end; empty: all paths.
     pub prefix: String,
     /// The directory.
     pub directory: PathBuf,
@@ -22,12 +22,12 @@ impl Mount {
     /// Reads `/prefix=DIR`.
     ///
     /// # Errors
-    /// What would have fitted.
+    /// A message that tells what is expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         const EXPECTED: &str = "expected /PREFIX=DIR, as in /assets=public/assets, or /=public";
         let (prefix, directory) = text.split_once('=').ok_or(EXPECTED)?;
         let prefix = prefix.strip_suffix('/').unwrap_or(prefix);
-        // It is compared with paths as they are sent, in which anything else is escaped.
+        // The prefix is compared with paths as they are sent, in which all other bytes are escaped.
         let usual = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~!$&'()*+,;:@".contains(&byte);
         let named = prefix.strip_prefix('/').is_some_and(|names| names.split('/').all(|name| !matches!(name, "" | "." | "..")));
         if !(prefix.is_empty() || named) || !text.starts_with('/') || !prefix.bytes().all(usual) {
@@ -39,7 +39,7 @@ impl Mount {
         Ok(Self { prefix: prefix.to_owned(), directory: directory.into() })
     }
 
-    /// What of a path stands behind the prefix.
+    /// The part of a path behind the prefix.
     #[must_use]
     pub fn strip<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         let behind = path.strip_prefix(self.prefix.as_bytes())?;
@@ -48,7 +48,7 @@ impl Mount {
 }
 
 impl fmt::Display for Mount {
-    /// As [`Mount::parse`] reads it.
+    /// In the form that [`Mount::parse`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.prefix.is_empty() { "/" } else { "" };
         write!(formatter, "{slash}{}={}", self.prefix, self.directory.display())
@@ -58,15 +58,15 @@ impl fmt::Display for Mount {
 /// The directories in front of an app, as one lane serves them.
 #[derive(Debug)]
 pub struct Mounts {
-    /// The longest prefix first: it is the most particular.
+    /// Longest prefix first, because it is the most specific.
     sites: Vec<(Mount, Site)>,
 }
 
 impl Mounts {
-    /// Takes hold of the directories.
+    /// Opens the directories.
     ///
     /// # Errors
-    /// Which one cannot be opened, and why.
+    /// Says which directory cannot be opened, and why.
     pub fn open(mounts: &[Mount], options: &Options) -> io::Result<Self> {
         let mut sites = Vec::with_capacity(mounts.len());
         for mount in mounts {
@@ -76,10 +76,9 @@ impl Mounts {
         Ok(Self { sites })
     }
 
-    /// Answers a request if a file is there for it.
+    /// Answers a request if a file exists for it.
     ///
-    /// # Errors
-    /// The app has to: here is the reply back.
+    /// # Errors There is none: returns the reply, for the app.
     pub fn answer<'r>(&mut self, request: &Request<'_>, mut reply: Reply<'r>) -> Result<(), Reply<'r>> {
         let wanted = matches!(request.head.method(), b"GET" | b"HEAD");
         if !wanted || request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) {

@@ -9,10 +9,10 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// The directories that apps may name files of, as one lane holds them.
+/// The directories whose files apps may name, opened by one lane.
 #[derive(Debug)]
 pub struct NamedFiles {
-    /// For X-Sendfile: each by the names that apps may know it by.
+    /// For X-Sendfile: each directory with the paths under which apps may know it.
     roots: Vec<(Vec<PathBuf>, Root)>,
     /// For X-Accel-Redirect, the longest prefix first.
     mapped: Vec<(Mount, Root)>,
@@ -23,12 +23,12 @@ pub struct NamedFiles {
 pub enum Name<'a> {
     /// X-Sendfile: an absolute path.
     Path(&'a [u8]),
-    /// X-Accel-Redirect: the path of a URL that no client can ask for.
+    /// X-Accel-Redirect: the path of a URL that no client can request.
     Internal(&'a [u8]),
 }
 
 impl<'a> Name<'a> {
-    /// What the app has said.
+    /// The value of the field.
     #[must_use]
     pub const fn text(self) -> &'a [u8] {
         match self {
@@ -38,10 +38,9 @@ impl<'a> Name<'a> {
 }
 
 impl NamedFiles {
-    /// Takes hold of the directories. `None`: apps may name no files.
+    /// Opens the directories. `None`: apps may name no files.
     ///
-    /// # Errors
-    /// Which directory cannot be opened, and why.
+    /// # Errors Says which directory cannot be opened, and why.
     pub fn open(settings: &Settings) -> io::Result<Option<Self>> {
         if settings.sendfile_roots.is_empty() && settings.accelerated.is_empty() {
             return Ok(None);
@@ -49,7 +48,7 @@ impl NamedFiles {
         let mut named = Self { roots: Vec::new(), mapped: Vec::new() };
         for directory in &settings.sendfile_roots {
             let mut names = vec![directory.clone()];
-            // An app may have found out where a symbolic link leads.
+            // An app may have resolved a symbolic link.
             names.extend(directory.canonicalize().ok().filter(|path| path != directory));
             named.roots.push((names, Root::open_named(directory)?));
         }
@@ -60,7 +59,7 @@ impl NamedFiles {
         Ok(Some(named))
     }
 
-    /// The field among those of a response that is honoured, if one is there.
+    /// The first field of a response that names a file and is honoured.
     #[must_use]
     pub fn name_in<'a>(&self, fields: &[FieldPair<'a>]) -> Option<Name<'a>> {
         fields.iter().find_map(|(name, value)| match name.len() {
@@ -70,15 +69,15 @@ impl NamedFiles {
         })
     }
 
-    /// Whether a field of a response speaks to this server alone.
+    /// Whether a field of a response is meant for this server only.
     #[must_use]
     pub fn is_for_server(&self, name: &[u8]) -> bool {
         let accelerates = name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"x-accel-"));
         accelerates || name.eq_ignore_ascii_case(b"x-sendfile")
     }
 
-    /// Whether a field of a request tells an app what to name files for, which is for a web server to say and not for a client:
-    /// Rack::Sendfile believes it.
+    /// Whether a field of a request tells an app by which field to name files. Only a web server may send it, not a client,
+    /// because Rack::Sendfile believes it.
     #[must_use]
     pub fn steers_app(name: &[u8]) -> bool {
         name.len() == 15 && (name.eq_ignore_ascii_case(b"x-sendfile-type") || name.eq_ignore_ascii_case(b"x-accel-mapping"))
@@ -86,8 +85,7 @@ impl NamedFiles {
 
     /// Opens the file.
     ///
-    /// # Errors
-    /// It is not there, or not below a directory that apps may name files of.
+    /// # Errors It does not exist, or is not below a permitted directory.
     pub fn find(&self, name: Name<'_>) -> Result<Representation, NotFound> {
         match name {
             Name::Path(path) => {
@@ -108,14 +106,14 @@ impl NamedFiles {
     }
 }
 
-/// What stands in a path behind a directory.
+/// The part of a path below a directory.
 fn below<'a>(path: &'a [u8], directory: &Path) -> Option<&'a [u8]> {
     let directory = directory.as_os_str().as_bytes();
     path.strip_prefix(directory.strip_suffix(b"/").unwrap_or(directory))?.strip_prefix(b"/")
 }
 
 fn find_in(root: &Root, below: &[u8]) -> Result<Representation, NotFound> {
-    // The app may well name files that begin with a dot; clients cannot.
+    // The app may name files that begin with a dot; clients may not.
     if !target::is_plain(below, true) || below.ends_with(b"/") {
         return Err(NotFound::Missing);
     }
@@ -125,7 +123,7 @@ fn find_in(root: &Root, below: &[u8]) -> Result<Representation, NotFound> {
     }
 }
 
-/// The first that is there, or what was wrong with the last.
+/// The first file that exists, or the error for the last one.
 fn first_of(found: impl Iterator<Item = Result<Representation, NotFound>>) -> Result<Representation, NotFound> {
     let mut last = Err(NotFound::Missing);
     for result in found {

@@ -1,17 +1,17 @@
-//! Short pages for people who get no file.
+//! Short pages for clients that get no file.
 
 use oribi_message::reason;
 
 /// The media type of these pages.
 pub const MEDIA_TYPE: &[u8] = b"text/html; charset=utf-8";
 
-/// What a status means.
+/// A page that explains a status.
 #[must_use]
 pub fn of_status(status: u16) -> String {
     with_text(status, "")
 }
 
-/// Where to go instead.
+/// A page with the new location.
 pub(crate) fn moved(location: &[u8]) -> String {
     let address = escape(&String::from_utf8_lossy(location));
     with_text(301, &format!("<p><a href=\"{address}\">{address}</a></p>\n"))

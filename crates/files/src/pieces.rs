@@ -5,11 +5,11 @@ use crate::representation::{Content, Representation};
 use oribi_host::Piece;
 use std::hash::{BuildHasher, RandomState};
 
-/// The lines between parts, and what they stand between.
+/// The boundary lines, and what stands between them.
 pub(crate) struct Parts {
     /// The Content-Type of the response.
     pub(crate) media_type: String,
-    /// What stands in front of each part.
+    /// The lines before each part.
     lines: Vec<String>,
     end: String,
 }
@@ -17,7 +17,7 @@ pub(crate) struct Parts {
 impl Parts {
     /// `media_type` is that of the representation.
     pub(crate) fn new(ranges: &[ByteRange], media_type: &[u8], size: u64) -> Self {
-        // Whoever has written the file could not know what will stand between its parts.
+        // The boundary is random, so the author of a file cannot have put it into the file.
         let (one, other) = (RandomState::new().hash_one(0), RandomState::new().hash_one(1));
         let boundary = format!("{one:016x}{other:016x}");
         let media_type = String::from_utf8_lossy(media_type);
@@ -33,7 +33,7 @@ impl Parts {
         }
     }
 
-    /// All of it, in the order of `ranges`.
+    /// Lines and parts in the order of `ranges`.
     pub(crate) fn pieces<'a>(&'a self, ranges: &[ByteRange], representation: &'a Representation) -> Vec<Piece<'a>> {
         let mut pieces: Vec<Piece<'a>> = Vec::with_capacity(2 * ranges.len() + 1);
         for (line, range) in self.lines.iter().zip(ranges) {
@@ -45,7 +45,7 @@ impl Parts {
     }
 }
 
-/// A part of a representation. Nothing of a range that does not lie in it.
+/// A part of a representation; empty if the range does not lie in it.
 pub(crate) fn piece<'a>(representation: &'a Representation, range: &ByteRange) -> Piece<'a> {
     match &representation.content {
         Content::Memory(bytes) => Piece::Bytes(bytes.get(range.start as usize..range.end as usize).unwrap_or_default()),

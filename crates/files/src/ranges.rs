@@ -1,12 +1,13 @@
-//! The Range field (RFC 9110, section 14.2), with bounds that make it harmless: what is sent is never more than the whole
+//! The Range field (RFC 9110, section 14.2), with limits that make it harmless: the response is never more than the whole
 //! representation and a line for each part.
 
 use crate::list::elements;
 
-/// Ranges in one request. Whoever asks for more gets everything: players and readers of documents ask for a few at a time.
+/// The most ranges of one request; a client that asks for more gets the whole file. Players and document viewers ask for a few
+/// at a time.
 pub const MOST_RANGES: usize = 32;
 
-/// A part of a representation: at least one byte, and none behind its end.
+/// A part of a representation: at least one byte, within the representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
     /// The first byte.
@@ -24,16 +25,16 @@ impl ByteRange {
     }
 }
 
-/// What a Range field asks for.
+/// The result of reading a Range field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Nothing that is understood, or too much: the field is ignored.
+    /// The field is invalid or asks for too much, and is ignored.
     Whole,
     /// One part.
     One(ByteRange),
-    /// Several that do not overlap, in the order asked for or, where some did overlap, from first to last.
+    /// Several parts that do not overlap, in the order of the request or, if some overlapped, sorted.
     Several(Vec<ByteRange>),
-    /// Only what lies behind the end.
+    /// All ranges lie behind the end.
     Nothing,
 }
 
@@ -50,7 +51,7 @@ pub fn read(value: &[u8], size: u64) -> Wanted {
         }
         match Spec::read(element) {
             None => return Wanted::Whole,
-            // The last bytes of nothing can be had, but no Content-Range could say which they are.
+            // An empty file has no bytes that a Content-Range could name.
             Some(Spec::Last(count)) if size == 0 && count > 0 => return Wanted::Whole,
             Some(spec) => ranges.extend(spec.within(size)),
         }
@@ -68,13 +69,13 @@ pub fn read(value: &[u8], size: u64) -> Wanted {
     }
 }
 
-/// The only unit there is; its case does not matter (section 14.1).
+/// The only existing unit, in any case (section 14.1).
 fn strip_unit(value: &[u8]) -> Option<&[u8]> {
     let (unit, set) = value.split_at_checked(6)?;
     unit.eq_ignore_ascii_case(b"bytes=").then_some(set)
 }
 
-/// One element of the set.
+/// One element of the range set.
 #[derive(Clone, Copy)]
 enum Spec {
     From(u64),
@@ -105,7 +106,7 @@ impl Spec {
     }
 }
 
-/// A number of any length; what 64 bits cannot hold lies behind every end.
+/// A number of any length; what does not fit 64 bits is behind the end of any file.
 fn number(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -120,7 +121,7 @@ fn overlap(ranges: &[ByteRange]) -> bool {
         .any(|(index, one)| ranges[index + 1..].iter().any(|other| one.start < other.end && other.start < one.end))
 }
 
-/// From first to last, with those that overlap or touch made one (section 15.3.7.2 allows it).
+/// Sorts the ranges and merges those that overlap or touch (section 15.3.7.2 allows it).
 fn joined(mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
     ranges.sort_by_key(|range| range.start);
     let mut joined: Vec<ByteRange> = Vec::with_capacity(ranges.len());
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_part() {
-        // Those of RFC 9110, section 14.1.2, for 10,000 bytes, and their neighbours.
+        // The examples of RFC 9110, section 14.1.2, for 10,000 bytes, and similar ones.
         for (value, first, last) in [
             ("bytes=0-499", 0, 499),
             ("bytes=500-999", 500, 999),

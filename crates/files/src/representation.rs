@@ -1,4 +1,4 @@
-//! A file as a representation: what is said of it in a response, and its bytes.
+//! A file as a representation: its fields in a response, and its bytes.
 
 use crate::coding::Coding;
 use crate::conditions::Validators;
@@ -11,11 +11,11 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// Files up to this size are kept in memory and sent with the head by one call, which costs two thirds of the CPU time of a head and
-/// a sendfile (docs/static.md). Larger ones would gain less and less, and a lane may keep a thousand of them.
+/// Files up to this size are kept in memory and sent together with the head by one call, which costs two thirds of the CPU time
+/// of a head and a sendfile (docs/static.md). Larger files gain less, and a lane may keep a thousand.
 pub(crate) const SMALL: u64 = 16 << 10;
 
-/// What the system says of a file that changes whenever its content does.
+/// The metadata of a file that changes whenever its content does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     device: u64,
@@ -54,7 +54,7 @@ pub struct Representation {
     modified: u64,
     last_modified: Box<[u8]>,
     pub(crate) content: Content,
-    /// The fields of a response with all of it, where they are always the same.
+    /// The fields of a response with the whole file, if they are always the same.
     pub(crate) prepared: Option<PreparedFields>,
 }
 
@@ -66,13 +66,13 @@ pub(crate) enum Content {
 }
 
 impl Representation {
-    /// Of an open file.
+    /// Makes it from an open file.
     pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
         let stamp = Stamp::of(status);
         let (seconds, nanoseconds) = stamp.modified;
         let time = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) as u64;
         let etag = format!("\"{time:x}-{:x}-{:x}\"", stamp.size, stamp.inode);
-        // Nothing was modified later than now (RFC 9110, section 8.8.2.1).
+        // The time of modification is never in the future (RFC 9110, section 8.8.2.1).
         let modified = u64::try_from(seconds).unwrap_or(0).min(date::now());
         Self {
             stamp,
@@ -86,7 +86,7 @@ impl Representation {
         }
     }
 
-    /// Of a file that an app has named.
+    /// Makes it from a file that an app has named.
     #[must_use]
     pub fn of_path(file: OwnedFd, status: &Stat, path: &[u8]) -> Self {
         Self::new(file, status, crate::media_type::of(path), None)
@@ -101,7 +101,7 @@ impl Representation {
         }
     }
 
-    /// Bytes of it.
+    /// Number of bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.stamp.size
@@ -120,7 +120,7 @@ impl Representation {
 }
 
 impl Content {
-    /// Reads a small file. One that changes meanwhile is left where it is: no mixture is kept.
+    /// Reads a small file. If the file changes meanwhile, its content is not kept, because it could be a mixture.
     fn of(file: OwnedFd, stamp: &Stamp) -> Self {
         let file = File::from(file);
         if stamp.size <= SMALL

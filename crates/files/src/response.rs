@@ -1,4 +1,4 @@
-//! Responses: a representation, or the part of it that was asked for, with its fields.
+//! Responses: a representation or the requested part of it, with its fields.
 
 use crate::conditions::{Outcome, Validators, decide};
 use crate::pages;
@@ -9,23 +9,23 @@ use crate::{date, list};
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
-/// Fields that a representation has of its own.
+/// The number of fields that a representation has itself.
 const OWN_FIELDS: usize = 5;
-/// Fields up to this number need no allocation.
+/// Up to this number of fields no allocation is needed.
 const FEW: usize = 8;
 
-/// A response that is to be made.
+/// The parameters of a response.
 #[derive(Clone, Copy, Debug)]
 pub struct Response<'a> {
     /// What is sent.
     pub representation: &'a Representation,
     /// The method of the request: with GET, ranges are honoured; with GET and HEAD, conditions.
     pub method: &'a [u8],
-    /// What the request says of the representation.
+    /// The request's conditions and ranges.
     pub wishes: &'a Wishes<'a>,
-    /// The status if all goes well. Only of 200 there are conditions and ranges.
+    /// The status if nothing is wrong. Conditions and ranges apply only to 200.
     pub status: u16,
-    /// Fields beside those of the representation. Of the same name, they stand above them.
+    /// Further fields. They override fields of the representation with the same name.
     pub fields: &'a [FieldPair<'a>],
 }
 
@@ -61,7 +61,7 @@ pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_
 }
 
 impl<'a> Response<'a> {
-    /// The fields of a response to a request without any wish; `None` if they have to be checked each time.
+    /// The fields of a response to a request without conditions and ranges; `None` if they must be checked each time.
     pub(crate) fn prepare(&self) -> Option<PreparedFields> {
         self.with_fields(&[], PreparedFields::new)
     }
@@ -71,7 +71,7 @@ impl<'a> Response<'a> {
         if !self.wishes.are_particular() || self.status != 200 || !(get || self.is_head()) {
             return Outcome::Whole;
         }
-        // Who says that there are no parts is believed.
+        // `Accept-Ranges: none` from the app disables ranges.
         let ranges = !self.field(b"accept-ranges").is_some_and(|value| value.eq_ignore_ascii_case(b"none"));
         decide(get && ranges, self.wishes, &self.validators(), self.representation.size(), date::now)
     }
@@ -80,19 +80,19 @@ impl<'a> Response<'a> {
         self.method == b"HEAD"
     }
 
-    /// Those of the fields, where they have any.
+    /// The validators in the given fields, or else those of the representation.
     fn validators(&self) -> Validators<'a> {
         let own = self.representation.validators();
         let modified = self.field(b"last-modified").map_or(own.modified, date::read);
         Validators { etag: self.field(b"etag").unwrap_or(own.etag), modified }
     }
 
-    /// The value of the first of the fields beside those of the representation that has this name.
+    /// The value of the first given field (not the representation's) with this name.
     fn field(&self, name: &[u8]) -> Option<&'a [u8]> {
         self.fields.iter().find(|(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| list::trim(value))
     }
 
-    /// Gives `act` the fields of the response: `first`, those beside the representation's, and then its own.
+    /// Calls `act` with the fields of the response: `first`, then the given fields, then those of the representation.
     #[inline]
     fn with_fields<T>(&self, first: &[FieldPair<'_>], act: impl FnOnce(&[FieldPair<'_>]) -> T) -> T {
         let count = first.len() + self.fields.len() + OWN_FIELDS;
@@ -120,7 +120,7 @@ impl<'a> Response<'a> {
         let (response, representation) = (self, self.representation);
         let named_first = |name: &[u8]| first.iter().any(|(other, _)| is(other, name));
         for field in response.fields {
-            // What is said of the content's size is ours to say.
+            // Only the server may set the fields that describe the size of the content.
             let ours = is(field.0, b"content-length") || is(field.0, b"content-range") || is(field.0, b"accept-ranges");
             if !ours && !named_first(field.0) {
                 add(list, *field);
@@ -154,7 +154,7 @@ struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Sends content with `first` and all fields of the representation of other names.
+    /// Sends content with `first` and those fields of the representation that have other names.
     fn send(&self, status: u16, first: &[FieldPair<'_>], pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
         if !self.response.is_head() {
             return self.response.with_fields(first, |fields| {
@@ -167,12 +167,12 @@ impl Sender<'_> {
         })
     }
 
-    /// Sends something else than content of the representation, with those of its fields that speak of more than content.
+    /// Sends something other than the file's content, with those fields that do not describe content.
     fn send_no_file(&self, status: u16, first: &[FieldPair<'_>], page: &[u8]) -> Result<(), ReplyError> {
         let of_content = |name: &[u8]| name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"content-"));
         let mut fields: Vec<FieldPair<'_>> = first.to_vec();
         fields.extend(self.response.fields.iter().filter(|(name, _)| {
-            // What holds for a file does not hold for a page that says why there is none.
+            // Fields of the file do not apply to a page that says why there is no file.
             let of_file: &[&[u8]] =
                 if status == 304 { &[] } else { &[b"etag", b"last-modified", b"cache-control", b"expires"] };
             let of_file = of_file.iter().any(|lower| is(name, lower));

@@ -1,4 +1,4 @@
-//! A directory that nothing is opened outside of.
+//! A directory outside of which nothing is opened.
 
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, open, openat, openat2};
 use rustix::io::Errno;
@@ -6,34 +6,35 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How often a path is tried again that was renamed meanwhile: the kernel cannot tell then whether it stays below (openat2(2)).
+/// How often to retry a path that was renamed during the look-up: the kernel then cannot tell whether it stays below
+/// (openat2(2)).
 const TRIES: usize = 16;
 
-/// A directory, held since the start: whatever becomes of its name, this one stays the root.
+/// A directory, open since the start: it stays the root even if its name changes.
 #[derive(Debug)]
 pub struct Root {
     directory: OwnedFd,
-    /// Whether the kernel itself keeps paths below a directory (openat2, Linux 5.6). Without that, no symbolic link is followed.
+    /// Whether the kernel itself confines paths to a directory (openat2, Linux 5.6). Otherwise no symbolic link is followed.
     kernel_confines: bool,
 }
 
-/// What was found below a root.
+/// What exists at a path below a root.
 #[derive(Debug)]
 pub enum Found {
-    /// A regular file, open for reading, and what the system says of it.
+    /// A regular file, open for reading, and its metadata.
     File(OwnedFd, Stat),
     /// A directory.
     Directory,
 }
 
-/// Why nothing was.
+/// Why nothing was found.
 #[derive(Debug)]
 pub enum NotFound {
-    /// There is nothing of that name, or nothing that may be served: a link that leads out, a device, a socket.
+    /// Nothing with this name exists, or nothing that may be served: a link that leads out, a device, a socket.
     Missing,
     /// The system does not let this process read it.
     Forbidden,
-    /// The system could not look.
+    /// The look-up failed.
     Failed(io::Error),
 }
 
@@ -50,36 +51,35 @@ impl From<Errno> for NotFound {
 }
 
 impl Root {
-    /// Takes hold of a directory. The path itself may lead over symbolic links.
+    /// Opens a directory. The path itself may contain symbolic links.
     ///
-    /// # Errors
-    /// The system's refusal, or that it is no directory.
+    /// # Errors An error of the system, or the path is not a directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(path, flags, Mode::empty())?;
-        // A filter of system calls may answer anything for one that it does not know.
+        // If a seccomp filter does not know the call, it may return any error.
         let kernel_confines = openat2(&directory, ".", flags, Mode::empty(), confinement()).is_ok();
         Ok(Self { directory, kernel_confines })
     }
 
-    /// As [`Root::open`], with the path in the words of the error.
+    /// Like [`Root::open`], with the path in the message of the error.
     pub(crate) fn open_named(path: &Path) -> io::Result<Self> {
         Self::open(path).map_err(|error| io::Error::new(error.kind(), format!("cannot open {}: {error}", path.display())))
     }
 
-    /// The same, as on a kernel that does not keep paths below a directory by itself.
+    /// Makes it behave as on a kernel that does not confine paths.
     #[must_use]
     pub fn without_help_of_the_kernel(self) -> Self {
         Self { kernel_confines: false, ..self }
     }
 
-    /// Opens what is at a path below this directory, which [`crate::target::is_plain`] has found to be harmless. Symbolic links
-    /// are followed as long as they stay below it.
+    /// Opens the file at a path below this directory. [`crate::target::is_plain`] must have checked the path. Symbolic links
+    /// are followed as long as they stay below the directory.
     ///
     /// # Errors
     /// See [`NotFound`].
     pub fn find(&self, path: &[u8]) -> Result<Found, NotFound> {
-        // A FIFO must not make this wait for its writer.
+        // So opening a FIFO does not wait for its writer.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let path = if path.is_empty() { b"." } else { path };

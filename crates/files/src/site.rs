@@ -14,10 +14,10 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is known of a file is believed for so long: a change is seen after that.
+/// For this time the cache trusts what it knows about a file; after it, a change is seen.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A directory and the files of it that were asked for lately.
+/// A directory and those of its files that were requested lately.
 #[derive(Debug)]
 pub struct Site {
     root: Root,
@@ -30,7 +30,7 @@ pub struct Site {
 struct Resource {
     plain: Representation,
     variants: Vec<Representation>,
-    /// When the file system was asked, by the monotonic clock.
+    /// When the file system was last asked, by the monotonic clock.
     checked: Duration,
 }
 
@@ -38,29 +38,27 @@ struct Resource {
 enum Place {
     /// A file in the cache.
     Cached(usize),
-    /// One that there was no room for.
+    /// A file for which the cache had no room.
     Apart(Box<Resource>),
     /// A directory with an index whose path lacks the slash.
     Directory,
 }
 
-/// A reply that was not used, and why.
+/// A reply that was not used, and the reason.
 pub type Unanswered<'r> = (Reply<'r>, NotFound);
 
 impl Site {
-    /// Takes hold of a directory.
+    /// Opens a directory.
     ///
-    /// # Errors
-    /// The system's refusal, with the directory in its words.
+    /// # Errors An error of the system, with the directory in its message.
     pub fn open(directory: &Path, options: &Options) -> io::Result<Self> {
         Ok(Self { root: Root::open_named(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
     }
 
-    /// Answers a GET or a HEAD with the file that the path of its target leads to, `mount` taken off its front (empty, or with a
-    /// slash in front and none behind).
+    /// Answers a GET or a HEAD with the file at the path of its target, without the prefix `mount` (empty, or with a slash in
+    /// front and none at the end).
     ///
-    /// # Errors
-    /// There is no such file, or it cannot be served: here is the reply back.
+    /// # Errors The file does not exist or cannot be served: returns the reply.
     pub fn answer<'r>(&mut self, request: &Request<'_>, mount: &[u8], reply: Reply<'r>) -> Result<(), Unanswered<'r>> {
         let path = request.head.path();
         let below =
@@ -91,7 +89,7 @@ impl Site {
         };
         let method = request.head.method();
         let (outlet, exchange) = reply.detach();
-        // If the client has gone there is nobody to answer, and the fields are valid.
+        // It fails only if the client has gone, because the fields are valid.
         let _ = match &representation.prepared {
             Some(fields) if method == b"GET" && !wishes.are_particular() => {
                 outlet.respond_prepared(exchange, fields, representation.whole())
@@ -107,7 +105,7 @@ impl Site {
     /// Finds what is at a decoded path.
     fn find(&mut self, below: &[u8], slash: bool) -> Result<Place, NotFound> {
         let now = monotonic();
-        // The root without its slash is no file, and has the name of its index.
+        // The root without its slash is not a file, but has the path of its index.
         let known = if below.is_empty() && !slash { None } else { self.cache.find(below) };
         if let Some(place) = known
             && now.saturating_sub(self.cache.get(place).checked) < FRESH
@@ -127,7 +125,7 @@ impl Site {
                 known.inspect(|_| self.cache.remove(below));
                 Ok(Place::Directory)
             }
-            // Without descriptors or memory, what was known is better than nothing.
+            // Without free descriptors or memory, the old state is better than nothing.
             (Err(NotFound::Failed(error)), Some(place)) => {
                 log::error!("cannot look for {}: {error}", below.escape_ascii());
                 Ok(Place::Cached(place))
@@ -178,8 +176,8 @@ impl Site {
                 match self.root.find(&[path, coding.ending().as_bytes()].concat()) {
                     Ok(Found::File(file, status)) => {
                         let stamp = Stamp::of(&status);
-                        // One that is older than the file was made from an earlier one. Tools that keep the time of the file keep
-                        // whole seconds only.
+                        // An older variant was made from an earlier version of the file. Whole seconds are compared, because
+                        // tools that copy a file's time keep only these.
                         if stamp.second() >= plain.1.second() {
                             variants.push((coding, (file, stamp, status)));
                         }
@@ -195,7 +193,7 @@ impl Site {
 
 type Opened = (OwnedFd, Stamp, rustix::fs::Stat);
 
-/// What the file system has said.
+/// The answer of the file system.
 struct Looked {
     media_type: &'static str,
     plain: Opened,
@@ -220,7 +218,7 @@ impl Looked {
 }
 
 impl Resource {
-    /// Takes over what has changed.
+    /// Updates what has changed.
     fn renew(&mut self, looked: Looked, options: &Options) {
         let same = self.plain.stamp == looked.plain.1
             && self.variants.len() == looked.variants.len()
@@ -236,7 +234,7 @@ impl Resource {
         }
     }
 
-    /// Whether clients get different codings of it.
+    /// Whether different clients get different codings.
     fn varies(&self) -> bool {
         !self.variants.is_empty()
     }
@@ -253,20 +251,20 @@ impl Resource {
 const VARY: FieldPair<'static> = (b"Vary", b"Accept-Encoding");
 
 impl Options {
-    /// The fields of a file beside its own.
+    /// The fields of a file that are not its own.
     fn fields(&self, varies: bool) -> Vec<FieldPair<'_>> {
         let cache_control = self.cache_control.iter().map(|value| (&b"Cache-Control"[..], value.as_bytes()));
         varies.then_some(VARY).into_iter().chain(cache_control).collect()
     }
 }
 
-/// The monotonic clock as it was at the last tick, which is read without a system call and exact enough.
+/// The monotonic clock at its last tick: exact enough, and read without a system call.
 fn monotonic() -> Duration {
     let time = clock_gettime(ClockId::MonotonicCoarse);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Sends a client to the path of a directory with its slash, the query kept.
+/// Redirects a client to the path of a directory with its slash; keeps the query.
 fn redirect(request: &Request<'_>, reply: Reply<'_>) {
     let mut location = request.head.path().to_vec();
     location.push(b'/');

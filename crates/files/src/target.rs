@@ -1,9 +1,9 @@
-//! From the path of a URL to the path of a file, which can lead nowhere but down.
+//! Maps the path of a URL to the path of a file, which can only lead downwards.
 
 use std::borrow::Cow;
 
-/// The path below a root that the path of a URL names, its escapes decoded once. `None` for one that names no file on any
-/// system: not absolute, with a broken escape, or with an escaped slash or NUL, which would mean something else decoded.
+/// The path below a root that the path of a URL names, with its escapes decoded once. `None` if it names no file on any system:
+/// not absolute, with a broken escape, or with an escaped slash or NUL, whose meaning would change by decoding.
 #[must_use]
 pub fn decode(path: &[u8]) -> Option<Cow<'_, [u8]>> {
     let relative = path.strip_prefix(b"/")?;
@@ -33,9 +33,9 @@ fn digit(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Whether a decoded path may be looked for: every segment is a plain name, but the last, which may be empty (a directory). No
-/// `.` or `..`; no backslash, which is a separator elsewhere and to some clients; no control byte. Names that begin with a dot
-/// only with `dotfiles`, or as `.well-known`.
+/// Whether a decoded path may be looked up: every segment is a plain name; only the last may be empty (a directory). It has no
+/// `.` or `..`; no backslash, which some systems and clients take for a separator; and no control byte. Names that begin with a
+/// dot are allowed only with `dotfiles`, or as `.well-known`.
 #[must_use]
 pub fn is_plain(relative: &[u8], dotfiles: bool) -> bool {
     if relative.iter().any(|byte| *byte < b' ' || matches!(byte, b'\\' | 0x7f)) {

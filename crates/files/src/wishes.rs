@@ -1,18 +1,18 @@
-//! What a request says of the representation that it wants.
+//! What a request says about the representation that it wants.
 
 use oribi_message::KnownField;
 
 /// The preconditions, the range and the codings of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes<'a> {
-    /// The first Accept-Encoding, which most requests have and none but a few have twice.
+    /// The first Accept-Encoding: most requests have one, few have two.
     accept_encoding: Option<&'a [u8]>,
-    /// All others.
+    /// All other lines.
     lines: Vec<(KnownField, &'a [u8])>,
 }
 
 impl<'a> Wishes<'a> {
-    /// Takes note of those fields that matter.
+    /// Collects the relevant fields.
     #[inline]
     pub fn of(fields: impl Iterator<Item = (KnownField, &'a [u8])>) -> Self {
         let mut wishes = Self::default();
@@ -26,7 +26,7 @@ impl<'a> Wishes<'a> {
         wishes
     }
 
-    /// Whether a field is one of those.
+    /// Whether a field is relevant.
     #[inline]
     #[must_use]
     pub const fn concern(known: KnownField) -> bool {
@@ -54,14 +54,14 @@ impl<'a> Wishes<'a> {
         self.lines(wanted).next().is_some()
     }
 
-    /// The value of a field that is no list: one that stands twice says nothing (RFC 9110, section 5.3).
+    /// The value of a field that is not a list; if it occurs twice, it is ignored (RFC 9110, section 5.3).
     #[must_use]
     pub fn single(&self, wanted: KnownField) -> Option<&'a [u8]> {
         let mut lines = self.lines(wanted);
         lines.next().filter(|_| lines.next().is_none())
     }
 
-    /// Whether there may be more to Accept-Encoding than names: only a weight can speak against a file as it is.
+    /// Whether Accept-Encoding may contain weights: only a weight can exclude the unencoded file.
     #[inline]
     pub(crate) fn weigh_codings(&self) -> bool {
         self.accept_encoding.is_some_and(|value| memchr::memchr(b';', value).is_some()) || !self.lines.is_empty()

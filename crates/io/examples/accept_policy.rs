@@ -1,8 +1,8 @@
-//! A spike that is kept: two ways for several loops to share a port, compared by balance and by what is lost when a loop leaves.
-//! `accept_policy` prints what ARCHITECTURE.md quotes.
+//! An experiment: two ways for several loops to share a port, compared by balance and by lost connections when a loop leaves.
+//! `accept_policy` prints the figures in ARCHITECTURE.md.
 //!
 //! * *shared*: one listening socket, watched by every loop with EPOLLEXCLUSIVE;
-//! * *own*: a socket for each loop, bound to the same port with SO_REUSEPORT; the kernel spreads connections by their hash.
+//! * *own*: a socket for each loop, bound to the same port with SO_REUSEPORT; the kernel spreads connections by a hash.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::net::{AddressFamily, SocketAddrV4, SocketFlags, SocketType, sockopt};
@@ -57,7 +57,7 @@ fn listener(port: u16, own: bool) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Takes connections until `done`, then leaves: its reference to the socket is dropped, as a worker's is when it ends.
+/// Takes connections until `done`, then drops its reference to the socket, as a worker does when it ends.
 fn serve(socket: Arc<OwnedFd>, taken: &AtomicUsize, done: impl Fn() -> bool) -> io::Result<()> {
     let epoll = epoll::create(CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, &*socket, EventData::new_u64(0), EventFlags::IN | EventFlags::EXCLUSIVE)?;
@@ -76,7 +76,7 @@ fn serve(socket: Arc<OwnedFd>, taken: &AtomicUsize, done: impl Fn() -> bool) -> 
     Ok(())
 }
 
-/// Connects from eight threads and counts the connections that got no answer. Half-way, one loop is told to leave.
+/// Connects from eight threads and counts the connections that got no answer. Half-way, tells one loop to leave.
 fn clients(port: u16, leave: &AtomicBool) -> usize {
     let (begun, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
     thread::scope(|scope| {

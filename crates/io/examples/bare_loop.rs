@@ -1,5 +1,5 @@
-//! The physical limit of epoll: a loop that answers every request with the bytes of the native host, but parses nothing and knows
-//! no deadline. `bare_loop ADDRESS [--body BYTES] [--close] [--pipelined]`, where ADDRESS is `IP:PORT` or `unix:PATH`.
+//! The lower limit of cost with epoll: a loop that answers every request with the bytes of the native host, but parses nothing
+//! and has no deadlines. `bare_loop ADDRESS [--body BYTES] [--close] [--pipelined]`, where ADDRESS is `IP:PORT` or `unix:PATH`.
 
 mod bare;
 
@@ -25,13 +25,13 @@ struct Connection {
     heads: Heads,
     /// Bytes of answers that are still to be sent.
     left: usize,
-    /// There was a request.
+    /// A request has arrived.
     asked: bool,
     output_watched: bool,
     generation: u32,
 }
 
-/// Where connections stand, by a number that is used again.
+/// Connections by number; numbers are reused.
 #[derive(Default)]
 struct Table {
     connections: Vec<Option<Connection>>,
@@ -80,7 +80,7 @@ fn serve(options: &Options, listener: &OwnedFd) -> io::Result<()> {
         for event in &events {
             let name = event.data.u64();
             if name == LISTENER {
-                // One that has gone again is no failure; without descriptors the listener stays readable.
+                // It is no failure if the connection has gone again; without descriptors the listener stays readable.
                 if let Ok(socket) = rustix::net::accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                     let name = table.add(socket);
                     let Some(connection) = &table.connections[name as u32 as usize] else { continue };
@@ -105,7 +105,7 @@ fn serve(options: &Options, listener: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// Receives what is there; `false` if the connection has ended.
+/// Receives all that has arrived; `false` if the connection has ended.
 fn receive(
     connection: &mut Connection,
     options: &Options,
@@ -121,7 +121,7 @@ fn receive(
                 let requests = connection.heads.count(options, finder, &buffer[..received]);
                 connection.left += answer * requests;
                 connection.asked |= requests > 0;
-                // Less than was asked for has emptied the socket.
+                // A short receive has emptied the socket.
                 if received < buffer.len() && !ended {
                     return true;
                 }
@@ -132,7 +132,7 @@ fn receive(
     }
 }
 
-/// Sends what the socket takes; `false` if the connection has ended.
+/// Sends what the socket accepts; `false` if the connection has ended.
 fn send(connection: &mut Connection, answers: &Answers, instance: &OwnedFd, name: u64) -> bool {
     while connection.left > 0 {
         match rustix::net::send(&connection.socket, answers.next(connection.left), SendFlags::NOSIGNAL) {

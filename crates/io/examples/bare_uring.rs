@@ -1,7 +1,7 @@
-//! The physical limit of io_uring: a loop that answers every request with the bytes of the native host, but parses nothing and
-//! knows no deadline, by the same means as the backend: receives that stay armed and take provided buffers, sends that leave
-//! together with the next wait. `bare_uring ADDRESS [--body BYTES] [--close] [--pipelined] [--registered]`: with `--registered`,
-//! sockets are registered with the ring.
+//! The lower limit of cost with io_uring: a loop that answers every request with the bytes of the native host, but parses
+//! nothing and has no deadlines. It uses the same means as the backend: receives that stay armed and take provided buffers, and
+//! sends that leave together with the next wait. `bare_uring ADDRESS [--body BYTES] [--close] [--pipelined] [--registered]`:
+//! with `--registered`, sockets are registered with the ring.
 
 mod bare;
 
@@ -17,12 +17,12 @@ const BUFFERS: u16 = 64;
 const BUFFER_BYTES: usize = 4096;
 /// Registered sockets, with `--registered`.
 const PLACES: u32 = 16 << 10;
-/// What completions are of, above the socket's number.
+/// The kind of an operation, above the socket's number.
 const ACCEPT: u64 = 1 << 32;
 const RECEIVE: u64 = 2 << 32;
 const SEND: u64 = 3 << 32;
 const CLOSE: u64 = 4 << 32;
-/// Waiting for room is the ring's affair, until everything is sent.
+/// The ring waits for room until everything is sent.
 const WHOLE: i32 = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
 
 fn main() -> io::Result<()> {
@@ -35,7 +35,7 @@ fn main() -> io::Result<()> {
 #[repr(C, align(4096))]
 struct Entries([u8; BUFFERS as usize * size_of::<BufRingEntry>()]);
 
-/// Buffers that the kernel takes for what it receives. They are never freed.
+/// Buffers that the kernel receives into. They are never freed.
 struct Buffers {
     entries: *mut BufRingEntry,
     bytes: *mut u8,
@@ -67,7 +67,7 @@ impl Buffers {
         }
     }
 
-    /// What the kernel has put into a buffer that it took and that was not provided again.
+    /// The bytes that the kernel has put into a buffer that has not been provided again.
     fn received(&self, number: u16, count: usize) -> &[u8] {
         // SAFETY: there are so many buffers of this size, the kernel has written `count` bytes and is done with this one.
         unsafe { std::slice::from_raw_parts(self.bytes.add(number as usize * BUFFER_BYTES), count.min(BUFFER_BYTES)) }
@@ -77,9 +77,9 @@ impl Buffers {
 #[derive(Clone, Copy, Default)]
 struct Connection {
     heads: Heads,
-    /// Bytes of answers that are still to be sent; those on their way are among them.
+    /// Bytes of answers that are still to be sent, including those being sent.
     left: usize,
-    /// Bytes on their way, where the loop is told when they have left.
+    /// Bytes being sent, if the ring reports their completion.
     on_their_way: usize,
 }
 
@@ -91,7 +91,7 @@ struct Server<'a> {
     answers: Answers,
     /// By descriptor or place.
     connections: Vec<Connection>,
-    /// Answers so large that a socket may not take one at once: the next one must wait for it.
+    /// Answers so large that a socket may not take one at once: then the next answer must wait for it.
     large: bool,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Server<'a> {
     fn new(options: &'a Options, listener: OwnedFd) -> io::Result<Self> {
         let ring: IoUring =
             IoUring::builder().setup_single_issuer().setup_defer_taskrun().setup_submit_all().setup_cqsize(4096).build(256)?;
-        // The ring waits itself; a socket that does not wait would have each attempt fail.
+        // The ring waits by itself; with a non-blocking socket each attempt would fail.
         rustix::io::ioctl_fionbio(&listener, false)?;
         let buffers = Buffers::register(&ring)?;
         if options.registered {
@@ -160,7 +160,8 @@ impl<'a> Server<'a> {
         if cqueue::more(completion.flags()) { Ok(()) } else { self.accept() }
     }
 
-    /// Arms receiving: for good, or for once where the connection is closed after the answer, which a receive would hold up.
+    /// Arms a receive: a permanent one, or a single one if the connection is closed after the answer, because a permanent one
+    /// would delay the close.
     fn receive(&mut self, socket: u32) -> io::Result<()> {
         let entry = match (self.options.close, self.options.registered) {
             (false, false) => opcode::RecvMulti::new(Fd(socket as i32), 0).build(),
@@ -226,7 +227,8 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// A send has ended that is told of: a large one, or one that failed, whose connection the receive finds broken.
+    /// A send has completed that reports its completion: a large one, or a failed one, whose broken connection the receive
+    /// finds.
     fn sent(&mut self, socket: u32, result: i32) -> io::Result<()> {
         let connection = &mut self.connections[socket as usize];
         connection.left = if result > 0 { connection.left.saturating_sub(result as usize) } else { 0 };

@@ -1,11 +1,11 @@
-//! Taking a connection from a listener.
+//! Accepting a connection from a listener.
 
 use crate::{Accepted, Peer};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Takes the next connection, which does not block.
+/// Accepts the next connection, in non-blocking mode.
 pub fn accept(listener: BorrowedFd<'_>) -> Accepted<OwnedFd> {
     match rustix::net::acceptfrom_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
         Ok((descriptor, address)) => {
@@ -16,7 +16,7 @@ pub fn accept(listener: BorrowedFd<'_>) -> Accepted<OwnedFd> {
             Accepted::Connection(descriptor, peer)
         }
         Err(error @ (Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)) => Accepted::Exhausted(error.into()),
-        // Nothing there, or a connection that broke before it was taken: accept(2) passes on the network's errors.
+        // No connection waits, or one broke before it was accepted: accept(2) passes on the network's errors.
         Err(_) => Accepted::None,
     }
 }

@@ -1,11 +1,11 @@
-//! What an I/O model has to offer.
+//! The interface of an I/O model.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// The caller's name for a socket; comes back with its events.
+/// The caller's name for a socket; each event of the socket carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(pub u64);
 
@@ -14,32 +14,32 @@ impl Token {
     pub const LIMIT: u64 = 1 << 63;
 }
 
-/// What `wait` has to tell.
+/// What `wait` reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A connection waits at the listener with this number.
     Connection(usize),
-    /// The descriptor given to [`Backend::watch`] has news.
+    /// The descriptor given to [`Backend::watch`] has become readable.
     Wake,
     /// Something changed for a socket.
     Socket {
-        /// Whose.
+        /// Which socket.
         token: Token,
         /// A receive is worth trying.
         readable: bool,
         /// A send is worth trying.
         writable: bool,
-        /// The peer has ended its side or the connection broke: a receive will find the end even behind a short read.
+        /// The peer has ended its side or the connection broke: a receive will reach the end even after a short read.
         ended: bool,
         /// The connection broke, in both directions.
         broken: bool,
     },
 }
 
-/// The outcome of trying.
+/// The result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attempt {
-    /// So many bytes were moved, at least one.
+    /// This many bytes were moved, at least one.
     Done(usize),
     /// Not now; an event will say when.
     Later,
@@ -49,7 +49,7 @@ pub enum Attempt {
     Broken,
 }
 
-/// Where a connection came from.
+/// The origin of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// An IP address and port.
@@ -58,14 +58,14 @@ pub enum Peer {
     Local,
 }
 
-/// The outcome of accepting.
+/// The result of accepting.
 #[derive(Debug)]
 pub enum Accepted<S> {
     /// A new connection.
     Connection(S, Peer),
     /// None waits.
     None,
-    /// The process or the system has no descriptor, or no memory, for one more.
+    /// The process or the system has no descriptor or no memory for another connection.
     Exhausted(io::Error),
 }
 
@@ -74,8 +74,8 @@ pub enum Accepted<S> {
 pub enum Direction {
     /// No more is sent; the peer sees the end.
     Send,
-    /// As [`Direction::Send`], but dropping what has not left yet, so that the peer sees a reset and never a clean end. A
-    /// Unix socket knows no resets: there the peer sees the end all the same.
+    /// Like [`Direction::Send`], but drops unsent bytes, so that the peer sees a reset and never a clean end. A Unix socket has
+    /// no resets: there the peer sees a clean end.
     Abort,
 }
 
@@ -84,87 +84,87 @@ pub trait Backend {
     /// A connection's socket.
     type Socket;
 
-    /// Waits in the backend's place: see [`Backend::waiter`].
+    /// Waits instead of the backend: see [`Backend::waiter`].
     type Waiter: Waiter;
 
     /// Whether [`Backend::send`] sends when it is called, rather than with the next [`Backend::submit`] or [`Backend::wait`].
     const SENDS_AT_ONCE: bool = true;
 
-    /// Whether the system tells one backend of a connection where several listen at one socket. If so, whoever was told takes the
-    /// connection or tells the next one: one who stops listening asks [`Backend::take_accepted`], and one who leaves a connection
-    /// to others while he is busy has to wake them. Otherwise all are told.
+    /// Whether the system tells only one backend of a connection if several listen at one socket. Then the backend that was
+    /// told must take the connection or tell the next one: a caller that stops listening calls [`Backend::take_accepted`], and
+    /// a caller that leaves a connection to others while it is busy must wake them. If this is false, the system tells all of
+    /// them.
     const TELLS_ONE: bool = false;
 
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 
-    /// Time since some fixed moment. Monotonic, and read anew only by [`Backend::wait`] and [`Backend::read_clock`]: it costs
-    /// nothing.
+    /// Time since some fixed moment, monotonic. Only [`Backend::wait`] and [`Backend::read_clock`] read the clock; this call
+    /// costs nothing.
     fn now(&self) -> Duration;
 
-    /// Reads the clock anew, for when much time may have passed since the last [`Backend::wait`].
+    /// Reads the clock; for callers that have worked for long since the last [`Backend::wait`].
     fn read_clock(&mut self);
 
-    /// Seconds since the Unix epoch, read anew.
+    /// Time since the Unix epoch, read at each call.
     fn wall_clock(&self) -> Duration;
 
-    /// Adds a listening, non-blocking socket under the number `listener`; its events come while it is adding.
+    /// Adds a listening, non-blocking socket with the number `listener`, which its events carry.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// Ends what [`Backend::listen`] began. The socket itself is left alone.
+    /// Stops listening. The socket itself is not touched.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     fn unlisten(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// Reports [`Event::Wake`] once for every time that something is written to the other end of `pipe`. It is never read.
+    /// Reports [`Event::Wake`] once for each write to the other end of `pipe`. The backend never reads from the pipe.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
 
-    /// Allows the backend to accept so many connections from `listener` ahead of [`Backend::accept`]: it may then save system
-    /// calls. At first none. Such a connection waits for its caller and reaches nobody else, so this is for callers that are
-    /// never busy for long. `false`: this backend accepts when it is asked to, and nothing has happened.
+    /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
+    /// which may save system calls. Initially none. Such a connection waits for this caller and cannot go to another, so this
+    /// is for callers that are never busy for long. `false`: this backend accepts only when asked, and nothing has changed.
     fn accept_ahead(&mut self, _listener: usize, _most: usize) -> bool {
         false
     }
 
-    /// Takes a connection that was accepted ahead, or that nobody else may have been told of, if there is one. To be called until
-    /// there is none by whoever stops accepting from `listener`, after [`Backend::unlisten`], so that a backend that is gone leaves
-    /// nobody waiting; one who will go on listening gets them from [`Backend::accept`] then.
+    /// Takes a connection that was accepted in advance, or that only this backend may have been told of, if there is one. A
+    /// caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it returns none, so that no
+    /// connection is lost with the backend. A caller that will listen again gets them from [`Backend::accept`] later.
     fn take_accepted(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
         Accepted::None
     }
 
-    /// Takes a waiting connection. Its socket reports nothing until [`Backend::open`].
+    /// Accepts a waiting connection. Its socket reports nothing until [`Backend::open`].
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
 
     /// Reports events of `socket` as `token` from now on.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     fn open(&mut self, socket: &mut Self::Socket, token: Token) -> io::Result<()>;
 
-    /// Puts [`Backend::open`] off: until then the socket reports nothing, but receives and sends may be tried, and a send that
-    /// finds the socket full opens it as `token`. A connection that ends with its first answer need never be opened. `false`:
-    /// this backend cannot do so, and nothing has happened.
+    /// Postpones [`Backend::open`]: the socket reports nothing yet, but the caller may try receives and sends; a send that
+    /// finds the socket full opens it as `token`. So a connection that ends with its first answer need not be opened at all.
+    /// `false`: this backend cannot postpone, and nothing has changed.
     fn put_off(&mut self, _socket: &mut Self::Socket, _token: Token) -> bool {
         false
     }
 
-    /// Receives into `buffer`. A result short of the buffer means that no more was there, unless the socket has `ended`.
+    /// Receives into `buffer`. If the result is shorter than the buffer, the socket is empty, unless it has `ended`.
     fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt;
 
-    /// Sends from one buffer. What was `Done` may leave with the next [`Backend::submit`] or [`Backend::wait`], and if it turns
-    /// out then that the connection is broken, an event says so.
+    /// Sends from one buffer. `Done` bytes may be sent only with the next [`Backend::submit`] or [`Backend::wait`]; if the
+    /// connection turns out to be broken then, an event says so.
     fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt;
 
-    /// As [`Backend::send`], of bytes that [`Backend::close`] or [`Backend::shutdown`] follows at once: they may wait for that
-    /// and leave together with the end.
+    /// Like [`Backend::send`], for bytes that [`Backend::close`] or [`Backend::shutdown`] follows at once: they may wait for
+    /// that call and leave in one segment with the end.
     fn send_last(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt {
         self.send(socket, buffer)
     }
@@ -175,48 +175,46 @@ pub trait Backend {
     /// Sends up to `size` bytes of `file` from `offset` on.
     fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt;
 
-    /// Has everything leave that was given to `send` and closes what was closed, as [`Backend::wait`] does, too. To be called
-    /// before the thread does something else for long.
+    /// Sends everything that was given to `send` and closes what was closed, as [`Backend::wait`] does, too. Call it before the
+    /// thread does something else for long.
     fn submit(&mut self) {}
 
     /// Ends a side of the connection.
     fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction);
 
-    /// Closes the socket, now or with the next [`Backend::submit`] or [`Backend::wait`]; what was sent leaves first.
+    /// Closes the socket, now or with the next [`Backend::submit`] or [`Backend::wait`], after everything given to `send` has
+    /// been sent.
     fn close(&mut self, socket: Self::Socket);
 
-    /// Gives the connection to a host that speaks for itself: a second descriptor of it, in blocking mode, and what was received and
-    /// has not been taken. Nothing of `socket` is reported from now on, except that there is room again for a send that found none.
+    /// Gives the connection to a host that speaks on the socket itself: returns a second descriptor of it, in blocking mode,
+    /// and the bytes that were received but not taken. From now on nothing about `socket` is reported, except that there is
+    /// room again for a send that found none.
     ///
-    /// # Errors
-    /// The system's refusal, that this backend has no descriptors, or that bytes which were sent have not left.
+    /// # Errors An error of the system, the backend has no descriptors, or bytes have not been sent yet.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)>;
 
-    /// Waits for events until `timeout` has passed (`None`: for ever), and appends them to `events`. Returning without an
-    /// event is allowed.
+    /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an
+    /// event.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 
-    /// Something that waits for this backend's events while the backend itself may be used by another thread. It waits for what
-    /// the backend was asked to report before its last [`Backend::wait`]. Whether a backend may be used by other threads than
-    /// the one that made it is its own affair.
+    /// An object that waits for this backend's events while another thread may use the backend itself. It waits for everything
+    /// that the backend was asked to report before its last [`Backend::wait`]. Each backend decides whether threads other than
+    /// its maker may use it.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     fn waiter(&self) -> io::Result<Self::Waiter>;
 
-    /// Appends to `events` what `waiter`, which is this backend's, has found. It costs nothing if that is nothing.
+    /// Appends to `events` what `waiter`, which belongs to this backend, has found. Costs nothing if it has found nothing.
     fn collect(&mut self, waiter: &mut Self::Waiter, events: &mut Vec<Event>);
 }
 
 /// See [`Backend::waiter`].
 pub trait Waiter: Send {
-    /// Waits for events until `timeout` has passed (`None`: for ever) and keeps them for [`Backend::collect`]. Each event
-    /// reaches either this or [`Backend::wait`]. Returning without an event is allowed.
+    /// Waits for events for at most `timeout` (`None`: without limit) and keeps them for [`Backend::collect`]. Each event
+    /// reaches either this or [`Backend::wait`]. May return without an event.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 }

@@ -1,5 +1,5 @@
-//! The system calls of the data path, as all backends spell them: none waits, none raises a signal, and all are tried again when a
-//! signal has interrupted them.
+//! The system calls of the data path, in one form for all backends: none blocks, none raises a signal, and each is retried when
+//! a signal has interrupted it.
 
 use crate::Direction;
 use crate::process::has_forked;
@@ -10,7 +10,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// 0 is the end.
+/// 0 bytes mean the end of the stream.
 #[inline]
 pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<usize> {
     retry_on_intr(|| rustix::net::recv(&socket, &mut *buffer, RecvFlags::DONTWAIT).map(|(_, count)| count))
@@ -28,7 +28,7 @@ pub(crate) fn send_gathered(socket: impl AsFd, buffers: &[IoSlice<'_>]) -> Resul
     retry_on_intr(|| rustix::net::sendmsg(&socket, buffers, &mut control, flags))
 }
 
-/// 0 is the end of the file.
+/// 0 bytes mean the end of the file.
 pub(crate) fn send_file(socket: impl AsFd, file: BorrowedFd<'_>, offset: u64, size: usize) -> Result<usize> {
     retry_on_intr(|| rustix::fs::sendfile(&socket, file, Some(&mut { offset }), size))
 }
@@ -46,8 +46,8 @@ pub(crate) fn shut_down(socket: impl AsFd, direction: Direction) {
 /// A second descriptor in blocking mode.
 pub(crate) fn blocking_copy(socket: impl AsFd) -> io::Result<OwnedFd> {
     let copy = rustix::io::fcntl_dupfd_cloexec(socket, 3)?;
-    // The mode belongs to both descriptors; all calls here say DONTWAIT for themselves, but sendfile, which a connection
-    // whose socket was given away does not use any more.
+    // Both descriptors share the mode. That is safe: all calls here pass DONTWAIT, except sendfile, which is not used any more
+    // on a connection whose socket was given away.
     let flags = fcntl_getfl(&copy)?;
     fcntl_setfl(&copy, flags - OFlags::NONBLOCK)?;
     Ok(copy)

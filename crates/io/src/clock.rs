@@ -14,8 +14,8 @@ pub(crate) fn wall() -> Duration {
     duration(clock_gettime(ClockId::Realtime))
 }
 
-/// Rounded up: a wait that ends before the deadline it was made for would spin until it comes. Whole milliseconds fit the
-/// older system calls, which every sandbox allows. No deadline is longer than a day.
+/// Rounded up: a wait that ended before its deadline would spin until the deadline. Whole milliseconds suit the older system
+/// calls, which every sandbox allows. No deadline is longer than a day.
 pub(crate) fn whole_milliseconds(time: Duration) -> Timespec {
     let milliseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1_000_000) as i64;
     Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }

@@ -1,17 +1,16 @@
-//! Turning new connections away while those that have arrived are still taken.
+//! Turns new connections away while connections that have arrived can still be accepted.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// Makes the kernel ignore new connections to a listening TCP socket. Those whose handshake has begun are still completed and
-/// queued, so that a server that stops can empty the queue and lose nobody; whoever is ignored tries again a second later and
-/// then finds the port closed.
+/// Makes the kernel ignore new connections to a listening TCP socket. Handshakes that have begun are still completed and
+/// queued, so a server that stops can empty the queue and lose no client. A client that is ignored tries again a second later
+/// and then finds the port closed.
 ///
-/// The filter belongs to the socket, hence to every process that shares it. On a Unix socket, use of it is an error.
+/// The filter belongs to the socket, hence to every process that shares it. On a Unix socket this is an error.
 ///
-/// # Errors
-/// The system's refusal.
+/// # Errors An error of the system.
 pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
     const FLAGS_OFFSET: u32 = 13; // of a TCP header: RFC 9293, section 3.1
     const SYN: u32 = 0x02;
@@ -30,7 +29,7 @@ pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
 /// Attaches a program of the classic packet filter to a socket.
 fn attach(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // The kernel only reads the program, whatever the type of the pointer says.
+    // The kernel only reads the program, although the type of the pointer allows writing.
     let argument = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
     // SAFETY: the option takes such an argument, its length is that of the program, both pointers are good for the length of the
     // call, and the descriptor is borrowed for as long.

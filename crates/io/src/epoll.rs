@@ -1,9 +1,9 @@
 //! The epoll backend: one edge-triggered registration for the life of a connection.
 //!
-//! A socket is registered once for input, edge-triggered, so that a request costs one receive, one send and its share of an
-//! `epoll_wait`. Interest in output is added the first time a send finds the socket full, and stays: with edge triggering
-//! it costs nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so that
-//! a connection wakes few of the workers that share a listener and none is lost when one of them leaves.
+//! A socket is registered once for input, edge-triggered, so a request costs one receive, one send and its share of an
+//! `epoll_wait`. When a send first finds the socket full, interest in output is added, and stays: edge-triggered, it costs
+//! nothing while there is nothing to report. Listeners are level-triggered and exclusive (`EPOLLEXCLUSIVE`), so a connection
+//! wakes few of the workers that share a listener, and none is lost when one of them leaves.
 
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
@@ -16,7 +16,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Events fetched by one call. More would let the first of a batch wait longer for its answer; fewer would cost calls.
+/// The most events that one call fetches. With more, the first event of a batch would wait longer for its answer; with fewer,
+/// there would be more calls.
 const BATCH: usize = 256;
 const WAKE: u64 = u64::MAX;
 
@@ -24,7 +25,8 @@ const WAKE: u64 = u64::MAX;
 pub struct Epoll {
     epoll: OwnedFd,
     batch: Vec<epoll::Event>,
-    /// Listeners that were left, and of which it is not known whether a connection waits that nobody else was told of.
+    /// Listeners that this loop has left, if it does not know yet whether a connection waits there that no other loop was told
+    /// of.
     left: Vec<usize>,
     now: Duration,
 }
@@ -64,7 +66,7 @@ impl Epoll {
             return Attempt::Later;
         }
         let (data, interest) = (EventData::new_u64(socket.token.0), socket_interest() | EventFlags::OUT);
-        // Both arm the edge: if the socket has drained in between, the event comes at once.
+        // Both calls arm the edge: if the socket has drained in the meantime, the event comes at once.
         let watched = if socket.opened {
             epoll::modify(&self.epoll, &socket.descriptor, data, interest)
         } else {
@@ -93,7 +95,7 @@ impl Backend for Epoll {
     type Socket = Socket;
     type Waiter = EpollWaiter;
 
-    /// Those that were awake when it came are told, too.
+    /// Loops that are awake when a connection comes are told, too.
     const TELLS_ONE: bool = true;
 
     fn name(&self) -> &'static str {
@@ -124,8 +126,8 @@ impl Backend for Epoll {
         Ok(epoll::delete(&self.epoll, socket)?)
     }
 
-    /// There is one at most: the kernel wakes a loop that sleeps for one connection, and while that loop is awake it tells others
-    /// as well. To take more than one would be to take what those others were told of.
+    /// At most one: the kernel wakes one sleeping loop for a connection, and tells others as well while that loop is awake.
+    /// Taking more would take connections that those others were told of.
     fn take_accepted(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
         match self.left.iter().position(|left| *left == listener) {
             Some(place) => {
@@ -178,7 +180,8 @@ impl Backend for Epoll {
         self.sent(socket, result)
     }
 
-    /// The end of a connection then needs no segment of its own: a quarter of what the kernel has to do for a short one.
+    /// Then the end of a connection needs no segment of its own, which saves a quarter of the kernel's work for a short
+    /// connection.
     fn send_last(&mut self, socket: &mut Socket, buffer: &[u8]) -> Attempt {
         let result = calls::send(&socket.descriptor, buffer, SendFlags::MORE);
         self.sent(socket, result)
@@ -206,7 +209,8 @@ impl Backend for Epoll {
 
     fn give_away(&mut self, socket: &mut Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
         let copy = calls::blocking_copy(&socket.descriptor)?;
-        // Closing the socket would not end this: the connection, which is what epoll watches, lives on with the copy.
+        // Closing the socket would not end the registration, because epoll watches the connection, which lives on with the
+        // copy.
         if socket.opened {
             epoll::delete(&self.epoll, &socket.descriptor)?;
         }
@@ -254,7 +258,7 @@ impl Waiter for EpollWaiter {
     }
 }
 
-/// An event in the words of all backends.
+/// Translates an event into the form of all backends.
 fn report(event: &epoll::Event) -> Event {
     let flags = event.flags;
     match event.data.u64() {

@@ -2,7 +2,7 @@
 //!
 //! A [`World`] holds the clients and the clock; a [`Sim`] is a backend in that world. Tests act as the world (connect, send,
 //! let time pass) and then let the engine take its turns. [`Backend::wait`] never waits: it reports what has changed. Where a
-//! kernel would put the server to sleep, the world may act: see [`World::when_idle`].
+//! kernel would put the server to sleep, the world may act instead: see [`World::when_idle`].
 
 use crate::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 use std::cell::{Cell, RefCell};
@@ -38,7 +38,7 @@ struct Inner {
 
 type Act = Box<dyn FnMut(Option<Duration>)>;
 
-/// What the world does at some moment.
+/// A callback of the world.
 #[derive(Default)]
 struct Script(RefCell<Option<Act>>);
 
@@ -60,20 +60,20 @@ impl fmt::Debug for Script {
     }
 }
 
-/// One connection, seen from outside.
+/// One connection, seen from outside the server.
 #[derive(Debug)]
 struct Wire {
     to_server: VecDeque<u8>,
     client_ended: bool,
     client_reset: bool,
     from_server: Vec<u8>,
-    /// Bytes that the client's side still takes.
+    /// How many more bytes the client's side accepts.
     window: usize,
     server_ended: bool,
     server_closed: bool,
     server_aborted: bool,
     token: Option<Token>,
-    /// The token that it gets when a send finds it full before it was opened.
+    /// The token that the socket gets if a send finds it full before it was opened.
     put_off: Option<Token>,
     readable: bool,
     writable: bool,
@@ -82,7 +82,7 @@ struct Wire {
 }
 
 impl Wire {
-    /// From now on news are reported: what there is already, first of all.
+    /// From now on changes are reported, and what is there already is reported first.
     fn open(&mut self, token: Token) {
         self.token = Some(token);
         self.readable = !self.to_server.is_empty() || self.client_ended || self.client_reset;
@@ -108,7 +108,7 @@ impl World {
         self.0.now.set(self.0.now.get() + time);
     }
 
-    /// A client connects; its side takes any amount of bytes until [`Client::set_window`].
+    /// Connects a client; its side accepts any number of bytes until [`Client::set_window`].
     #[must_use]
     pub fn connect(&self) -> Client {
         let mut wires = self.0.wires.borrow_mut();
@@ -133,7 +133,7 @@ impl World {
         Client { world: self.clone(), index }
     }
 
-    /// While set, accepting fails for want of descriptors.
+    /// While set, accepting fails because there are no descriptors.
     pub fn set_exhausted(&self, exhausted: bool) {
         self.0.exhausted.set(exhausted);
     }
@@ -143,8 +143,8 @@ impl World {
         self.0.wake.set(true);
     }
 
-    /// Calls `act` whenever the server would sleep, with the time after which it would wake up by itself. What `act` does to
-    /// the world is reported by the same wait.
+    /// Calls `act` whenever the server would sleep, with the time until it would wake up by itself. The same wait reports what
+    /// `act` does to the world.
     pub fn when_idle(&self, act: impl FnMut(Option<Duration>) + 'static) {
         self.0.when_idle.set(act);
     }
@@ -166,19 +166,19 @@ impl World {
         self.0.opens.get()
     }
 
-    /// How many receives have found something.
+    /// How many receives have returned bytes.
     #[must_use]
     pub fn receives(&self) -> usize {
         self.0.receives.get()
     }
 
-    /// How many sends there have been, of whatever kind.
+    /// How many sends there have been, of any kind.
     #[must_use]
     pub fn sends(&self) -> usize {
         self.0.sends.get()
     }
 
-    /// How many receives have found nothing.
+    /// How many receives have returned nothing.
     #[must_use]
     pub fn vain_receives(&self) -> usize {
         self.0.vain_receives.get()
@@ -190,7 +190,7 @@ impl World {
         self.0.queue.borrow().len()
     }
 
-    /// Whether the server takes connections.
+    /// Whether the server accepts connections.
     #[must_use]
     pub fn listening(&self) -> bool {
         self.0.listening.get()
@@ -224,11 +224,11 @@ impl World {
 }
 
 impl Client {
-    /// Sends bytes to the server. If it has closed the connection, they make the connection break.
+    /// Sends bytes to the server. If the server has closed the connection, they break it.
     pub fn send(&self, bytes: &[u8]) {
         self.world.wire(self.index, |wire| {
             if wire.server_closed {
-                // Nobody is there to receive it, and TCP says so.
+                // As with TCP, when nobody is there to receive it.
                 wire.server_aborted = true;
                 return;
             }
@@ -253,7 +253,7 @@ impl Client {
         });
     }
 
-    /// From now on this side takes `bytes` more bytes.
+    /// From now on this side accepts `bytes` more bytes.
     pub fn set_window(&self, bytes: usize) {
         self.world.wire(self.index, |wire| {
             wire.window = bytes;
@@ -263,13 +263,13 @@ impl Client {
         });
     }
 
-    /// All that the server has sent since the last call.
+    /// All bytes that the server has sent since the last call.
     #[must_use]
     pub fn received(&self) -> Vec<u8> {
         self.world.wire(self.index, |wire| std::mem::take(&mut wire.from_server))
     }
 
-    /// Whether the server has ended its side in an orderly way, by closing or by shutting down.
+    /// Whether the server has ended its side cleanly, by closing or by shutting down.
     #[must_use]
     pub fn saw_end(&self) -> bool {
         self.world.wire(self.index, |wire| (wire.server_ended || wire.server_closed) && !wire.server_aborted)
@@ -281,7 +281,7 @@ impl Client {
         self.world.wire(self.index, |wire| wire.server_closed && wire.server_aborted)
     }
 
-    /// Whether the server has closed its socket, in whatever way.
+    /// Whether the server has closed its socket in any way.
     #[must_use]
     pub fn closed(&self) -> bool {
         self.world.wire(self.index, |wire| wire.server_closed)
@@ -292,7 +292,7 @@ impl Client {
 #[derive(Debug)]
 pub struct Sim {
     world: World,
-    /// The time as it was last read, which is what a real loop knows of it.
+    /// The time when the clock was last read, as a real loop knows it.
     now: Duration,
 }
 
@@ -343,7 +343,7 @@ impl Backend for Sim {
     }
 
     fn wall_clock(&self) -> Duration {
-        // 21 November 2026, 00:00:00 UTC, when the world began.
+        // 21 November 2026, 00:00:00 UTC, is time zero.
         Duration::from_secs(1_795_219_200) + self.world.0.now.get()
     }
 
@@ -403,7 +403,7 @@ impl Backend for Sim {
                 *place = byte;
             }
             if wire.to_server.is_empty() {
-                // Tests count memory, and mean the server's.
+                // Frees the memory, because tests that count memory mean the server's.
                 wire.to_server = VecDeque::new();
             }
             Attempt::Done(count)
@@ -438,7 +438,7 @@ impl Backend for Sim {
     fn close(&mut self, socket: usize) {
         self.world.wire(socket, |wire| {
             wire.server_closed = true;
-            // As TCP does: what was received and not read makes the close a reset.
+            // As with TCP: bytes that were received and not read turn the close into a reset.
             wire.server_aborted |= !wire.to_server.is_empty();
             wire.token = None;
         });
@@ -468,7 +468,7 @@ impl Backend for Sim {
     fn collect(&mut self, _waiter: &mut SimWaiter, _events: &mut Vec<Event>) {}
 }
 
-/// Never finds anything: the world has one thread, so all news wait for [`Backend::wait`].
+/// Never finds anything: the world has one thread, so all events wait for [`Backend::wait`].
 #[derive(Debug)]
 pub struct SimWaiter;
 

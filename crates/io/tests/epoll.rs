@@ -1,4 +1,4 @@
-//! What only a real kernel can show.
+//! Tests that need a real kernel.
 
 use oribi_io::{Accepted, Attempt, Backend, Epoll, Event, Token};
 use std::io::{Read, Write};
@@ -25,7 +25,7 @@ fn a_wait_is_never_shorter_than_asked() {
         let start = backend.now();
         let mut events = Vec::new();
         backend.wait(Some(timeout), &mut events).expect("waiting works");
-        // One that is shorter would make a server spin until its deadline comes.
+        // A shorter wait would make a server spin until its deadline.
         assert!(backend.now() - start >= timeout, "{timeout:?}");
         assert_eq!(events, []);
     }

@@ -1,4 +1,4 @@
-//! Accepting without descriptors. Alone in its process, whose limit it lowers.
+//! Accepting without free descriptors. Runs alone in its process, whose limit it lowers.
 
 use oribi_io::{Accepted, Backend, Epoll, Event, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[test]
 fn accepting_says_so_and_goes_on_afterwards() {
-    // One after the other: the limit is the process's.
+    // One after the other, because the limit belongs to the process.
     says_so_and_goes_on(Epoll::new().expect("an epoll instance"));
     for ahead in [0, 1, 4] {
         let mut backend = Uring::new().unwrap_or_else(|refusal| panic!("{refusal}"));
@@ -38,7 +38,7 @@ fn says_so_and_goes_on(mut backend: impl Backend) {
     backend.close(socket);
     drop(far);
     backend.submit();
-    // Nobody waits: that there is no descriptor is nobody's concern.
+    // No connection waits, so the lack of descriptors is no error.
     setrlimit(Resource::Nofile, Rlimit { current: Some(next as u64), ..before }).expect("lowering is allowed");
     let mut events = Vec::new();
     for _ in 0..3 {

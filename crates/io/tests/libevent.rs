@@ -1,4 +1,4 @@
-//! What is particular to libevent: its clock, its batches, and memory that C knows the address of.
+//! Peculiarities of libevent: its clock, its batches, and memory whose address C code has.
 
 use oribi_io::{Accepted, Attempt, Backend, Event, Libevent, Token};
 use std::io::Write;
@@ -39,7 +39,7 @@ fn a_wait_is_never_shorter_than_asked_though_the_alarm_of_an_earlier_one_goes_of
     for mut backend in bases() {
         for nanoseconds in [20_000_000, 1, 999_999, 1_000_001, 2_999_999, 40_000_000] {
             let timeout = Duration::from_nanos(nanoseconds);
-            // Leaves an alarm behind, since there is something to tell of at once.
+            // Leaves an alarm behind, because there is something to report at once.
             let listener = listener(&mut backend);
             let far = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("the queue has room");
             backend.wait(Some(timeout / 2), &mut Vec::new()).expect("waiting works");

@@ -1,4 +1,4 @@
-//! What is particular to io_uring: buffers that all sockets share, and bytes that were taken before the kernel had room.
+//! Peculiarities of io_uring: buffers that all sockets share, and bytes that were taken before the kernel had room.
 
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Token, Uring};
 use std::io::{Read, Write};
@@ -260,7 +260,7 @@ fn a_wait_is_never_shorter_than_asked() {
     }
 }
 
-/// Receives so many bytes of a connection that has news.
+/// Receives this many bytes from a connection that has been reported.
 fn receive(rig: &mut Rig, socket: &mut Socket, size: usize) -> Vec<u8> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 16 << 10];
@@ -274,7 +274,7 @@ fn receive(rig: &mut Rig, socket: &mut Socket, size: usize) -> Vec<u8> {
     received
 }
 
-/// Has a connection receive so much that it is no longer the ring that receives.
+/// Makes a connection receive so much that the ring does not receive for it any more.
 fn send_in_bulk(rig: &mut Rig, socket: &mut Socket, far: TcpStream) -> TcpStream {
     let content = pattern(1 << 20);
     let sender = {
@@ -284,7 +284,7 @@ fn send_in_bulk(rig: &mut Rig, socket: &mut Socket, far: TcpStream) -> TcpStream
             far
         })
     };
-    // Only what comes by the ring tells it that more is to come.
+    // The backend learns only from receives by the ring that more will come.
     rig.news();
     assert!(receive(rig, socket, content.len()) == content);
     sender.join().expect("no panic")
@@ -297,7 +297,7 @@ fn small_requests_behind_a_large_one_are_told_one_by_one() {
     for _ in 0..3 {
         far = send_in_bulk(&mut rig, &mut socket, far);
         while rig.backend.receive(&mut socket, &mut [0; 10]) != Attempt::Later {}
-        // What was told of the large one may be told again.
+        // The large connection may be reported again.
         rig.backend.wait(Some(Duration::from_millis(20)), &mut Vec::new()).expect("waiting works");
         for round in 0..50_u8 {
             far.write_all(&[round; 100]).expect("the server is there");
@@ -307,7 +307,7 @@ fn small_requests_behind_a_large_one_are_told_one_by_one() {
             assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Done(100));
             assert_eq!(buffer[..100], [round; 100]);
             assert_eq!(rig.backend.receive(&mut socket, &mut buffer), Attempt::Later);
-            // Whether it is still polled or received from again: what has been taken is not told of.
+            // Whether it is still polled or received by the ring again: bytes that have been taken are not reported.
             let mut events = Vec::new();
             rig.backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
             assert_eq!(events, []);

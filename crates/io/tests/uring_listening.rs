@@ -1,4 +1,4 @@
-//! Connections that io_uring accepts before they are asked for.
+//! Connections that io_uring accepts in advance.
 
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Uring};
 use std::io::{Read, Write};
@@ -29,14 +29,14 @@ fn connect(listener: &TcpListener) -> TcpStream {
     far
 }
 
-/// What there is to tell without waiting.
+/// The events that can be reported without waiting.
 fn look(backend: &mut Uring) -> Vec<Event> {
     let mut events = Vec::new();
     backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
     events
 }
 
-/// Answers on a connection that was taken.
+/// Answers on an accepted connection.
 #[track_caller]
 fn answer(backend: &mut Uring, accepted: Accepted<<Uring as Backend>::Socket>, far: &mut TcpStream) {
     let Accepted::Connection(mut socket, peer) = accepted else { panic!("one was accepted") };
@@ -99,7 +99,7 @@ fn whoever_stops_listening_gets_all_that_was_accepted_ahead_and_nobody_else() {
         }
         backend.unlisten(0, listener.as_fd()).expect("it was listened on");
         for far in &mut early {
-            // Taken by the ring, or lost to all others who wait if it were left: the kernel has told nobody but the ring.
+            // The ring has taken it, or it would be lost to all other waiters: the kernel has told only the ring.
             let accepted = backend.take_accepted(0, listener.as_fd());
             answer(&mut backend, accepted, far);
         }

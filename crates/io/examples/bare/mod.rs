@@ -1,4 +1,4 @@
-//! What the loops that parse nothing have in common: their options, their answer, and how requests are told apart.
+//! The common part of the loops that parse nothing: options, the answer, and how requests are counted.
 
 use memchr::memmem::Finder;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -7,9 +7,9 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 
-/// So many answers leave with one call, as many as Oribi answers in a row.
+/// The most answers that one call sends: as many as Oribi answers in a row.
 const AT_ONCE: usize = 16;
-/// Answers up to this size stand in memory as often as that.
+/// Answers up to this size are stored that many times in a row.
 const SMALL: usize = 4 << 10;
 const BACKLOG: i32 = 4096;
 
@@ -48,7 +48,7 @@ impl Options {
         options
     }
 
-    /// A listening socket that waits for nobody, and room for as many descriptors as the system allows.
+    /// A non-blocking listening socket; also raises the limit of descriptors to the hard limit.
     ///
     /// # Errors
     /// Those of the system.
@@ -67,7 +67,7 @@ impl Options {
             let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
             let listener = net::socket_with(family, SocketType::STREAM, flags, None)?;
             sockopt::set_socket_reuseaddr(&listener, true)?;
-            // Accepted sockets have it from here.
+            // Accepted sockets inherit it.
             sockopt::set_tcp_nodelay(&listener, true)?;
             net::bind(&listener, &address)?;
             listener
@@ -83,15 +83,15 @@ fn misused(has_ring: bool) -> ! {
     std::process::exit(2);
 }
 
-/// The answer, as often as it may leave with one call.
+/// The answer, repeated as often as one call may send it.
 pub struct Answers {
     pub bytes: Vec<u8>,
-    /// Bytes of one of them.
+    /// Bytes of one answer.
     pub each: usize,
 }
 
 impl Answers {
-    /// As the native host answers, but for the time of day.
+    /// The same as the native host's answer, but with a constant date.
     pub fn new(options: &Options) -> Answers {
         let end = if options.close { "Connection: close\r\n" } else { "" };
         let mut answer = format!(
@@ -105,7 +105,7 @@ impl Answers {
         Answers { bytes: if each <= SMALL { answer.repeat(AT_ONCE) } else { answer }, each }
     }
 
-    /// What to send next when `left` bytes of answers are still to be sent.
+    /// The bytes to send next if `left` bytes of answers are still to be sent.
     pub fn next(&self, left: usize) -> &[u8] {
         let begin = (self.each - left % self.each) % self.each;
         &self.bytes[begin..self.bytes.len().min(begin + left)]
@@ -122,7 +122,8 @@ pub struct Heads {
 const END: u32 = u32::from_be_bytes(*b"\r\n\r\n");
 
 impl Heads {
-    /// How many requests end in what has come. Where they are not pipelined, at most one does, and it ends with the last byte.
+    /// How many requests end in the received bytes. If they are not pipelined, at most one does, and it ends with the last
+    /// byte.
     #[inline]
     pub fn count(&mut self, options: &Options, finder: &Finder<'_>, received: &[u8]) -> usize {
         let ends_here = if let Some(four) = received.last_chunk() {
@@ -134,7 +135,7 @@ impl Heads {
             self.remember(received);
             return usize::from(ends_here);
         }
-        // An end may lie across what came before and what comes now.
+        // The end of a head may lie across two receives.
         let mut across = self.last;
         let mut count = 0;
         for &byte in received.iter().take(3) {

@@ -1,4 +1,4 @@
-//! What is used of libevent, and handles that free what they stand for.
+//! The functions of libevent that the backend uses, and handles that free what they own.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_char, c_int, c_short, c_void};
@@ -8,7 +8,7 @@ use std::ptr::{NonNull, null};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// The numbers of event2/event.h. They are part of libevent 2.1's binary interface.
+/// Constants of event2/event.h. They are part of libevent 2.1's binary interface.
 pub(super) const READ: c_short = 0x02;
 pub(super) const WRITE: c_short = 0x04;
 pub(super) const PERSIST: c_short = 0x10;
@@ -21,7 +21,8 @@ const NO_LOCKS: c_int = 0x01;
 const FEATURE_EDGE: c_int = 0x01;
 const FEATURE_CLOSED: c_int = 0x08;
 
-/// What libevent calls: with the descriptor, what has happened to it, and the pointer that was given for that.
+/// A callback for libevent. Its arguments are the descriptor, what has happened to it, and the pointer that was registered with
+/// it.
 pub(super) type Callback = unsafe extern "C" fn(c_int, c_short, *mut c_void);
 
 #[repr(C)]
@@ -32,7 +33,7 @@ struct Config {
 struct EventBase {
     opaque: [u8; 0],
 }
-/// An event, of which only its address is known: how large it is, libevent tells at run time.
+/// An event, known only by its address: libevent tells its size at run time.
 #[repr(C)]
 pub(super) struct RawEvent {
     opaque: [u8; 0],
@@ -68,7 +69,7 @@ unsafe extern "C" {
 pub(super) struct Base(NonNull<EventBase>);
 
 impl Base {
-    /// Makes one that uses none of the methods `avoided`, nor those that the environment forbids (`EVENT_NOEPOLL`).
+    /// Makes a base that does not use the methods `avoided` nor those that the environment forbids (`EVENT_NOEPOLL`).
     pub(super) fn new(avoided: &[&CStr]) -> io::Result<Self> {
         // SAFETY: a configuration is made, changed and freed here, the names end with a zero byte and are copied, and the base
         // keeps nothing of the configuration.
@@ -89,25 +90,24 @@ impl Base {
         }
     }
 
-    /// How it asks the system: `epoll`, `poll`.
+    /// The polling method: `epoll`, `poll`.
     pub(super) fn method(&self) -> &str {
         // SAFETY: the base is alive, and the name is a constant of the library.
         unsafe { CStr::from_ptr(event_base_get_method(self.0.as_ptr())) }.to_str().unwrap_or("?")
     }
 
-    /// Whether it tells of changes, ends included, rather than of states.
+    /// Whether the base reports changes, including ends, rather than states.
     pub(super) fn has_edges(&self) -> bool {
         let wanted = FEATURE_EDGE | FEATURE_CLOSED;
         // SAFETY: the base is alive.
         unsafe { event_base_get_features(self.0.as_ptr()) & wanted == wanted }
     }
 
-    /// Makes an event, yet to be added, in memory of the caller's.
+    /// Makes an event, not added yet, in memory that the caller owns.
     ///
-    /// # Safety
-    /// There are [`event_bytes`] at `event`, aligned as those of malloc, for as long as the event exists, which is until
-    /// [`unmake`]; the base and the descriptor exist for as long, too. `callback` must be sound with `argument` then, and must
-    /// not unwind.
+    /// # Safety At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is
+    /// until [`unmake`]; the base and the descriptor exist that long, too. During that time `callback` must be sound with
+    /// `argument`, and must not unwind.
     pub(super) unsafe fn make(
         &self,
         event: NonNull<RawEvent>,
@@ -121,11 +121,11 @@ impl Base {
         if result < 0 { Err(io::ErrorKind::InvalidInput.into()) } else { Ok(()) }
     }
 
-    /// Calls back for what has happened; waits until something has if it is to `wait`.
+    /// Calls the callbacks for what has happened; with `wait`, waits until something has.
     ///
-    /// Callbacks are called from in here and from nowhere else.
+    /// Callbacks are called only from here.
     pub(super) fn run(&self, wait: bool) -> io::Result<()> {
-        // Without ONCE it would go on for as long as there is something to tell, and a waiting connection is told of for ever.
+        // Without ONCE it would loop as long as there is something to report, and a waiting connection is reported without end.
         let flags = LOOP_EVEN_IF_EMPTY | LOOP_ONCE | if wait { 0 } else { LOOP_WITHOUT_WAITING };
         // SAFETY: the base is alive and belongs to this thread; callbacks keep what was promised for them when their
         // events were made.
@@ -135,19 +135,19 @@ impl Base {
 
 impl Drop for Base {
     fn drop(&mut self) {
-        // SAFETY: made in `new` and freed once; every event is gone: a watch holds an `Rc` of this, and whoever makes an event in
-        // his own memory has promised it.
+        // SAFETY: the base was made in `new` and is freed once. Every event is gone: a watch holds an `Rc` of the base, and
+        // whoever makes an event in memory of their own has promised to end it before.
         unsafe { event_base_free(self.0.as_ptr()) }
     }
 }
 
-/// Bytes that an event takes.
+/// The size of an event in bytes.
 pub(super) fn event_bytes() -> usize {
     // SAFETY: it tells a constant.
     unsafe { event_get_struct_event_size() }
 }
 
-/// Has an event told of; with a `timeout`, also when so much time has passed.
+/// Adds an event, so that its callback is called; with a `timeout`, also when that time has passed.
 ///
 /// # Safety
 /// The event exists.
@@ -157,7 +157,7 @@ pub(super) unsafe fn add(event: NonNull<RawEvent>, timeout: Option<&libc::timeva
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// No more of it. It can be added again.
+/// Removes an event, so that its callback is not called any more. It can be added again.
 ///
 /// # Safety
 /// The event exists.
@@ -166,20 +166,20 @@ pub(super) unsafe fn remove(event: NonNull<RawEvent>) {
     unsafe { event_del(event.as_ptr()) };
 }
 
-/// Ends an event that [`Base::make`] has made. Its memory is the caller's own again.
+/// Ends an event that [`Base::make`] has made. The caller may use its memory for other things then.
 ///
 /// # Safety
 /// The event exists, and is not used any more.
 pub(super) unsafe fn unmake(event: NonNull<RawEvent>) {
-    // SAFETY: as above. The base forgets an event that is removed; only libevent's check of its callers, which a program may
-    // have switched on, needs to be told.
+    // SAFETY: as above. The base forgets an event that is removed. Only libevent's debug mode, which a program may have
+    // enabled, must be told that the event ends.
     unsafe {
         remove(event);
         event_debug_unassign(event.as_ptr());
     }
 }
 
-/// An event in memory of libevent's: something that a base tells of while it is added.
+/// An event in memory that libevent owns: while it is added, the base calls its callback.
 pub(super) struct Watch {
     event: NonNull<RawEvent>,
     // Freed after the event.
@@ -187,10 +187,10 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// An event that is yet to be added: of a descriptor, which is to stay open for as long, or with none of time only.
+    /// An event that is not added yet. With a descriptor, which must stay open as long as the event exists; without, for
+    /// timeouts only.
     ///
-    /// # Safety
-    /// `callback` must be sound with `argument` for as long as this exists, and must not unwind.
+    /// # Safety `callback` must be sound with `argument` as long as the event exists, and must not unwind.
     pub(super) unsafe fn new(
         base: &Rc<Base>,
         descriptor: Option<BorrowedFd<'_>>,
@@ -205,15 +205,15 @@ impl Watch {
         Ok(Self { event, _base: base.clone() })
     }
 
-    /// Has it told of.
+    /// Adds the event, so that its callback is called.
     pub(super) fn add(&self) -> io::Result<()> {
         // SAFETY: the event is alive.
         unsafe { add(self.event, None) }
     }
 
-    /// Has it told of when so much time has passed.
+    /// Adds the event, so that its callback is called when `time` has passed.
     pub(super) fn add_timeout(&self, time: Duration) -> io::Result<()> {
-        // Rounded up, and no deadline is longer than a day.
+        // Rounded up. No deadline is longer than a day.
         let microseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1000) as i64;
         let time = libc::timeval { tv_sec: microseconds / 1_000_000, tv_usec: microseconds % 1_000_000 };
         // SAFETY: the event is alive.
@@ -223,7 +223,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // SAFETY: made in `new` and freed once, which removes it from its base, which is still there.
+        // SAFETY: the event was made in `new` and is freed once, which removes it from its base, which still exists.
         unsafe { event_free(self.event.as_ptr()) }
     }
 }

@@ -1,15 +1,18 @@
 //! The libevent backend: an event base of the system's libevent is the loop.
 //!
-//! A socket has one event for input, edge-triggered and persistent, and from the first time that a send finds it full a second
-//! one for output. Callbacks note what happened and do nothing else, so no event is added or removed below another.
+//! A socket has one event for input, edge-triggered and persistent. When a send first finds the socket full, it gets a second
+//! event for output. Callbacks record what happened and do nothing else, so no event is added or removed from within a
+//! callback.
 //!
-//! What may be surprising:
-//! * libevent tells of a broken connection as of one that can be read and written. So a socket that was told of and not received
-//!   from by the next wait that takes time, which would find out, is looked at then, once.
-//! * Where libevent's method knows states only (`poll`, `select`; `EVENT_NOEPOLL` has it use these), a socket that was told of
-//!   and not received from is not watched any more until it is. More that arrives meanwhile is not told of.
-//! * libevent knows no exclusive waiting: a connection wakes every worker that is asleep at the listener.
-//! * An event base belongs to one thread, and its descriptor is its own affair, so there is nothing that could wait in its place.
+//! Peculiarities:
+//! * libevent reports a broken connection as readable and writable. If a socket was reported and the caller did not receive
+//!   from it,
+//!   which would have shown the break, the next wait that takes time checks the socket once.
+//! * Some of libevent's methods know only states (`poll`, `select`; `EVENT_NOEPOLL` selects these). With them, a socket that
+//!   was reported
+//!   and not received from is not watched until the caller receives from it; bytes that arrive meanwhile are not reported.
+//! * libevent has no exclusive waiting: a connection wakes every worker that sleeps at the listener.
+//! * An event base belongs to one thread and hides its descriptor, so no waiter is possible.
 
 mod library;
 mod socket;
@@ -37,35 +40,36 @@ use std::time::Duration;
 pub struct Libevent {
     listeners: Vec<Option<Watch>>,
     wake: Option<Watch>,
-    /// Ends a wait that has nothing else to end it. It is left to go off early rather than set anew for every wait.
+    /// Ends a wait that would otherwise last too long. It may go off early, which is cheaper than setting it anew for every
+    /// wait.
     alarm: Watch,
     now: Duration,
-    // Behind the events whose callbacks use it.
+    // Declared after the events, because their callbacks use it.
     loop_: Rc<Loop>,
 }
 
-/// What callbacks use.
+/// The data that callbacks use.
 struct Loop {
     base: Rc<Base>,
-    /// Bytes that an event takes.
+    /// The size of an event in bytes.
     event_bytes: usize,
-    /// Whether the base tells of changes; otherwise it tells of states.
+    /// Whether the base reports changes; otherwise it reports states.
     edges: bool,
-    /// What the present wait has to tell.
+    /// The events of the present wait.
     events: RefCell<Vec<Event>>,
-    /// Sockets that the last wait told of, but for those that have been received from since.
+    /// Sockets that the last wait reported and that have not been received from since.
     told: RefCell<Vec<Option<NonNull<State>>>>,
-    /// Events for output, by descriptor: of the sockets that a send has found full.
+    /// Events for output, by descriptor, of the sockets that a send has found full.
     outputs: RefCell<HashMap<RawFd, Watch>>,
     /// Which listener has which descriptor.
     numbers: RefCell<Vec<(RawFd, usize)>>,
     /// When the alarm goes off.
     alarm_at: Cell<Option<Duration>>,
-    /// Where there are no edges, an epoll instance has them for the pipe that nobody reads.
+    /// If the base has no edges, an epoll instance provides them for the pipe, which the backend never reads.
     edge_of_wake: RefCell<Option<OwnedFd>>,
 }
 
-/// There is none: see [`Backend::waiter`].
+/// There is no waiter: see [`Backend::waiter`].
 #[derive(Debug)]
 pub enum NoWaiter {}
 
@@ -76,18 +80,17 @@ impl Waiter for NoWaiter {
 }
 
 impl Libevent {
-    /// Makes an event base with the best method that the system has and the environment allows.
+    /// Makes an event base with the best method that the system offers and the environment allows.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     pub fn new() -> io::Result<Self> {
         Self::avoiding(&[])
     }
 
-    /// As [`Libevent::new`], without these methods of libevent's.
+    /// Like [`Libevent::new`], without these methods of libevent.
     ///
-    /// # Errors
-    /// The system's refusal, or that no method is left.
+    /// # Errors An error of the system, or no method is left.
     pub fn avoiding(methods: &[&CStr]) -> io::Result<Self> {
         let base = Rc::new(Base::new(methods)?);
         let loop_ = Rc::new(Loop {
@@ -105,19 +108,19 @@ impl Libevent {
         Ok(Self { listeners: Vec::new(), wake: None, alarm, now: monotonic(), loop_ })
     }
 
-    /// How libevent asks the system: `epoll`, `poll`.
+    /// libevent's polling method: `epoll`, `poll`.
     #[must_use]
     pub fn method(&self) -> &str {
         self.loop_.base.method()
     }
 
-    /// Whether libevent tells of changes, and not of states.
+    /// Whether libevent reports changes rather than states.
     #[must_use]
     pub fn is_edge_triggered(&self) -> bool {
         self.loop_.edges
     }
 
-    /// Looks at the sockets that were told of and not received from.
+    /// Checks the sockets that were reported and not received from.
     #[allow(unsafe_code)]
     fn look_at_unreceived(&self, events: &mut Vec<Event>) {
         let mut told = self.loop_.told.borrow_mut();
@@ -127,7 +130,7 @@ impl Libevent {
         }
     }
 
-    /// Sees to it that a wait ends at `due`.
+    /// Ensures that a wait ends at `due`.
     fn set_alarm(&self, due: Duration) -> io::Result<()> {
         if self.loop_.alarm_at.get().is_some_and(|at| at <= due) {
             return Ok(());
@@ -137,9 +140,9 @@ impl Libevent {
         Ok(())
     }
 
-    /// Waits for more than `known` events.
+    /// Waits until there are more than `known` events.
     fn run(&mut self, timeout: Option<Duration>, known: usize) -> io::Result<()> {
-        // From when the clock was read, which is what callers have computed their deadlines from.
+        // Counted from the last reading of the clock, because callers have computed their deadlines from it.
         let due = timeout.map(|timeout| self.now.saturating_add(timeout));
         let has_news = |loop_: &Loop| loop_.events.borrow().len() > known;
         let patient = !has_news(&self.loop_) && timeout != Some(Duration::ZERO);
@@ -154,13 +157,13 @@ impl Libevent {
             if !patient || overdue || has_news(&self.loop_) {
                 return Ok(());
             }
-            // The alarm was set for somebody else, or by libevent's clock, which is a few milliseconds late.
+            // The alarm was set for another wait, or by libevent's clock, which lags a few milliseconds.
         }
     }
 }
 
 impl Loop {
-    /// An event whose callback is given this loop, and that must go before the loop does.
+    /// An event whose callback gets this loop, and that must be dropped before the loop.
     #[allow(unsafe_code)]
     fn watch(self: &Rc<Self>, descriptor: Option<BorrowedFd<'_>>, what: i16, callback: library::Callback) -> io::Result<Watch> {
         let argument = Rc::as_ptr(self).cast_mut().cast();
@@ -174,7 +177,7 @@ impl Loop {
     }
 }
 
-/// What libevent calls, with the loop as its argument.
+/// Callbacks for libevent, with the loop as their argument.
 #[allow(unsafe_code)]
 mod callback {
     use super::{Event, Loop, epoll};
@@ -183,7 +186,7 @@ mod callback {
     use std::mem::MaybeUninit;
 
     pub(super) unsafe extern "C" fn connection(descriptor: c_int, _what: c_short, argument: *mut c_void) {
-        // SAFETY: it is the loop that `Loop::watch` has given, and nobody has more than a shared reference to it.
+        // SAFETY: the argument is the loop that `Loop::watch` has passed, and only shared references to it exist.
         let loop_ = unsafe { &*argument.cast::<Loop>() };
         let number = loop_.numbers.borrow().iter().find(|(known, _)| *known == descriptor).map(|(_, number)| *number);
         if let Some(number) = number {
@@ -258,7 +261,7 @@ impl Backend for Libevent {
             let edge = epoll::create(CreateFlags::CLOEXEC)?;
             epoll::add(&edge, pipe, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
             let watch = self.loop_.watch(Some(edge.as_fd()), READ | PERSIST, callback::wake)?;
-            // It is replaced together with its event.
+            // The descriptor is replaced together with its event.
             self.wake = None;
             *self.loop_.edge_of_wake.borrow_mut() = Some(edge);
             watch
@@ -335,11 +338,11 @@ impl Backend for Libevent {
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
-        // Whoever does not want to wait has yet to see to what he was told of; but states would be told of once more.
+        // A caller that does not want to wait has not handled the last report yet; but states would be reported once more.
         if timeout != Some(Duration::ZERO) || !self.loop_.edges {
             self.look_at_unreceived(events);
         }
-        // Callbacks write where the caller reads: nothing is copied.
+        // Callbacks write into the caller's list, so nothing is copied.
         std::mem::swap(events, &mut self.loop_.events.borrow_mut());
         let outcome = self.run(timeout, before);
         std::mem::swap(events, &mut self.loop_.events.borrow_mut());

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// A connection's socket. What callbacks know of it does not move with it.
+/// A connection's socket. The part that callbacks use does not move with it.
 #[derive(Debug)]
 pub struct Socket(NonNull<State>);
 
@@ -24,8 +24,8 @@ impl Socket {
     pub(super) fn open(&self, token: Token) -> io::Result<()> {
         let state = self.state();
         state.token.set(token);
-        // SAFETY: the state and the place of its event stay where they are until the socket is dropped, which ends the event
-        // before the descriptor and the base; the callback only notes things in cells of the state and the loop.
+        // SAFETY: the state and the memory of its event stay in place until the socket is dropped, which ends the event before
+        // the descriptor and the base. The callback only records things in cells of the state and the loop.
         unsafe {
             let event = State::event(self.0);
             if !state.has(MADE) {
@@ -37,12 +37,12 @@ impl Socket {
         }
     }
 
-    /// Reports nothing from now on.
+    /// Stops all reports.
     pub(super) fn silence(&self) {
         self.was_received_from();
         let state = self.state();
         if state.has(MADE) {
-            // SAFETY: the event was made in `open` and stands there until the socket is dropped.
+            // SAFETY: the event was made in `open` and exists until the socket is dropped.
             unsafe { remove(State::event(self.0)) };
         }
         state.unmark(AWAITS_ROOM);
@@ -64,21 +64,21 @@ impl Socket {
         let edges = state.loop_.edges;
         let number = state.descriptor.as_raw_fd();
         if !state.has(HAS_OUTPUT) {
-            // An event of changes stays: it tells of nothing while there is none. An event of states goes off once.
+            // An edge-triggered event stays: it reports nothing while nothing changes. A level-triggered event fires once.
             let what = if edges { WRITE | EDGE | PERSIST } else { WRITE };
             let (descriptor, argument) = (Some(state.descriptor.as_fd()), self.0.as_ptr().cast());
-            // SAFETY: as above: whoever drops the socket drops this first.
+            // SAFETY: as above; dropping the socket drops this watch first.
             let watch = unsafe { Watch::new(&state.loop_.base, descriptor, what, on_room, argument)? };
             state.loop_.outputs.borrow_mut().insert(number, watch);
             state.mark(HAS_OUTPUT);
         } else if edges {
             return Ok(());
         }
-        // The state is looked at then: if there is room by now, the event comes at once.
+        // Adding checks the present state: if there is room already, the event comes at once.
         state.loop_.outputs.borrow().get(&number).map_or_else(|| Err(io::ErrorKind::NotFound.into()), Watch::add)
     }
 
-    /// Whoever receives finds out by himself what there is to be found out.
+    /// The caller receives, and receiving reports the end of input itself, so the socket need not be checked any more.
     #[inline]
     pub(super) fn was_received_from(&self) {
         let state = self.state();
@@ -90,7 +90,7 @@ impl Socket {
         }
     }
 
-    /// A receive has found all that there was.
+    /// A receive has emptied the socket.
     #[inline]
     pub(super) fn was_emptied(&self) {
         if self.state().has(DEAF) {
@@ -100,8 +100,8 @@ impl Socket {
 
     #[cold]
     fn listen_again(&self) {
-        // Failing leaves a client without an answer, as a lost connection does; there is a deadline for that.
-        // SAFETY: one that does not listen has an event.
+        // If this fails, the client gets no answer, as if the connection were lost; a deadline ends it.
+        // SAFETY: a socket that is not watched has an event.
         if unsafe { add(State::event(self.0), None) }.is_ok() {
             self.state().unmark(DEAF);
         }
@@ -109,7 +109,7 @@ impl Socket {
 
     #[inline]
     fn state(&self) -> &State {
-        // SAFETY: made in `new`, freed when this is dropped, and never referred to but shared.
+        // SAFETY: the state was made in `new`, is freed when this is dropped, and only shared references to it exist.
         unsafe { self.0.as_ref() }
     }
 }
@@ -127,23 +127,22 @@ impl Drop for Socket {
         if state.has(HAS_OUTPUT) {
             state.loop_.outputs.borrow_mut().remove(&state.descriptor.as_raw_fd());
         }
-        // SAFETY: it is from `new`; neither the list of those that were told of nor an event for output, whose callback has its
-        // address, has it any more. No callback runs now: they run below a wait, which has no socket to drop.
+        // SAFETY: the state is from `new`. The list of reported sockets does not contain it any more, and the event for output,
+        // whose callback has its address, is gone. No callback runs now: callbacks run within a wait, which drops no socket.
         unsafe { State::free(self.0) };
     }
 }
 
-/// Looks at a socket that was told of and not received from: has it ended, is it broken?
+/// Checks a socket that was reported and not received from: has it ended, is it broken?
 ///
-/// # Safety
-/// It is the state of a socket that is there.
+/// # Safety `socket` is the state of an existing socket.
 pub(super) unsafe fn look(socket: NonNull<State>) -> Option<Event> {
     // SAFETY: as above.
     let state = unsafe { socket.as_ref() };
     state.set_untold();
     if !state.loop_.edges {
-        // It would be told of again and again.
-        // SAFETY: it has been told of, so it has an event.
+        // It would be reported again and again.
+        // SAFETY: a socket that was reported has an event.
         unsafe { remove(State::event(socket)) };
         state.mark(DEAF);
     }
@@ -157,7 +156,7 @@ pub(super) unsafe fn look(socket: NonNull<State>) -> Option<Event> {
 
 unsafe extern "C" fn on_input(_descriptor: c_int, what: c_short, argument: *mut c_void) {
     let address = argument.cast::<State>();
-    // SAFETY: the argument is the state of a socket that is alive, as its event is.
+    // SAFETY: the argument is the state of a socket that exists as long as its event does.
     let state = unsafe { &*address };
     let ended = what & CLOSED != 0;
     state.loop_.tell(Event::Socket { token: state.token.get(), readable: true, writable: false, ended, broken: false });

@@ -1,7 +1,7 @@
-//! What stands behind a socket: its event for input and what callbacks know of it, in one piece of memory that does not move.
+//! The state behind a socket: its event for input and what callbacks know about it, in one allocation that does not move.
 //!
-//! The event comes first, and the state follows it: libevent tells the size of an event at run time. One allocation instead of
-//! two, and nothing in it that only a busy connection needs: an idle one costs little.
+//! The event comes first and the state follows it, because libevent tells the size of an event only at run time. There is one
+//! allocation instead of two, and it contains nothing that only a busy connection needs, so an idle one costs little.
 #![allow(unsafe_code)]
 
 use super::Loop;
@@ -13,18 +13,20 @@ use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// The event for input has been made.
+/// The event for input exists.
 pub(super) const MADE: u32 = 1 << 31;
 /// There is an event for output: [`Loop::outputs`] has it.
 pub(super) const HAS_OUTPUT: u32 = 1 << 30;
 /// A send has found the socket full.
 pub(super) const AWAITS_ROOM: u32 = 1 << 29;
-/// Where there are no edges: input is not watched until the socket has been received from.
+/// For bases without edges: input is not watched until the socket has been received from.
 pub(super) const DEAF: u32 = 1 << 28;
-/// The rest is a place in the list of sockets that were told of, or this: not in the list. No process has so many sockets.
+/// The remaining bits are the socket's index in the list of reported sockets, or this value if it is not in the list. No
+/// process has so many sockets.
 const UNTOLD: u32 = (1 << 28) - 1;
 
-/// Behind a socket. Everybody has but shared references to it, and who needs the event has a pointer, which reaches it, too.
+/// The state behind a socket. All users have shared references to it; code that needs the event has a pointer into the whole
+/// allocation.
 pub(super) struct State {
     pub(super) loop_: Rc<Loop>,
     pub(super) token: Cell<Token>,
@@ -33,7 +35,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// A new one, with room for its event.
+    /// A new state, with room for its event.
     pub(super) fn allocate(descriptor: OwnedFd, loop_: &Rc<Loop>) -> NonNull<Self> {
         let (layout, offset) = layout(loop_.event_bytes);
         // SAFETY: the size is not zero.
@@ -46,13 +48,12 @@ impl State {
         }
     }
 
-    /// Ends it and its event.
+    /// Ends the state and its event.
     ///
-    /// # Safety
-    /// It is from [`State::allocate`] and not used any more, and no callback runs.
+    /// # Safety `this` is from [`State::allocate`] and not used any more, and no callback runs.
     pub(super) unsafe fn free(this: NonNull<Self>) {
-        // SAFETY: it is still there, and the event goes before the descriptor and the base that it needs; then nothing refers to
-        // the memory any more.
+        // SAFETY: the state still exists, and its event ends before the descriptor and the base that the event needs. After
+        // that nothing refers to the memory.
         unsafe {
             if this.as_ref().has(MADE) {
                 unmake(Self::event(this));
@@ -63,16 +64,15 @@ impl State {
         }
     }
 
-    /// Where its event for input is, or will be.
+    /// Where the event for input is, or will be.
     ///
-    /// # Safety
-    /// It is from [`State::allocate`] and has not been freed.
+    /// # Safety `this` is from [`State::allocate`] and has not been freed.
     pub(super) unsafe fn event(this: NonNull<Self>) -> NonNull<RawEvent> {
         // SAFETY: the pointer is one into the whole allocation, which begins with the event.
         unsafe { this.cast::<u8>().sub(layout(this.as_ref().loop_.event_bytes).1).cast() }
     }
 
-    /// Whether it has the mark.
+    /// Whether the mark is set.
     #[inline]
     pub(super) fn has(&self, mark: u32) -> bool {
         self.marks.get() & mark != 0
@@ -82,14 +82,14 @@ impl State {
         self.marks.set(self.marks.get() | mark);
     }
 
-    /// Takes the mark away; tells whether it was there.
+    /// Removes the mark; returns whether it was set.
     pub(super) fn unmark(&self, mark: u32) -> bool {
         let marks = self.marks.get();
         self.marks.set(marks & !mark);
         marks & mark != 0
     }
 
-    /// Where it stands in the list of sockets that were told of, if it does.
+    /// Its index in the list of reported sockets, if it is in the list.
     #[inline]
     pub(super) fn told_at(&self) -> Option<usize> {
         let place = self.marks.get() & UNTOLD;
@@ -106,7 +106,7 @@ impl State {
     }
 }
 
-/// That of an event and a state, and where in it the state begins.
+/// The layout of an event with a state, and the offset of the state.
 #[inline]
 fn layout(event_bytes: usize) -> (Layout, usize) {
     let offset = event_bytes.next_multiple_of(align_of::<State>());
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_state_is_small() {
-        // With an event of libevent 2.1 and what malloc adds that is a multiple of 16.
+        // Together with an event of libevent 2.1 and malloc's overhead this is a multiple of 16.
         assert!(size_of::<State>() <= 24, "{} bytes", size_of::<State>());
     }
 }

@@ -7,14 +7,13 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
-/// What has been claimed and not adopted.
+/// Descriptors that were claimed and not adopted.
 static CLAIMED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
-/// Makes an inherited descriptor one of this process alone: it is closed in programs executed from now on. It may be adopted later.
+/// Claims an inherited descriptor for this process: programs executed from now on do not inherit it. It may be adopted later.
 ///
-/// # Errors
-/// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
-/// has been claimed or adopted already).
+/// # Errors There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this
+/// process (or has been claimed or adopted already).
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
@@ -22,13 +21,12 @@ pub fn claim(number: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes over an inherited descriptor, which is not inherited any further: it is closed in programs executed from now on.
+/// Takes over an inherited descriptor: programs executed from now on do not inherit it.
 ///
-/// The result is a copy. The descriptor itself stays open, because nobody can tell for sure that nothing else in this process owns
+/// The result is a copy. The descriptor itself stays open, because nothing can prove that no other code in this process owns
 /// it: a library in C may open a descriptor that looks like an inherited one.
 ///
-/// # Errors
-/// As [`claim`], which may have been called for it before.
+/// # Errors As for [`claim`], which may have been called for it before.
 pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     let descriptor = match claimed.iter().position(|known| *known == number) {
@@ -43,16 +41,15 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     Ok(copy)
 }
 
-/// The process at the other end of the Unix socket under this number.
+/// The process at the other end of the Unix socket with this number.
 ///
-/// # Errors
-/// There is none.
+/// # Errors There is no such process.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
 }
 
-/// Descriptors that were inherited are those that programs executed from here inherit, too; all others are opened so that they do
-/// not.
+/// An inherited descriptor is recognised by this: programs executed from here would inherit it, too. All other descriptors are
+/// opened with CLOEXEC.
 fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
     let descriptor = borrow(number)?;
     if fcntl_getfd(descriptor)?.contains(FdFlags::CLOEXEC) {
@@ -61,13 +58,13 @@ fn inherited(number: i32) -> io::Result<BorrowedFd<'static>> {
     Ok(descriptor)
 }
 
-/// Not one of the three standard ones.
+/// Any descriptor except the three standard ones.
 fn borrow(number: i32) -> io::Result<BorrowedFd<'static>> {
     if number < 3 {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: the number is not -1. Nobody promises that the descriptor is open, so it is only given to fcntl and getsockopt, which
-    // say EBADF if it is not, and do nothing to one of somebody else's but look at it, copy it and see that no program inherits it.
+    // SAFETY: the number is not -1. The descriptor may be closed, so it is only passed to fcntl and getsockopt: these return
+    // EBADF for a closed descriptor, and to a descriptor of other code they only read it, copy it or set CLOEXEC.
     Ok(unsafe { BorrowedFd::borrow_raw(number) })
 }
 

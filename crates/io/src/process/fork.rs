@@ -4,7 +4,7 @@
 use rustix::process::Pid;
 use std::io;
 
-/// Which of the two a process is after [`fork`].
+/// Which of the two processes this is after [`fork`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
     /// The new process.
@@ -14,18 +14,17 @@ pub enum Fork {
 }
 
 impl Fork {
-    /// From what fork(2) returns when it succeeds: 0 in the child, in the parent the child's process id.
+    /// Makes it from the return value of a successful fork(2): 0 in the child, the child's process id in the parent.
     #[must_use]
     pub fn from_return(pid: u32) -> Self {
         i32::try_from(pid).ok().and_then(Pid::from_raw).map_or(Self::Child, Self::Parent)
     }
 }
 
-/// Makes a copy of this process.
+/// Forks this process.
 ///
-/// # Errors
-/// The system's refusal, or that this process has several threads: in the copy, locks held by the others (the allocator's, the
-/// language runtime's) would stay locked for ever.
+/// # Errors An error of the system, or this process has several threads: in the child, locks held by the other threads (the
+/// allocator's, the language runtime's) would stay locked for ever.
 pub fn fork() -> io::Result<Fork> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|error| io::Error::new(error.kind(), format!("cannot count threads in /proc/self/task: {error}")))?
@@ -35,7 +34,7 @@ pub fn fork() -> io::Result<Fork> {
         return Err(io::Error::other(message));
     }
     // SAFETY: the calling thread is the only one, as was just counted, and only it could start another. So the child has every
-    // thread that the parent has, and may go on as freely as the parent.
+    // thread that the parent has, and may do everything that the parent may.
     let pid = unsafe { libc::fork() };
     match pid {
         0 => Ok(Fork::Child),
@@ -43,9 +42,9 @@ pub fn fork() -> io::Result<Fork> {
     }
 }
 
-/// Ends this process at once. Nothing that was registered to run at exit runs: in a forked child it belongs to the parent, and
-/// so do the C library's output buffers.
+/// Ends this process at once. Exit handlers do not run and the C library's output buffers are not written: in a forked child
+/// both belong to the parent.
 pub fn exit_now(status: i32) -> ! {
-    // SAFETY: ends the process; nothing is left that could observe a broken promise.
+    // SAFETY: the call ends the process, so nothing can observe a broken invariant.
     unsafe { libc::_exit(status) }
 }

@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr;
 
-/// Room for an entry of the user or group database. What is longer has thousands of members.
+/// Room for an entry of the user or group database. Only an entry with thousands of members is longer.
 const ENTRY_BYTES: usize = 1 << 20;
 
 /// Groups that a user may be in: NGROUPS_MAX of Linux.
@@ -19,7 +19,7 @@ const MOST_GROUPS: usize = 65536;
 pub struct Identity {
     user: u32,
     group: u32,
-    /// All groups, `group` among them.
+    /// All groups, including `group`.
     groups: Vec<u32>,
 }
 
@@ -31,10 +31,9 @@ impl Identity {
         Self { user, group, groups: vec![group] }
     }
 
-    /// This process's identity but for the user, with all of its groups, and the group that are named, by name or number.
+    /// This process's identity, changed to the user with all its groups and to the group that are named, by name or number.
     ///
-    /// # Errors
-    /// What there is not, in words that follow the name of a setting.
+    /// # Errors Says what does not exist, in words that follow the name of a setting.
     pub fn named(user: Option<&str>, group: Option<&str>) -> Result<Self, String> {
         let mut identity = Self::present();
         let mut name = None;
@@ -65,25 +64,24 @@ impl Identity {
         self.group
     }
 
-    /// Whether this process has it already.
+    /// Whether this process has this identity already.
     #[must_use]
     pub fn is_present(&self) -> bool {
         let user = rustix::process::geteuid().as_raw() == self.user && rustix::process::getuid().as_raw() == self.user;
         user && rustix::process::getegid().as_raw() == self.group && rustix::process::getgid().as_raw() == self.group
     }
 
-    /// Gives this process the identity, for good: there is no way back. Only root may, and only while there is one thread.
+    /// Gives this process the identity irrevocably. Only root may do this, and only while there is one thread.
     ///
-    /// # Errors
-    /// The system's refusal. The process must not go on then: some of it may have been done.
+    /// # Errors An error of the system. Then the process must not go on, because a part may have been done.
     pub fn assume(&self) -> io::Result<()> {
         let done = |outcome: c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
-        // SAFETY: the list is as long as is said and only read; the other calls take numbers.
+        // SAFETY: the list has the given length and is only read; the other calls take numbers.
         unsafe {
             done(libc::setgroups(self.groups.len(), self.groups.as_ptr()))?;
             done(libc::setresgid(self.group, self.group, self.group))?;
             done(libc::setresuid(self.user, self.user, self.user))?;
-            // A kernel that kept a way back would make all of this worthless.
+            // If the kernel allowed a way back, the change would protect nothing.
             if self.user != 0 && libc::setuid(0) == 0 {
                 return Err(io::ErrorKind::PermissionDenied.into());
             }
@@ -91,11 +89,11 @@ impl Identity {
         Ok(())
     }
 
-    /// Has programs that `command` runs from now on start with this identity.
+    /// Makes programs that `command` runs from now on start with this identity.
     pub fn give_to(&self, command: &mut Command) {
         let identity = self.clone();
-        // SAFETY: the closure runs between fork and exec. It allocates nothing and takes no lock that another thread could have
-        // held: it makes system calls with numbers that were found before, and an error of the system is a number, too.
+        // SAFETY: the closure runs between fork and exec. It allocates nothing and takes no lock that another thread could
+        // hold: it makes system calls with numbers found before, and an error of the system is a number, too.
         unsafe { command.pre_exec(move || identity.assume()) };
     }
 }
@@ -112,7 +110,7 @@ fn find_user(text: &str) -> Option<User> {
     let mut entry = MaybeUninit::<libc::passwd>::uninit();
     let mut buffer = vec![0 as c_char; ENTRY_BYTES];
     let mut found = ptr::null_mut();
-    // SAFETY: all pointers are valid for the call, and the buffer is as long as is said.
+    // SAFETY: all pointers are valid for the call, and the buffer has the given length.
     unsafe {
         libc::getpwnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found);
         if found.is_null() {
@@ -123,7 +121,7 @@ fn find_user(text: &str) -> Option<User> {
     if found.is_null() {
         return None;
     }
-    // SAFETY: a pointer that is not null points to `entry`, which has been filled in, and whose texts stand in `buffer`.
+    // SAFETY: a pointer that is not null points to `entry`, which has been filled in, and whose strings are in `buffer`.
     let (entry, name) = unsafe { (entry.assume_init_ref(), CStr::from_ptr(entry.assume_init_ref().pw_name)) };
     Some(User { name: name.to_owned(), user: entry.pw_uid, group: entry.pw_gid })
 }
@@ -136,24 +134,24 @@ fn find_group(text: &str) -> Option<u32> {
     // SAFETY: as in `find_user`.
     unsafe { libc::getgrnam_r(name.as_ptr(), entry.as_mut_ptr(), buffer.as_mut_ptr(), buffer.len(), &raw mut found) };
     if found.is_null() {
-        // A group needs no entry: nothing but its number is used.
+        // A group needs no entry, because only its number is used.
         return number(text);
     }
     // SAFETY: as in `find_user`.
     Some(unsafe { entry.assume_init_ref() }.gr_gid)
 }
 
-/// The highest number means "no change" to the system.
+/// The highest number means "no change" to the system, so it is excluded.
 fn number(text: &str) -> Option<u32> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|&number| digits && number < u32::MAX)
 }
 
-/// The groups that a user is in, and `group`.
+/// The groups that a user is in, including `group`.
 fn groups_of(user: &CStr, group: u32) -> Result<Vec<u32>, String> {
     let mut groups = vec![0; MOST_GROUPS];
     let mut count = c_int::try_from(groups.len()).unwrap_or(c_int::MAX);
-    // SAFETY: the name ends with a NUL, and the list has room for as many as is said.
+    // SAFETY: the name ends with a NUL, and the list has room for the given count.
     if unsafe { libc::getgrouplist(user.as_ptr(), group, groups.as_mut_ptr(), &raw mut count) } < 0 {
         return Err(format!("the user `{}` is in more groups than the system allows", user.to_string_lossy()));
     }

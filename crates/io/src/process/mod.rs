@@ -1,5 +1,5 @@
-//! What the life of processes needs and safe code cannot do by itself: forking, memory shared by processes, signal handlers,
-//! inherited descriptors, other users, titles.
+//! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
+//! changing the user, process titles.
 
 mod adopt;
 mod children;

@@ -7,7 +7,7 @@ use std::mem::size_of;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A cache line of atomics. Plain numbers only: a pointer would mean nothing to the other processes.
+/// A cache line of atomics. They hold plain numbers only: a pointer would mean nothing to the other processes.
 #[derive(Debug, Default)]
 #[repr(C, align(64))]
 pub struct SharedLine {
@@ -17,15 +17,14 @@ pub struct SharedLine {
     pub words: [AtomicU64; 4],
 }
 
-/// Makes `count` lines, all zero, that this process and those forked from it see alike. They last as long as the process.
+/// Makes `count` lines, all zero, that this process shares with processes forked from it. They last as long as the process.
 ///
-/// # Errors
-/// The system's refusal.
+/// # Errors An error of the system.
 pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
-    // SAFETY: a new mapping, placed by the kernel where nothing else is; it is never unmapped, hence the 'static below. The
-    // kernel fills it with zeros, which are valid atomics, and aligns it to pages, which is more than a line asks for. Other
-    // processes reach the memory only through atomics, too.
+    // SAFETY: a new mapping, placed by the kernel where nothing else is. It is never unmapped, hence the 'static below. The
+    // kernel fills it with zeros, which are valid atomics, and aligns it to pages, which is more than a line needs. Other
+    // processes access the memory only through atomics, too.
     unsafe {
         let start = mmap_anonymous(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)?;
         Ok(std::slice::from_raw_parts(start.cast::<SharedLine>(), count))

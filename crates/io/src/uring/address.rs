@@ -1,10 +1,10 @@
-//! Where the kernel writes whom it has accepted a connection from.
+//! Memory in which the kernel writes the peer address of an accepted connection.
 #![allow(unsafe_code)]
 
 use crate::Peer;
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for one address, which must stay where it is while an accept is armed that writes to it.
+/// Room for one address, which must not move while an accept is armed that writes to it.
 #[repr(C)]
 pub(super) struct Address {
     bytes: libc::sockaddr_storage,
@@ -19,10 +19,9 @@ impl Default for Address {
 }
 
 impl Address {
-    /// Makes room for the next one, and tells where.
+    /// Clears the room for the next address, and returns its pointers.
     ///
-    /// # Safety
-    /// `place` must be good for writing and belong to nobody else.
+    /// # Safety `place` must be valid for writes and used by nothing else.
     pub(super) unsafe fn clear(place: *mut Self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
         let cleared = Self { size: size_of::<libc::sockaddr_storage>() as libc::socklen_t, ..Self::default() };
         // SAFETY: by the contract of this function.
@@ -32,12 +31,12 @@ impl Address {
         }
     }
 
-    /// Who is there.
+    /// The peer.
     pub(super) fn peer(&self) -> Peer {
         let bytes = &raw const self.bytes;
         match i32::from(self.bytes.ss_family) {
             libc::AF_INET => {
-                // SAFETY: an address of this family has this shape; there is room for every shape, with their alignment.
+                // SAFETY: an address of this family has this layout; there is room for every layout, with the right alignment.
                 let address = unsafe { &*bytes.cast::<libc::sockaddr_in>() };
                 let (host, port) = (address.sin_addr.s_addr.to_ne_bytes(), u16::from_be(address.sin_port));
                 Peer::Internet(SocketAddr::V4(SocketAddrV4::new(host.into(), port)))

@@ -1,8 +1,8 @@
-//! Buffers that the kernel receives into, and what it has left in them.
+//! Buffers that the kernel receives into, and the bytes in them.
 //!
-//! They are provided as a group: whichever socket has received something takes the next one, so an idle socket holds none. Few
-//! are in circulation at first, because the kernel takes them in turn and each one stays in the cache only while its turn comes
-//! soon; whenever they run out there will be more.
+//! They are provided as a group: a socket that has received something takes the next buffer, so an idle socket holds none. At
+//! first few are in circulation, because the kernel takes them in turn, and a buffer stays in the cache only if its turn comes
+//! soon. Whenever they run out, more are added.
 #![allow(unsafe_code)]
 
 use super::lent::Lent;
@@ -11,13 +11,13 @@ use io_uring::types::BufRingEntry;
 use std::io;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The group's number; there is one.
+/// The number of the only group.
 pub(super) const GROUP: u16 = 0;
 
-/// Bytes of a buffer. Nearly every request fits, and a page each lets the pages that nobody has used stay unmade.
+/// Bytes of a buffer. Nearly every request fits. With one page each, pages of unused buffers are never allocated.
 pub(super) const BUFFER_BYTES: usize = 4 << 10;
 
-/// Buffers that may come into circulation, a power of two: 2 MiB.
+/// The most buffers in circulation, a power of two: 2 MiB.
 const MOST: u16 = 512;
 
 /// Buffers in circulation at first.
@@ -26,7 +26,7 @@ const FEWEST: u16 = 32;
 /// No buffer.
 const NONE: u16 = u16::MAX;
 
-/// Aligned as the kernel demands for the ring of entries.
+/// Aligned as the kernel requires for the ring of entries.
 #[repr(C, align(4096))]
 struct Page([u8; 4096]);
 
@@ -34,11 +34,11 @@ const ENTRY_PAGES: usize = (MOST as usize * size_of::<BufRingEntry>()).div_ceil(
 
 /// The buffers of one ring. The memory must outlive the ring: see [`super::ring::Ring`].
 pub(super) struct Buffers {
-    /// What the kernel reads to find the buffers.
+    /// The entries in which the kernel finds the buffers.
     entries: Lent<[Page]>,
     /// [`MOST`] times [`BUFFER_BYTES`].
     memory: Lent<[u8]>,
-    /// How much each buffer has received, and the next buffer of the same socket.
+    /// How many bytes each buffer has received, and the next buffer of the same socket.
     links: Box<[Link]>,
     tail: u16,
     in_circulation: u16,
@@ -55,7 +55,7 @@ struct Link {
 pub(super) struct Chain {
     first: u16,
     last: u16,
-    /// Bytes of the first that have been taken.
+    /// How many bytes of the first buffer have been taken.
     taken: u16,
 }
 
@@ -80,18 +80,17 @@ impl Buffers {
         }
     }
 
-    /// Makes the group known to `ring`.
+    /// Registers the group with `ring`.
     ///
-    /// # Safety
-    /// `self` must not be dropped before the ring.
+    /// # Safety `self` must not be dropped before the ring.
     pub(super) unsafe fn register(&mut self, ring: &IoUring) -> io::Result<()> {
-        // SAFETY: the entries are aligned and long enough, and stay as long as the ring does, by the contract of this function.
+        // SAFETY: the entries are aligned and long enough, and by the contract of this function they exist as long as the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(self.entries.start::<Page>() as u64, MOST, GROUP, 0)? };
         self.circulate(FEWEST);
         Ok(())
     }
 
-    /// Brings more buffers into circulation, after they have run out.
+    /// Adds more buffers after they have run out.
     pub(super) fn grow(&mut self) {
         self.circulate(self.in_circulation);
     }
@@ -109,8 +108,9 @@ impl Buffers {
     fn provide(&mut self, number: u16) {
         let base = self.entries.start::<BufRingEntry>();
         let address = self.memory.start::<u8>().wrapping_add(usize::from(number) * BUFFER_BYTES);
-        // SAFETY: the index is below the number of entries; zeroed memory is a valid entry; the kernel reads an entry only
-        // after the tail, which is stored behind it, has passed it, and it writes none: so nobody else uses this one meanwhile.
+        // SAFETY: the index is below the number of entries; zeroed memory is a valid entry. The kernel reads an entry only
+        // after the tail, which is stored afterwards, has passed it, and it writes no entry: so nothing else uses this one
+        // meanwhile.
         unsafe {
             let entry = &mut *base.add(usize::from(self.tail & (MOST - 1)));
             entry.set_addr(address as u64);
@@ -118,12 +118,12 @@ impl Buffers {
             entry.set_bid(number);
         }
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the tail lies inside the first entry, apart from what is written above, is aligned, and is read by the kernel and
-        // written by nobody else.
+        // SAFETY: the tail lies inside the first entry, in a part that is not written above. It is aligned; the kernel only
+        // reads it, and only this code writes it.
         unsafe { (*BufRingEntry::tail(base).cast::<AtomicU16>()).store(self.tail, Ordering::Release) };
     }
 
-    /// Notes that the kernel has left `size` bytes in a buffer for the owner of `chain`.
+    /// Records that the kernel has put `size` bytes into a buffer for the owner of `chain`.
     #[inline]
     pub(super) fn append(&mut self, chain: &mut Chain, number: u16, size: usize) {
         self.links[usize::from(number)] = Link { size: size.min(BUFFER_BYTES) as u16, next: NONE };
@@ -135,7 +135,7 @@ impl Buffers {
         chain.last = number;
     }
 
-    /// Moves bytes from a chain into `room` and gives the emptied buffers back. Returns how many bytes.
+    /// Moves bytes from a chain into `room` and gives the emptied buffers back. Returns the number of bytes.
     #[inline]
     pub(super) fn take(&mut self, chain: &mut Chain, room: &mut [u8]) -> usize {
         let mut count = 0;
@@ -143,7 +143,7 @@ impl Buffers {
             let link = self.links[usize::from(chain.first)];
             let start = usize::from(chain.first) * BUFFER_BYTES + usize::from(chain.taken);
             let size = usize::from(link.size - chain.taken).min(room.len() - count);
-            // SAFETY: numbers of buffers are below MOST and sizes at most BUFFER_BYTES, so that these bytes lie in the memory. The
+            // SAFETY: buffer numbers are below MOST and sizes at most BUFFER_BYTES, so these bytes lie in the memory. The
             // kernel has completed its receive into this buffer, and gets it back below.
             let received = unsafe { std::slice::from_raw_parts(self.memory.start::<u8>().add(start), size) };
             room[count..count + size].copy_from_slice(received);
@@ -158,7 +158,7 @@ impl Buffers {
         count
     }
 
-    /// Bytes that wait in a chain.
+    /// The number of bytes in a chain.
     pub(super) fn size(&self, chain: Chain) -> usize {
         let mut size = 0;
         let mut number = chain.first;

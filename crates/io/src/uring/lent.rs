@@ -1,14 +1,14 @@
-//! Memory that is lent to the kernel.
+//! Memory that the kernel may use.
 #![allow(unsafe_code)]
 
 use std::ptr::NonNull;
 
-/// Memory that stays where it is while the kernel reads and writes it behind the back of the language. A `Box` would not do: it
-/// promises that nobody else has a pointer to what is in it, anew each time that it is moved or borrowed from. Of this memory
-/// there is no reference, but for the moment and the part that nobody else uses then.
+/// Memory that stays in place while the kernel reads and writes it. A `Box` would not do: whenever a box is moved or borrowed,
+/// Rust assumes that no other pointer to its content is in use. References to this memory exist only briefly, and only to a
+/// part that nothing else uses at that time.
 pub(super) struct Lent<T: ?Sized>(NonNull<T>);
 
-// SAFETY: it owns what it points to, as a `Box` does, and gives no access by itself.
+// SAFETY: it owns its memory, as a `Box` does, and gives no access by itself.
 unsafe impl<T: ?Sized + Send> Send for Lent<T> {}
 
 impl<T: ?Sized> Lent<T> {
@@ -25,7 +25,8 @@ impl<T: ?Sized> Lent<T> {
 
 impl<T: ?Sized> Drop for Lent<T> {
     fn drop(&mut self) {
-        // SAFETY: the pointer came from a box, once. That the kernel has given the memory back by now is what those promise who
+        // SAFETY: the pointer came from a box, once. The code that lends the memory promises that the kernel does not use it
+        // any more: see `Ring`.
         // lend it: see `Ring`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }

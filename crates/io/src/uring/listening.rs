@@ -1,12 +1,13 @@
-//! Listeners: connections that the ring accepts ahead of being asked, and those that one is told of and accepts without it.
+//! Listeners: connections that the ring accepts in advance, and connections that the caller is told of and accepts without the
+//! ring.
 //!
-//! A receive that stays armed has its like for accepting, but that one takes every connection that comes, whoever else shares
-//! the listener, and does not say where it comes from. So a few accepts are armed instead, each for one connection, with room
-//! for its address. Where lanes share a listener each has one: the kernel wakes them in turn, since who has been woken stands
-//! at the end of the line when it is armed anew.
+//! There are multishot accepts, like receives that stay armed. But a multishot accept takes every connection, even if other
+//! lanes share the listener, and does not report the peer's address. So a few single accepts are armed instead, each with room
+//! for an address. Where lanes share a listener, each lane arms one. The kernel wakes them in turn, because an accept that has
+//! completed goes to the end of the line when it is armed again.
 //!
-//! A lane whose app may keep it busy has none, and is told that somebody waits: what the ring had accepted for it would wait
-//! for the app although other lanes are idle.
+//! A lane whose app may keep it busy arms none, and is only told that a connection waits: a connection that its ring had
+//! accepted would wait for the app although other lanes are idle.
 
 use super::name::{GENERATIONS, Name, Operation};
 use super::ring::ACCEPTS;
@@ -17,15 +18,15 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-/// Under load more are armed, one for each so many completions of a turn: or else a lane that is busy with the connections it
-/// has would let the queue of the listener overflow.
+/// Under load more accepts are armed, one for each so many completions of a turn. Otherwise the queue of the listener would
+/// overflow while the lane is busy with its connections.
 const COMPLETIONS_PER_ACCEPT: usize = 8;
 
 /// All listeners, and the accepts that are armed.
 #[derive(Default)]
 pub(super) struct Listeners {
     all: Vec<Listener>,
-    /// Whose each armed accept is.
+    /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
 }
 
@@ -33,17 +34,17 @@ pub(super) struct Listeners {
 struct Listener {
     descriptor: RawFd,
     generation: u32,
-    /// Whether the caller wants to know of connections.
+    /// Whether the caller wants to be told of connections.
     wanted: bool,
-    /// The kernel has been asked to tell when somebody waits.
+    /// The kernel has been asked to report waiting connections.
     polled: bool,
-    /// How many accepts may be armed while there is little to do.
+    /// How many accepts may be armed when there is little to do.
     ahead: usize,
     /// Accepts that are armed.
     armed: usize,
-    /// Accepting without being asked has failed: whether anybody waits at all must be known before it is tried again.
+    /// An accept in advance has failed: before the next one, find out whether a connection waits at all.
     asks_first: bool,
-    /// Connections that the caller has yet to take.
+    /// Accepted connections that the caller has not taken yet.
     taken: VecDeque<(OwnedFd, Peer)>,
 }
 
@@ -98,7 +99,7 @@ impl Uring {
         &mut all[number]
     }
 
-    /// No more is told. What is armed is taken back with the next turn, unless listening has begun again.
+    /// Stops the reports. Armed accepts are cancelled with the next turn, unless listening has begun again.
     pub(super) fn end_listening(&mut self, number: usize) {
         if let Some(listener) = self.listeners.all.get_mut(number) {
             listener.wanted = false;
@@ -109,7 +110,7 @@ impl Uring {
         self.listeners.all.iter_mut().for_each(|listener| listener.wanted = false);
     }
 
-    /// Tells the kernel what is wanted of it at the listeners.
+    /// Hands the operations for the listeners to the kernel.
     pub(super) fn hand_over_listeners(&mut self) -> io::Result<()> {
         let listeners = &mut self.listeners;
         for number in 0..listeners.all.len() {
@@ -160,12 +161,12 @@ impl Uring {
         listener.armed -= 1;
         match self.ring.accepted(place, result) {
             Some(connection) => listener.taken.push_back(connection),
-            // Descriptors may have run out, which is an error only if somebody waits for one.
+            // If descriptors have run out, that is an error only when a connection waits.
             None => listener.asks_first |= result != -libc::ECANCELED,
         }
     }
 
-    /// Somebody waits at a listener, unless asking has failed.
+    /// A connection waits at a listener, unless the poll has failed.
     pub(super) fn is_waited_at(&mut self, number: usize, generation: u32, result: i32) {
         let Some(listener) = self.listeners.all.get_mut(number).filter(|listener| listener.generation == generation) else {
             return;
@@ -176,7 +177,7 @@ impl Uring {
         }
     }
 
-    /// Whether connections have been accepted that the caller wants to know of.
+    /// Whether there are accepted connections that the caller wants to be told of.
     pub(super) fn has_connections(&self) -> bool {
         self.listeners.all.iter().any(|listener| listener.wanted && !listener.taken.is_empty())
     }
@@ -199,7 +200,7 @@ impl Uring {
             }
         }
         let accepted = match crate::accept::accept(socket) {
-            // Descriptors that were closed are free only when the kernel has been told.
+            // Descriptors that were closed become free only when the kernel has been told.
             Accepted::Exhausted(_) if !self.to_close.is_empty() && self.turn().is_ok() => crate::accept::accept(socket),
             other => other,
         };
@@ -215,9 +216,9 @@ impl Uring {
         }
     }
 
-    /// What has been accepted without being asked for, after the end of listening.
+    /// Takes a connection that was accepted in advance, after the end of listening.
     pub(super) fn take_accepted_from(&mut self, number: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
-        // Failing is found by the next wait, too.
+        // If this fails, the next wait fails, too.
         let _ = self.disarm_accepts(number, socket);
         match self.listeners.all.get_mut(number).and_then(|listener| listener.taken.pop_front()) {
             Some((descriptor, peer)) => Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer),
@@ -225,7 +226,7 @@ impl Uring {
         }
     }
 
-    /// Takes all accepts of a listener back.
+    /// Cancels all accepts of a listener.
     fn disarm_accepts(&mut self, number: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
         let count = |uring: &Self| uring.listeners.all.get(number).map_or((0, 0), |all| (all.armed, all.taken.len()));
         let (armed, taken) = count(self);
@@ -237,8 +238,8 @@ impl Uring {
             self.ring.enter(true, None)?;
             self.take_completions()?;
         }
-        // The kernel tells one of those who wait of a connection. If that was an accept that was taken back in the same moment,
-        // nobody else knows of it.
+        // The kernel tells one waiting accept of a connection. If that accept was cancelled in the same moment, nobody else
+        // knows of the connection.
         for _ in count(self).1 - taken..armed {
             let Accepted::Connection(descriptor, peer) = crate::accept::accept(socket) else { break };
             self.listeners.all[number].taken.push_back((descriptor, peer));

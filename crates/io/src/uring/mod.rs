@@ -1,17 +1,21 @@
 //! The io_uring backend: receives that stay armed, and sends that leave together.
 //!
-//! A socket has one receive armed while it is waited for. What arrives is put into a buffer of a group that all sockets
-//! share, reported, and copied out by `receive`; an idle socket holds none. Small sends are kept and handed to the kernel by
-//! the call that waits for the next news, so that a loop over many connections makes one system call for all of them. What
-//! is too large to be worth copying is sent at once, without the ring, by the calls that the epoll backend uses.
+//! While the backend waits for input of a socket, one receive is armed for it. The kernel puts what arrives into a buffer of a
+//! group that all sockets share; the backend reports it, and `receive` copies it out. An idle socket holds no buffer. Small
+//! sends are kept, and the call that waits for events hands them to the kernel, so a loop over many connections makes one
+//! system call for all of them. Sends that are too large to be copied go out at once, without the ring, by the calls that the
+//! epoll backend uses.
 //!
-//! What may be surprising:
-//! * The first receive of a socket does not stay armed: many connections have one request, and to take it back would cost more
-//!   than to arm another one for those that have a second.
-//! * What comes in bulk is not received by the ring, which would have to copy it: the socket is polled, as epoll does it, until
-//!   the connection has small requests again.
-//! * A send that the kernel could not take as a whole is found out later, when the bytes have been taken from the caller. They
-//!   are kept, at most one send for each socket, and leave as soon as there is room, even if the socket is closed meanwhile.
+//! Peculiarities:
+//! * The first receive of a socket does not stay armed: many connections have one request, and cancelling the receive would
+//!   cost more
+//!   than arming another for those that have a second.
+//! * Content in bulk is not received by the ring, which would have to copy it: the socket is polled, as with epoll, until the
+//!   connection
+//!   has small requests again.
+//! * If the kernel could not send everything, the backend learns it only after it has taken the bytes from the caller. It keeps
+//!   the
+//!   rest, at most one send for each socket, and sends it as soon as there is room, even if the socket is closed meanwhile.
 
 mod address;
 mod buffers;
@@ -40,7 +44,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// A loop over io_uring. It is used by the thread that made it: the kernel refuses others.
+/// A loop over io_uring. Only the thread that made it can use it: the kernel refuses others.
 pub struct Uring {
     ring: Ring,
     sockets: Sockets,
@@ -49,29 +53,29 @@ pub struct Uring {
     now: Duration,
     /// Sockets whose receive is to be armed.
     to_receive: Vec<Key>,
-    /// Full sockets, to be told when there is room.
+    /// Full sockets, for which the kernel is to report room.
     to_watch: Vec<Key>,
-    /// Sockets whose peer has ended its side, to be told when they break.
+    /// Sockets whose peer has ended its side, for which the kernel is to report a break.
     to_break: Vec<Key>,
-    /// What leaves with the next call.
+    /// Sends for the next call.
     outgoing: Vec<Outgoing>,
-    /// Closed by the caller; the kernel is yet to be told.
+    /// Closed by the caller; the kernel has not been told yet.
     to_close: Vec<Key>,
-    /// Closed by the caller with bytes unsent, and when to give up.
+    /// Closed by the caller with unsent bytes, and when to give up.
     lingering: Vec<(Key, Duration)>,
     /// Names of operations to be cancelled.
     to_cancel: Vec<u64>,
-    /// Sockets with news that the next report will tell.
+    /// Sockets with events for the next report.
     news: Vec<Key>,
-    /// Events that concern no socket, for the next report.
+    /// Events for the next report that concern no socket.
     others: Vec<Event>,
-    /// Sockets that the last report told of.
+    /// Sockets of the last report.
     told: Vec<Key>,
     /// Completions of the last turn.
     completed: usize,
 }
 
-/// A connection's socket. The backend has what belongs to it.
+/// A connection's socket. The backend keeps its state.
 #[derive(Debug)]
 pub struct Socket(Key);
 
@@ -83,9 +87,9 @@ pub struct UringWaiter {
 
 impl Uring {
     /// Makes a ring.
+    /// Makes a ring.
     ///
-    /// # Errors
-    /// Why there can be none.
+    /// # Errors The reason why there can be none.
     pub fn new() -> Result<Self, Refusal> {
         Ok(Self {
             ring: Ring::new()?,
@@ -107,7 +111,7 @@ impl Uring {
         })
     }
 
-    /// Takes back the receive that is armed, so that what arrives from now on stays in the socket.
+    /// Cancels the armed receive, so that what arrives from now on stays in the socket.
     fn disarm(&mut self, key: Key) -> io::Result<()> {
         let receiving = |uring: &mut Self| uring.sockets.find(key).is_some_and(|state| state.receiving);
         if receiving(self) {
@@ -198,7 +202,7 @@ impl Backend for Uring {
         if finished {
             return if state.ended { Attempt::End } else { Attempt::Broken };
         }
-        // Nothing that the ring has received is left: what is in the socket comes next.
+        // Nothing is left that the ring has received: the content of the socket comes next.
         let room = buffer.len() - count;
         match calls::receive(&state.descriptor, &mut buffer[count..]) {
             Ok(0) => state.ended = true,
@@ -215,7 +219,7 @@ impl Backend for Uring {
         match (count, state.ended, state.broken) {
             (1.., false, false) => Attempt::Done(count),
             (1.., ..) => {
-                // No receive will be armed that could tell of what stands behind these bytes.
+                // No receive will be armed that could report what follows these bytes.
                 state.readable = true;
                 self.note(socket.0);
                 Attempt::Done(count)
@@ -261,7 +265,7 @@ impl Backend for Uring {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "bytes of the connection wait in the ring to be sent"));
         }
         let copy = calls::blocking_copy(&state.descriptor)?;
-        // What arrives from now on is for whoever has the copy, and nobody else is told of it.
+        // What arrives from now on is for the owner of the copy; nobody else is told.
         state.paused = true;
         state.token = UNOPENED;
         self.to_cancel.extend(state.pending().map(|operation| socket.0.name(operation)));
@@ -274,7 +278,7 @@ impl Backend for Uring {
 
     fn submit(&mut self) {
         if !self.outgoing.is_empty() || !self.to_close.is_empty() {
-            // Failing is found by the next wait, too.
+            // If this fails, the next wait fails, too.
             let _ = self.turn();
         }
     }
@@ -296,7 +300,7 @@ impl Backend for Uring {
 
     fn collect(&mut self, waiter: &mut UringWaiter, events: &mut Vec<Event>) {
         if std::mem::take(&mut waiter.found) {
-            // Failing is found by the next wait, too.
+            // If this fails, the next wait fails, too.
             let _ = self.wait(Some(Duration::ZERO), events);
         }
     }
@@ -304,7 +308,7 @@ impl Backend for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // What was taken from the caller leaves, and what it has closed is closed.
+        // Sends what was taken from the caller, and closes what the caller has closed.
         self.end_all_listening();
         let _ = self.hand_over_listeners();
         let _ = self.turn();
@@ -326,7 +330,7 @@ impl Waiter for UringWaiter {
     }
 }
 
-/// Moves bytes that nobody took while they were new.
+/// Moves received bytes that the caller did not take while they were in the kernel's buffers.
 #[cold]
 fn take_spilled(state: &mut State, buffer: &mut [u8]) -> usize {
     let Some(spilled) = &mut state.spilled else { return 0 };

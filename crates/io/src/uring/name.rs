@@ -1,4 +1,4 @@
-//! Names of operations: what they are and whose.
+//! Names of operations: what they do and for which object.
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,26 +6,26 @@
 pub(super) enum Operation {
     /// Receives from a socket.
     Receive,
-    /// Waits for a socket to have received something, and leaves it there.
+    /// Waits until a socket has received something, and leaves it there.
     Ready,
     /// Waits for room in a socket.
     Room,
-    /// Waits for a socket whose peer has ended its side to break.
+    /// Waits for the connection of a socket to break whose peer has ended its side.
     Break,
     /// Sends to a socket.
     Send,
-    /// Waits at a listener.
+    /// Waits for a connection at a listener.
     Connection,
     /// Accepts from a listener.
     Accept,
     /// Waits at the watched pipe.
     Wake,
-    /// Closes, or cancels: nothing depends on what comes of it.
+    /// Closes or cancels: its result does not matter.
     Indifferent,
 }
 
-/// Whose an operation is: a place and the generation of what was in it when the operation was asked for. What comes of an
-/// operation of an earlier generation concerns nobody.
+/// The object of an operation: a place and its generation when the operation was requested. Results for an earlier generation
+/// are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) operation: Operation,
@@ -33,7 +33,7 @@ pub(super) struct Name {
     pub(super) generation: u32,
 }
 
-/// Generations start over after so many.
+/// Generations wrap around here.
 pub(super) const GENERATIONS: u32 = 1 << 28;
 
 impl Name {

@@ -1,4 +1,4 @@
-//! Why there is no io_uring here, in words for those who run the server.
+//! Why io_uring is not available here, in words for the server's operator.
 
 use std::fmt;
 use std::io;
@@ -12,16 +12,16 @@ pub enum Refusal {
     Disabled,
     /// A sandbox forbids it.
     Forbidden,
-    /// No memory may be locked for it.
+    /// No memory could be locked for it.
     Memory(io::Error),
-    /// The kernel's io_uring lacks what the backend is built on.
+    /// The kernel's io_uring lacks something that the backend needs.
     Old(&'static str),
     /// Something else.
     Other(io::Error),
 }
 
 impl Refusal {
-    /// What `error`, from making a ring, means.
+    /// The meaning of `error` from making a ring.
     pub(super) fn of(error: io::Error) -> Self {
         match error.raw_os_error() {
             Some(libc::ENOSYS) => Self::Missing,
@@ -34,7 +34,7 @@ impl Refusal {
     }
 }
 
-/// 0: everybody may, 1: members of a group, 2: nobody.
+/// 0: all may use it, 1: members of a group, 2: nobody.
 fn is_disabled() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled").is_ok_and(|value| value.trim() != "0")
 }

@@ -1,7 +1,7 @@
-//! The rings shared with the kernel: what is asked for goes into one, what came of it is found in the other.
+//! The rings shared with the kernel: operations go into one, their results come from the other.
 //!
 //! Completions are delivered only while this thread is inside [`Ring::enter`] (`DEFER_TASKRUN`): between two calls the kernel
-//! touches none of the memory given to it. All that follows is built on that.
+//! touches none of the memory given to it. Everything here depends on that.
 #![allow(unsafe_code)]
 
 use super::address::Address;
@@ -16,38 +16,38 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Operations that can be asked for at once. More are handed over in several steps.
+/// Operations that one step hands over. More take several steps.
 const OPERATIONS: u32 = 256;
 
-/// Completions that fit their ring; the kernel keeps what is beyond.
+/// Completions that fit their ring; the kernel keeps any further ones.
 const COMPLETIONS: u32 = 4096;
 
-/// Room for what is to be sent with the next call. A loop over 64 connections that answers each with 2 KiB fits.
+/// Room for bytes that the next call sends. A loop over 64 connections that answers each with 2 KiB fits.
 pub(super) const OUTGOING_BYTES: usize = 128 << 10;
 
-/// Accepts that may be armed at once.
+/// The most accepts that may be armed at once.
 pub(super) const ACCEPTS: usize = 32;
 
-/// How often operations are handed over before it counts as a failure that the kernel does not take them. One call takes all
-/// of them, but for want of memory.
+/// How often to hand operations over before it counts as a failure that the kernel does not take them. One call takes all of
+/// them unless memory is short.
 const MOST_TRIES: usize = 1000;
 
-/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (linux/io_uring.h), which the crate keeps to itself.
+/// `IORING_ENTER_GETEVENTS` and `IORING_ENTER_EXT_ARG` (linux/io_uring.h), which the crate does not export.
 const GET_EVENTS: u32 = 1;
 const EXTENDED_ARGUMENT: u32 = 1 << 3;
 
-/// The rings, and the memory that the kernel uses on their behalf.
+/// The rings, and the memory that the kernel uses for them.
 pub(super) struct Ring {
-    // Dropped before what it uses: when the ring is gone, so are its operations.
+    // Declared and dropped before what it uses: when the ring is gone, so are its operations.
     ring: IoUring,
     pub(super) buffers: Buffers,
-    /// What is to be sent. Its capacity never changes, so that nothing in it moves.
+    /// Bytes to be sent. Its capacity never changes, so nothing in it moves.
     outgoing: Vec<u8>,
-    /// Where those come from whose connections were accepted.
+    /// The peer addresses of accepted connections.
     addresses: Lent<[Address; ACCEPTS]>,
 }
 
-/// What became of an operation.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Completion {
     /// The operation's name.
@@ -56,9 +56,9 @@ pub(super) struct Completion {
     pub(super) result: i32,
     /// The buffer that was used.
     pub(super) buffer: Option<u16>,
-    /// The operation goes on.
+    /// The operation stays armed.
     pub(super) more: bool,
-    /// After a receive: the socket had more than was taken.
+    /// After a receive: the socket has more bytes.
     pub(super) rest: bool,
 }
 
@@ -96,8 +96,8 @@ impl Ring {
         Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Lent::new(Box::default()) })
     }
 
-    /// Receives from `socket` into a provided buffer, with `again` into one after the other until that fails, the other side
-    /// ends or buffers run out.
+    /// Receives from `socket` into a provided buffer; with `again`, into one after the other until a receive fails, the other
+    /// side ends or buffers run out.
     pub(super) fn receive(&mut self, socket: RawFd, again: bool, name: u64) -> io::Result<()> {
         let entry = if again {
             opcode::RecvMulti::new(Fd(socket), GROUP).build()
@@ -108,18 +108,18 @@ impl Ring {
         self.push(&entry.user_data(name))
     }
 
-    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is where its address comes.
+    /// Accepts a connection from `listener`. `place`, below [`ACCEPTS`], is where its address is stored.
     pub(super) fn accept(&mut self, listener: RawFd, place: usize, name: u64) -> io::Result<()> {
         assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
-        // SAFETY: the place is inside the memory, and no accept is armed that writes to it: it is armed below.
+        // SAFETY: the place is inside the memory, and no armed accept writes to it: one is armed below.
         let address = unsafe { Address::clear(self.addresses.start::<Address>().add(place)) };
         let entry = opcode::Accept::new(Fd(listener), address.0, address.1).flags(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK);
         self.push(&entry.build().user_data(name))
     }
 
-    /// The connection that was accepted at `place`, if `result` says that there is one.
+    /// The connection that was accepted at `place`, if `result` is one.
     pub(super) fn accepted(&self, place: usize, result: i32) -> Option<(OwnedFd, Peer)> {
-        // SAFETY: the kernel has made the descriptor for whoever asked for it; a completion is looked at once.
+        // SAFETY: the kernel has made the descriptor for this ring, and each completion is processed once.
         let descriptor = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) })?;
         assert!(place < ACCEPTS, "there is room for {ACCEPTS} addresses");
         // SAFETY: the place is inside the memory, and the accept that wrote to it has completed.
@@ -127,12 +127,12 @@ impl Ring {
         Some((descriptor, address.peer()))
     }
 
-    /// Tells once when one of `events` is there, or with `again` each time that one comes. Hang-ups are always told.
+    /// Reports once when one of `events` occurs, or with `again` each time. Hang-ups are always reported.
     pub(super) fn poll(&mut self, descriptor: RawFd, events: i16, again: bool, name: u64) -> io::Result<()> {
         self.push(&opcode::PollAdd::new(Fd(descriptor), events as u32).multi(again).build().user_data(name))
     }
 
-    /// Ends an operation, which then completes.
+    /// Cancels an operation, which then completes.
     pub(super) fn cancel(&mut self, target: u64, name: u64) -> io::Result<()> {
         let entry = opcode::AsyncCancel::new(target).build();
         self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(name))
@@ -143,37 +143,37 @@ impl Ring {
         self.push(&close(descriptor.into_raw_fd(), name))
     }
 
-    /// Where the bytes of what is to be sent next will stand, and whether `size` of them fit.
+    /// Where the next bytes to be sent will stand, if `size` of them fit.
     pub(super) fn room_for(&self, size: usize) -> Option<usize> {
         (self.outgoing.len() + size <= OUTGOING_BYTES).then_some(self.outgoing.len())
     }
 
-    /// Keeps bytes for [`Ring::send`]. There must be room.
+    /// Stores bytes for [`Ring::send`]. There must be room.
     #[inline]
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         debug_assert!(self.room_for(bytes.len()).is_some());
         self.outgoing.extend_from_slice(bytes);
     }
 
-    /// What was kept.
+    /// Stored bytes.
     pub(super) fn kept(&self, range: Range<usize>) -> &[u8] {
         &self.outgoing[range]
     }
 
-    /// Forgets all that was kept. No operation that sends it may wait to be handed over.
+    /// Forgets all stored bytes. No operation that sends them may be waiting to be handed over.
     pub(super) fn forget_kept(&mut self) {
         self.outgoing.clear();
     }
 
-    /// Sends what was kept, as far as `socket` has room now, and completes only if that is not all. With `then_close`, which owns
-    /// the socket, closes it if it was all.
+    /// Sends stored bytes as far as `socket` has room now, and completes only if that is not all. With `then_close`, which owns
+    /// the socket, closes it if all was sent.
     pub(super) fn send(&mut self, socket: RawFd, range: Range<usize>, name: u64, then_close: Option<u64>) -> io::Result<()> {
-        // Without waiting, so that the kernel is done with the memory when it has taken the operation; with the rest, so that
-        // a part that was sent counts as a failure, of which one hears.
+        // Without waiting, so that the kernel does not use the memory any more when it has taken the operation. With WAITALL,
+        // so that a partial send counts as a failure, which is reported.
         let mut flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT | libc::MSG_WAITALL;
         if then_close.is_some() {
-            // The last bytes leave in one segment with the end. Those that do not go with it, because not all were sent, leave with
-            // the rest.
+            // The last bytes leave in one segment with the end of the connection. If not all were sent, they leave with the
+            // rest.
             flags |= libc::MSG_MORE;
         }
         let bytes = &self.outgoing[range];
@@ -181,7 +181,7 @@ impl Ring {
         match then_close {
             None => self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS)),
             Some(close_name) => {
-                // A chain must be handed over as a whole.
+                // A chain must be handed over in one piece.
                 let queue = self.ring.submission();
                 let room = queue.capacity() - queue.len();
                 drop(queue);
@@ -196,7 +196,7 @@ impl Ring {
 
     fn push(&mut self, entry: &squeue::Entry) -> io::Result<()> {
         loop {
-            // SAFETY: sends point to memory that stands in `outgoing`: it is read until the operation has been handed over, and
+            // SAFETY: sends point to memory in `outgoing`. The kernel reads it until the operation has been handed over, and
             // the bytes are neither moved nor forgotten before. Receives use the buffers and accepts the addresses, which
             // outlive the ring.
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
@@ -206,7 +206,7 @@ impl Ring {
         }
     }
 
-    /// Hands over all operations without looking for completions.
+    /// Hands over all operations without processing completions.
     pub(super) fn hand_over(&mut self) -> io::Result<()> {
         for _ in 0..MOST_TRIES {
             if self.ring.submission().is_empty() {
@@ -217,7 +217,7 @@ impl Ring {
         Err(io::Error::new(io::ErrorKind::ResourceBusy, "the kernel takes no more operations"))
     }
 
-    /// Hands over all operations and lets completions come in, waiting for the first if `patient`, no longer than `timeout`.
+    /// Hands over all operations and lets completions come in; with `patient`, waits for the first, but at most for `timeout`.
     pub(super) fn enter(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
         let idle = {
             let queue = self.ring.submission();
@@ -227,7 +227,7 @@ impl Ring {
             return Ok(());
         }
         self.call(u32::from(patient), GET_EVENTS, timeout)?;
-        // An interruption may leave some behind.
+        // An interrupted call may have left some behind.
         self.hand_over()
     }
 
@@ -243,12 +243,12 @@ impl Ring {
         if let Some(time) = &time {
             argument = argument.timespec(time);
         }
-        // SAFETY: the argument is what EXTENDED_ARGUMENT says it is, and lives until the call returns.
+        // SAFETY: the argument has the type that EXTENDED_ARGUMENT announces, and lives until the call returns.
         let result = unsafe { self.ring.submitter().enter(waiting, wanted, flags | EXTENDED_ARGUMENT, Some(&argument)) };
         match result {
             Ok(_) => Ok(()),
             Err(error) => match error.raw_os_error() {
-                // The time is over, a signal came, or completions must be taken before more operations are.
+                // The time is over, a signal came, or completions must be processed before the kernel takes more operations.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => Ok(()),
                 _ => Err(error),
             },
@@ -272,7 +272,7 @@ impl Ring {
 
 impl AsFd for Ring {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring owns its descriptor, and is borrowed for as long.
+        // SAFETY: the ring owns its descriptor, and is borrowed as long as the result.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
@@ -281,7 +281,7 @@ fn close(descriptor: RawFd, name: u64) -> squeue::Entry {
     opcode::Close::new(Fd(descriptor)).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(name)
 }
 
-/// What the backend needs and `supports` does not know.
+/// What the backend needs but `supports` denies.
 fn missing(supports: impl Fn(u8) -> bool) -> Option<&'static str> {
     let needed = [
         (opcode::Accept::CODE, "accepting"),

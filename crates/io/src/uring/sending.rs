@@ -1,4 +1,4 @@
-//! Sending and closing: small sends leave with the next turn, large ones at once.
+//! Sending and closing: small sends go out with the next turn, large ones at once.
 
 use super::Uring;
 use super::name::{Name, Operation};
@@ -12,18 +12,18 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 use std::time::Duration;
 
-/// Sends up to this size are kept for the next turn. Copying more costs about as much as the system call that it saves.
+/// Sends up to this size are stored for the next turn. Copying more costs about as much as the system call that it saves.
 const QUEUED_BYTES: usize = 8 << 10;
 
-/// How long bytes that were taken from the caller may wait for room once the socket is closed. A kernel would try for longer.
+/// How long bytes that were taken from the caller may wait for room after the socket is closed. A kernel would try for longer.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// Something kept for the next turn.
+/// A send that is stored for the next turn.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     key: Key,
     bytes: Range<usize>,
-    /// What has left of it if that is not all; nothing will if the connection is broken.
+    /// How much of it was sent, if that is not all; an error if the connection is broken.
     sent: Option<Result<usize, ()>>,
 }
 
@@ -33,13 +33,13 @@ impl Uring {
         if small && self.ring.room_for(size).is_none() {
             self.submit();
         }
-        // What was taken before leaves before.
+        // Bytes that were taken before are sent first.
         if let Some(state) = self.sockets.find(key)
             && state.queued
         {
             let end = self.ring.room_for(size);
             let goes_on = |last: &&mut Outgoing| {
-                // Something that stood behind it may have been aborted.
+                // What followed it may have been aborted.
                 last.key == key && Some(last.bytes.end) == end && last.bytes.len() + size <= QUEUED_BYTES
             };
             if let Some(last) = self.outgoing.last_mut().filter(goes_on) {
@@ -83,7 +83,7 @@ impl Uring {
         }
     }
 
-    /// What came of sending without the ring.
+    /// Processes the result of a send without the ring.
     fn sent(&mut self, key: Key, result: rustix::io::Result<usize>) -> Attempt {
         let Some(state) = self.sockets.find(key) else { return Attempt::Broken };
         match result {
@@ -117,7 +117,7 @@ impl Uring {
         calls::shut_down(&state.descriptor, direction);
     }
 
-    /// Asks the kernel to send what was kept and to close what is closed.
+    /// Hands the stored sends and the closes to the kernel.
     pub(super) fn hand_over_outgoing(&mut self) -> io::Result<()> {
         for outgoing in &self.outgoing {
             let Some(state) = self.sockets.find(outgoing.key) else { continue };
@@ -130,7 +130,7 @@ impl Uring {
         for key in std::mem::take(&mut self.to_close) {
             let Some(state) = self.sockets.find(key) else { continue };
             if state.queued {
-                // Closed behind what it still sends.
+                // It is closed after its stored send.
                 continue;
             }
             if state.unsent.is_some() && !state.broken {
@@ -147,14 +147,14 @@ impl Uring {
         Ok(())
     }
 
-    /// Ends the life of a socket, but for its descriptor: what the kernel still does for it is cancelled.
+    /// Ends a socket except for its descriptor: cancels what the kernel still does for it.
     fn forget(&mut self, key: Key) -> Option<State> {
         let state = self.sockets.remove(key)?;
         self.to_cancel.extend(state.pending().map(|operation| key.name(operation)));
         Some(state)
     }
 
-    /// The kernel has told that it did not send all of what was kept.
+    /// The kernel has reported that it did not send all stored bytes of a socket.
     pub(super) fn sent_in_part(&mut self, key: Key, result: i32) {
         if let Some(outgoing) = self.outgoing.iter_mut().find(|outgoing| outgoing.key == key) {
             let fatal = result < 0 && result != -libc::EAGAIN && result != -libc::EINTR;
@@ -162,7 +162,7 @@ impl Uring {
         }
     }
 
-    /// All that was kept has been handed over, and its failures are known.
+    /// All stored sends have been handed over, and their failures are known.
     pub(super) fn settle_outgoing(&mut self) {
         for outgoing in std::mem::take(&mut self.outgoing) {
             let key = outgoing.key;
@@ -170,7 +170,7 @@ impl Uring {
             state.queued = false;
             match outgoing.sent {
                 None if state.closed => {
-                    // The kernel closes it behind what it has sent.
+                    // The kernel closes it after its last send.
                     if let Some(state) = self.sockets.remove(key) {
                         let _ = state.descriptor.into_raw_fd();
                     }
@@ -228,20 +228,20 @@ impl Uring {
         self.note(key);
     }
 
-    /// Breaks connections whose clients have not taken what was left for them when they were closed.
+    /// Breaks connections whose clients have not taken the bytes that were left when the connections were closed.
     pub(super) fn give_up_lingering(&mut self) {
         let now = self.now;
         while let Some(position) = self.lingering.iter().position(|&(_, until)| until <= now) {
             let (key, _) = self.lingering.swap_remove(position);
             if let Some(state) = self.forget(key) {
-                // What was sent is not whole, and must not look so.
+                // The response is incomplete, and must not look complete.
                 calls::shut_down(&state.descriptor, Direction::Abort);
             }
         }
     }
 }
 
-/// Sends all of `bytes`, or as far as there is room.
+/// Sends all of `bytes`, or as much as there is room for.
 fn send_from(bytes: &mut VecDeque<u8>, socket: BorrowedFd<'_>) -> rustix::io::Result<()> {
     while !bytes.is_empty() {
         let (first, _) = bytes.as_slices();

@@ -1,4 +1,4 @@
-//! What the backend knows of each open socket.
+//! The backend's state of each open socket.
 
 use super::buffers::Chain;
 use super::name::{GENERATIONS, Name, Operation};
@@ -6,61 +6,61 @@ use crate::Token;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
-/// The token of a socket before [`crate::Backend::open`]. No caller has it.
+/// The token of a socket before [`crate::Backend::open`]. No caller uses it.
 pub(super) const UNOPENED: Token = Token(u64::MAX);
 
-/// Sockets for which there is room from the beginning, as many as a worker has by default.
+/// Sockets for which room is reserved at the start: as many as a worker has by default.
 const ROOM: usize = 16 << 10;
 
-/// One open socket. Idle, it owns no memory but this.
+/// One open socket. While idle, it owns no other memory.
 #[derive(Debug)]
 #[expect(clippy::box_collection, reason = "nearly every socket has neither collection, and a box takes a quarter of the room")]
 pub(super) struct State {
-    /// Whose events these are, or [`UNOPENED`].
+    /// The caller's token for its events, or [`UNOPENED`].
     pub(super) token: Token,
     pub(super) descriptor: OwnedFd,
-    /// Received bytes in the kernel's buffers, behind those in `spilled`.
+    /// Received bytes in the kernel's buffers; they follow those in `spilled`.
     pub(super) received: Chain,
-    /// Received bytes that nobody took while they were new.
+    /// Received bytes that the caller did not take while they were in the kernel's buffers.
     pub(super) spilled: Option<Box<VecDeque<u8>>>,
-    /// Bytes that were taken from the caller and did not fit the socket.
+    /// Bytes that were taken from the caller and for which the socket had no room.
     pub(super) unsent: Option<Box<VecDeque<u8>>>,
     /// A receive is armed.
     pub(super) receiving: bool,
-    /// Something has been received: the next receive that is armed stays armed.
+    /// Something has been received: the next receive stays armed.
     pub(super) lasting: bool,
-    /// The kernel has been asked to tell when something has been received.
+    /// The kernel has been asked to report when something arrives.
     pub(super) polled: bool,
-    /// Much is being received: not by the ring, until so many receives in a row have found little.
+    /// Content comes in bulk and is not received by the ring, until this many receives in a row have been small.
     pub(super) in_bulk: u8,
-    /// The kernel has been asked to tell when there is room.
+    /// The kernel has been asked to report room.
     pub(super) watched: bool,
-    /// The kernel has been asked to tell when the connection breaks.
+    /// The kernel has been asked to report a break.
     pub(super) guarded: bool,
-    /// No receive is to be armed: the socket has ended, its bytes are not being taken, or it is somebody else's.
+    /// No receive is to be armed: the socket has ended, the caller does not take its bytes, or it was given away.
     pub(super) paused: bool,
-    /// Bytes are in the socket, as far as is known.
+    /// The socket has unreceived bytes, as far as is known.
     pub(super) rest: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
     pub(super) broken: bool,
-    /// What is known of the far side, although there may be bytes to be received before one comes to that.
+    /// What is known about the far side, although unreceived bytes may come first.
     pub(super) far: Far,
-    /// A send found the socket full, and nothing has said yet that there is room.
+    /// A send found the socket full, and no room has been reported since.
     pub(super) full: bool,
-    /// Something waits in the ring to be sent.
+    /// A send of this socket is stored for the next turn.
     pub(super) queued: bool,
-    /// The sending side is to be ended once `unsent` has left.
+    /// The sending side is to be ended after `unsent` has been sent.
     pub(super) end_after: bool,
     /// The caller has closed it.
     pub(super) closed: bool,
-    /// News that the next report will tell.
+    /// Events for the next report.
     pub(super) noted: bool,
     pub(super) readable: bool,
     pub(super) writable: bool,
 }
 
-/// How far a connection has come to its end, by what polling has told.
+/// How near a connection is to its end, as polling has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Far {
     Open,
@@ -69,13 +69,13 @@ pub(super) enum Far {
 }
 
 impl State {
-    /// The descriptor's number, as operations have it.
+    /// The descriptor's number, for operations.
     #[inline]
     pub(super) fn number(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    /// The operations that hold on to the socket, which is not closed before they have ended.
+    /// The operations that use the socket; it is closed only after they have ended.
     pub(super) fn pending(&self) -> impl Iterator<Item = Operation> + use<> {
         let receive = self.receiving.then_some(Operation::Receive);
         let ready = self.polled.then_some(Operation::Ready);
@@ -113,7 +113,7 @@ impl State {
     }
 }
 
-/// All open sockets, in places that are used again under a new generation.
+/// All open sockets, in places that are reused with a new generation.
 #[derive(Default)]
 pub(super) struct Sockets {
     places: Vec<Place>,
@@ -125,7 +125,7 @@ struct Place {
     state: Option<State>,
 }
 
-/// Which socket: a place, and the generation of what is in it.
+/// Names a socket: a place, and its generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) place: u32,
@@ -147,15 +147,15 @@ impl Sockets {
             return Key { place: number, generation: place.generation };
         }
         if self.places.len() == self.places.capacity() {
-            // Much at first: pages that no socket has touched cost nothing, and a table that moves leaves touched ones behind.
-            // Then gently: what a socket costs should not depend on how far its number is from a power of two.
+            // At first reserve much: pages that no socket has touched cost nothing, but a table that moves leaves touched pages
+            // behind. Then grow slowly: the cost of a socket should not depend on how far their number is from a power of two.
             self.places.reserve_exact((self.places.len() / 4).max(ROOM));
         }
         self.places.push(Place { generation: 0, state: Some(State::new(descriptor)) });
         Key { place: (self.places.len() - 1) as u32, generation: 0 }
     }
 
-    /// Frees a place. Whatever still bears its name is out of date from now on.
+    /// Frees a place. All its old names are invalid from now on.
     pub(super) fn remove(&mut self, key: Key) -> Option<State> {
         let place = self.places.get_mut(key.place as usize).filter(|place| place.generation == key.generation)?;
         let state = place.state.take()?;
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_open_socket_costs_little() {
-        // The engine's own part of a connection has what is left of 512 bytes: see its test.
+        // The engine's own part of a connection takes the rest of 512 bytes: see its test.
         assert!(size_of::<Place>() <= 64, "{} bytes", size_of::<Place>());
     }
 

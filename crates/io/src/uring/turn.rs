@@ -1,4 +1,4 @@
-//! One turn of the loop: what is due goes to the kernel, what came of earlier turns is taken, and news are told.
+//! One turn of the loop: hands operations to the kernel, processes completions, and reports events.
 
 use super::Uring;
 use super::buffers::BUFFER_BYTES;
@@ -10,25 +10,27 @@ use rustix::event::PollFlags;
 use std::io;
 use std::time::Duration;
 
-/// Received bytes of one socket that may wait outside the kernel's buffers. Beyond this the socket is left alone until they
-/// have been taken, so that a client's window closes as it would without a ring.
+/// Received bytes of one socket that may wait outside the kernel's buffers. Beyond this nothing more is received until the
+/// caller has taken them, so that the client's window closes as it would without a ring.
 const SPILL_BYTES: usize = 64 << 10;
 
-/// Who has sent more than a buffer at once is likely to go on. It is received where it will stay instead of being copied there,
-/// until so many receives in a row have found less: then the connection has small requests again.
+/// A client that has sent more than a buffer at once is likely to go on. So its bytes are received directly into their final
+/// place, instead of being copied there, until so many receives in a row have been smaller: then the connection has small
+/// requests again.
 const BULK_ENDS_AFTER: u8 = 16;
 
-/// With connections that were closed before all had left, a wait lasts no longer than this, so that they are seen to.
+/// While connections are lingering that were closed with unsent bytes, a wait lasts at most this long, so that they are
+/// checked.
 const LINGERING_TURN: Duration = Duration::from_secs(1);
 
 impl Uring {
-    /// Hands over what is due and takes what has completed. Receives and accepts that are to be armed can wait.
+    /// Hands over urgent operations and processes completions. Receives and accepts can wait.
     pub(super) fn turn(&mut self) -> io::Result<()> {
         self.hand_over()?;
         self.complete(false, None)
     }
 
-    /// Hands over everything, and waits for the first completion if `patient`, unless there are news already.
+    /// Hands over everything and, with `patient`, waits for the first completion unless there are events already.
     pub(super) fn look(&mut self, patient: bool, timeout: Option<Duration>) -> io::Result<()> {
         self.hand_over()?;
         self.hand_over_receives()?;
@@ -75,7 +77,7 @@ impl Uring {
         }
         while let Some(key) = self.to_break.pop() {
             if let Some(state) = self.sockets.find_open(key) {
-                // The end that has been seen is told once more at once; what follows it is told when it comes.
+                // The end that has been seen is reported once more at once; what follows it is reported when it comes.
                 state.guarded = true;
                 self.ring.poll(state.number(), 0, true, key.name(Operation::Break))?;
             }
@@ -83,8 +85,8 @@ impl Uring {
         self.hand_over_outgoing()
     }
 
-    /// Moves received bytes that nobody has taken since they were told of out of the kernel's buffers, of which other sockets
-    /// are in need.
+    /// Moves received bytes that the caller has not taken since the last report out of the kernel's buffers, which other
+    /// sockets need.
     pub(super) fn spill(&mut self) {
         for key in self.told.drain(..) {
             let Some(state) = self.sockets.find(key) else { continue };
@@ -102,7 +104,7 @@ impl Uring {
         }
     }
 
-    /// Takes all completions, those that did not fit their ring included: no byte may be received around one that waits.
+    /// Processes all completions, including those that did not fit their ring: no receive may overtake a waiting completion.
     pub(super) fn take_completions(&mut self) -> io::Result<()> {
         loop {
             while let Some(completion) = self.ring.completion() {
@@ -140,7 +142,7 @@ impl Uring {
         Ok(())
     }
 
-    /// Reports what is written to the watched pipe from now on.
+    /// From now on reports writes to the watched pipe.
     pub(super) fn watch_again(&mut self) -> io::Result<()> {
         let Some(pipe) = self.watched else { return Ok(()) };
         let name = Name { operation: Operation::Wake, ..Name::INDIFFERENT };
@@ -164,7 +166,7 @@ impl Uring {
         match result {
             1.. => {
                 state.lasting = true;
-                // Not every kind of socket says that there is more; a full buffer does.
+                // Not every kind of socket reports that there is more; a full buffer implies it.
                 let full = result as usize >= BUFFER_BYTES;
                 state.rest = completion.rest || full;
                 state.readable = true;
@@ -181,7 +183,7 @@ impl Uring {
                 state.readable = true;
                 self.to_break.push(key);
             }
-            // What comes of it is told by the bytes that have been taken.
+            // The bytes that have been taken tell the result.
             _ if result == -libc::ECANCELED => {}
             _ if result == -libc::ENOBUFS => {
                 state.rest = true;
@@ -226,7 +228,7 @@ impl Uring {
         }
     }
 
-    /// Something has been received without the ring: `size` bytes, and all of them if `whole`.
+    /// `size` bytes have been received without the ring; with `whole`, these were all.
     pub(super) fn received_in_bulk(&mut self, key: Key, size: usize, whole: bool) {
         let Some(state) = self.sockets.find(key) else { return };
         state.in_bulk = if whole && size < BUFFER_BYTES { state.in_bulk - 1 } else { BULK_ENDS_AFTER };
@@ -249,7 +251,7 @@ impl Uring {
         }
     }
 
-    /// Has the next report tell of a socket.
+    /// Puts a socket into the next report.
     pub(super) fn note(&mut self, key: Key) {
         if let Some(state) = self.sockets.find(key)
             && !state.noted
@@ -259,7 +261,7 @@ impl Uring {
         }
     }
 
-    /// Tells the news.
+    /// Reports all events.
     pub(super) fn report(&mut self, events: &mut Vec<Event>) {
         self.report_connections();
         events.append(&mut self.others);

@@ -1,4 +1,4 @@
-//! What every backend promises, checked on every backend: see `oribi_io::Backend`.
+//! The promises of a backend, tested on every backend: see `oribi_io::Backend`.
 
 mod networks;
 mod properties;
@@ -11,7 +11,7 @@ use networks::{Simulated, Tcp, Unix};
 use oribi_io::Libevent;
 use oribi_io::{Epoll, Uring};
 
-/// Each property as a test of its own for a network.
+/// Makes a test of each property for a network.
 macro_rules! conformance {
     ($name:ident, $network:ty: $($property:ident)*) => { conformance!($name, $network, properties: $($property)*); };
     ($name:ident, $network:ty, $module:ident: $($property:ident)*) => {
@@ -39,7 +39,7 @@ macro_rules! every_network {
     };
 }
 
-/// The same for those that break one of the promises, and say so.
+/// The same for networks that break one of the promises and say so.
 macro_rules! those_that_break_a_promise {
     ($($property:ident)*) => {
         #[cfg(feature = "libevent")]
@@ -53,7 +53,7 @@ macro_rules! those_that_break_a_promise {
     };
 }
 
-/// What every backend keeps to.
+/// The promises that every backend keeps.
 macro_rules! every_backend {
     ($($property:ident)*) => {
         every_network! { $($property)* news_come_once news_reach_the_waiter_or_the_backend }
@@ -89,7 +89,7 @@ every_backend! {
     clocks_do_not_go_back
 }
 
-// Where libevent asks the system by epoll, it tells of all news, too. It never has a waiter.
+// If libevent polls by epoll, it reports all events, too. It never has a waiter.
 #[cfg(feature = "libevent")]
 conformance!(libevent_edges_tcp, Tcp<Libevent>: news_come_once a_waiter_is_refused);
 #[cfg(feature = "libevent")]
@@ -99,7 +99,7 @@ conformance!(libevent_states_tcp, Tcp<LibeventByPoll>: whoever_does_not_receive_
 #[cfg(feature = "libevent")]
 conformance!(libevent_states_unix, Unix<LibeventByPoll>: whoever_does_not_receive_is_told_once);
 
-/// What those keep to that have descriptors to give away.
+/// The promises of backends that have descriptors to give away.
 macro_rules! every_kernel {
     ($($property:ident)*) => {
         conformance!(epoll_given_away, Tcp<Epoll>: $($property)*);
@@ -116,7 +116,7 @@ every_kernel! {
     nothing_is_reported_of_a_connection_that_was_given_away
 }
 
-/// What those promise that can share a listener.
+/// The promises of backends that can share a listener.
 macro_rules! shared {
     ($($property:ident)*) => {
         conformance!(epoll_tcp_shared, Tcp<Epoll>, sharing: $($property)*);

@@ -1,4 +1,4 @@
-//! The networks that backends are tried on, each with a far end to speak to.
+//! The networks on which backends are tested, each with a far end to communicate with.
 
 use crate::sharing::Several;
 #[cfg(feature = "libevent")]
@@ -12,11 +12,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// A backend that needs nothing but a kernel.
+/// A backend that needs only a kernel.
 pub trait Kernel {
     type Backend: Backend;
 
-    /// Fails where the kernel refuses it: these tests are never skipped.
+    /// Fails if the kernel refuses it: these tests are never skipped.
     fn make() -> Self::Backend;
 }
 
@@ -47,7 +47,7 @@ impl Kernel for Libevent {
     }
 }
 
-/// libevent by a method that knows states only, as systems without epoll have it.
+/// libevent with a method that knows only states, as on systems without epoll.
 #[cfg(feature = "libevent")]
 pub struct LibeventByPoll;
 
@@ -68,10 +68,10 @@ fn make<B: Kernel>(ahead: usize) -> B::Backend {
     backend
 }
 
-/// Longer than anything here takes; a test that waits so long has failed.
+/// Longer than anything here takes; a test that waits this long has failed.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the far end finds.
+/// What the far end receives.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen {
     Bytes(Vec<u8>),
@@ -86,7 +86,7 @@ pub trait Far {
     fn end(&mut self);
     /// Goes away at once.
     fn reset(self);
-    /// From now on takes a bounded number of bytes, until they are received.
+    /// From now on accepts only a bounded number of bytes, until they are received.
     fn hold(&mut self);
     /// The next bytes, or the end. Waits for them.
     fn receive(&mut self) -> Seen;
@@ -96,7 +96,7 @@ pub trait Far {
 pub trait Network: Sized {
     type Backend: Backend;
     type Far: Far;
-    /// Whether a far end can tell a broken connection from one that has ended.
+    /// Whether a far end can distinguish a broken connection from one that has ended.
     const RESETS: bool;
 
     fn new() -> (Self, Self::Backend, OwnedFd);
@@ -140,12 +140,12 @@ impl<N: Network> Rig<N> {
         }
     }
 
-    /// Waits until there is such an event, and tells it.
+    /// Waits for such an event and returns it.
     #[track_caller]
     pub fn until(&mut self, wanted: impl Fn(Event) -> bool) -> Event {
         let mut events = Vec::new();
         let mut known = usize::MAX;
-        // A wait may return without news; a second one in a row has waited for nothing.
+        // A wait may return without events; a second one in a row has waited in vain.
         while events.len() != known {
             known = events.len();
             self.backend.wait(Some(PATIENCE), &mut events).expect("waiting works");
@@ -166,7 +166,7 @@ impl<N: Network> Rig<N> {
         self.until(|event| matches!(event, Event::Socket { token: found, writable: true, .. } if found.0 == token))
     }
 
-    /// What is reported within a moment: nothing, if a test is right.
+    /// What is reported within a moment: nothing, if the test expects silence.
     pub fn news(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         self.backend.wait(Some(Duration::from_millis(20)), &mut events).expect("waiting works");
@@ -174,7 +174,7 @@ impl<N: Network> Rig<N> {
     }
 }
 
-/// A backend over TCP that may accept so many connections ahead.
+/// A backend over TCP that may accept this many connections in advance.
 pub struct Tcp<B, const AHEAD: usize = 0> {
     listener: TcpListener,
     pipe: (PipeReader, PipeWriter),
@@ -236,9 +236,9 @@ impl Far for TcpStream {
     }
 }
 
-/// A backend over a Unix socket that may accept so many connections ahead.
+/// A backend over a Unix socket that may accept this many connections in advance.
 pub struct Unix<B, const AHEAD: usize = 0> {
-    // Removed with everything in it when the network goes.
+    // Removed with its content when the network is dropped.
     directory: tempfile::TempDir,
     pipe: (PipeReader, PipeWriter),
     backend: PhantomData<B>,
@@ -312,7 +312,7 @@ pub struct Simulated {
     pipe: (PipeReader, PipeWriter),
 }
 
-/// Bytes that a simulated far end takes once it has been told to hold.
+/// Bytes that a simulated far end still accepts after it has been told to hold.
 const WINDOW: usize = 100_000;
 
 pub struct SimulatedFar {

@@ -6,12 +6,12 @@ use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-/// Bytes that are different at every place.
+/// Bytes that differ at every place.
 fn pattern(size: usize) -> Vec<u8> {
     (0..size).map(|place| (place * 7 + place / 251) as u8).collect()
 }
 
-/// Receives so many bytes at the far end.
+/// Receives this many bytes at the far end.
 #[track_caller]
 fn far_receives<N: Network>(rig: &mut Rig<N>, far: &mut N::Far, size: usize) -> Vec<u8> {
     rig.backend.submit();
@@ -25,7 +25,7 @@ fn far_receives<N: Network>(rig: &mut Rig<N>, far: &mut N::Far, size: usize) -> 
     all
 }
 
-/// Receives until there is nothing more now.
+/// Receives until the socket is empty.
 #[track_caller]
 fn receive_all<N: Network>(rig: &mut Rig<N>, socket: &mut Socket<N>, size: usize) -> Vec<u8> {
     let mut all = Vec::new();
@@ -51,7 +51,7 @@ pub fn accepting<N: Network>() {
         Peer::Internet(address) => assert!(address.ip().is_loopback() && address.port() > 0),
         Peer::Local => {}
     }
-    // The one that was not taken is reported again.
+    // The connection that was not taken is reported again.
     rig.until(|event| event == Event::Connection(0));
     let second = rig.accept();
     assert!(matches!(rig.backend.accept(0, rig.listener.as_fd()), Accepted::None));
@@ -64,7 +64,7 @@ pub fn a_wait_of_no_time_ends<N: Network>() {
     let mut rig = Rig::<N>::new();
     let far = rig.network.connect();
     rig.until(|event| event == Event::Connection(0));
-    // Nobody accepts, so there is something to tell of all the time.
+    // No connection is accepted, so there is always something to report.
     for _ in 0..3 {
         rig.backend.wait(Some(Duration::ZERO), &mut Vec::new()).expect("waiting works");
     }
@@ -106,7 +106,7 @@ pub fn opening_can_be_put_off<N: Network>() {
     rig.until(|event| event == Event::Connection(0));
     let mut socket = rig.accept();
     far.send(b"question");
-    // A backend that cannot put it off has to open the socket first.
+    // A backend that cannot postpone opening opens the socket first.
     if !rig.backend.put_off(&mut socket, Token(1)) {
         rig.backend.open(&mut socket, Token(1)).expect("it can be opened");
         rig.until_readable(1);
@@ -153,7 +153,7 @@ pub fn news_come_once<N: Network>() {
     assert_eq!(receive_all(&mut rig, &mut socket, 12), b"newsnewsnews");
 }
 
-/// What is left of [`news_come_once`] where the system tells of states.
+/// The part of [`news_come_once`] that holds where the system reports states.
 #[cfg(feature = "libevent")]
 pub fn whoever_does_not_receive_is_told_once<N: Network>() {
     let mut rig = Rig::<N>::new();
@@ -227,7 +227,7 @@ pub fn an_end_that_comes_with_the_first_content_is_told<N: Network>() {
     let event = rig.until_readable(1);
     assert_eq!(rig.backend.receive(&mut socket, &mut [0; 100]), Attempt::Done(20));
     if !matches!(event, Event::Socket { ended: true, .. }) {
-        // Nobody looks for the end behind a short receive.
+        // No receive looks for the end after a short one.
         rig.until(|event| matches!(event, Event::Socket { readable: true, ended: true, .. }));
     }
     assert_eq!(rig.backend.receive(&mut socket, &mut [0; 100]), Attempt::End);
@@ -253,7 +253,7 @@ pub fn a_half_closed_peer_can_be_answered<N: Network>() {
     assert_eq!(far_receives(&mut rig, &mut far, 6), b"answer");
 }
 
-/// Sends until the socket is full, by `attempt`, which is given how much has been sent.
+/// Sends until the socket is full, by calling `attempt` with the number of bytes sent so far.
 #[track_caller]
 fn fill(mut attempt: impl FnMut(usize) -> Attempt) -> usize {
     let mut sent = 0;
@@ -463,7 +463,7 @@ pub fn nothing_is_reported_of_a_connection_that_was_given_away<N: Network>() {
     assert_eq!(received, b"");
     far.send(b"for the host");
     assert_eq!(rig.news(), []);
-    // The connection lives on in the copy when the backend's socket is closed, and is still nobody else's.
+    // The connection lives on in the copy after the backend's socket is closed, and still belongs only to the copy's owner.
     rig.backend.close(socket);
     far.send(b", and more");
     far.end();

@@ -1,4 +1,5 @@
-//! What backends that listen at one socket promise one another: whoever was told of a connection takes it, or tells the next one.
+//! What backends that share a listener promise one another: a backend that was told of a connection takes it or tells the next
+//! one.
 
 use crate::networks::{Network, PATIENCE};
 use oribi_io::{Accepted, Backend, Event};
@@ -17,7 +18,8 @@ pub trait Several: Network {
 /// What a lane does when it was told of a connection; `false`: it ends.
 type Act<B> = fn(&mut B, BorrowedFd<'_>, &AtomicUsize) -> bool;
 
-/// Waits at the listener for as long as `act` says, or until the pipe is written to. Tells its thread before it first waits.
+/// Waits at the listener as long as `act` returns true, or until the pipe is written to. Sends its thread id before it first
+/// waits.
 fn lane<N: Several>(
     listener: BorrowedFd<'_>,
     pipe: BorrowedFd<'_>,
@@ -29,7 +31,7 @@ fn lane<N: Several>(
     backend.listen(0, listener).expect("it can be listened on");
     backend.watch(pipe).expect("it can be watched");
     let mut events = Vec::new();
-    // What a backend has to tell the kernel before it first sleeps is told by then.
+    // By then the backend has told the kernel everything that it must know before the first sleep.
     backend.wait(Some(Duration::ZERO), &mut events).expect("waiting works");
     waits.send(gettid().as_raw_nonzero().get()).expect("the test waits");
     let end = Instant::now() + PATIENCE;
@@ -42,7 +44,7 @@ fn lane<N: Several>(
     }
 }
 
-/// Waits until so many lanes sleep.
+/// Waits until this many lanes sleep.
 fn until_asleep(waits: &Receiver<i32>, count: usize) {
     for _ in 0..count {
         let thread = waits.recv_timeout(PATIENCE).expect("it begins to wait");
@@ -72,7 +74,7 @@ fn take<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsi
     true
 }
 
-/// Takes what nobody else may know of.
+/// Takes the connections that no other backend may know of.
 fn leave<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) {
     backend.unlisten(0, listener).expect("it listened");
     while let Accepted::Connection(socket, _) = backend.take_accepted(0, listener) {
@@ -82,13 +84,13 @@ fn leave<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUs
     }
 }
 
-/// A connection that wakes a lane which is about to stop is taken by that lane or by another that sleeps.
+/// If a connection wakes a lane that is about to stop, that lane or another sleeping one takes it.
 pub fn a_stopped_lane_leaves_nothing_behind<N: Several>() {
     let (mut network, _unused, listener) = N::new();
     let pipe = network.watched().try_clone().expect("a descriptor");
     let (taken, (waiting, waits)) = (AtomicUsize::new(0), channel());
     std::thread::scope(|scope| {
-        // The one that listens first is the first to be told.
+        // The lane that listens first is told first.
         for act in [leave_at_once::<N::Backend> as Act<_>, take::<N::Backend>] {
             let (waiting, listener, pipe, taken) = (waiting.clone(), listener.as_fd(), pipe.as_fd(), &taken);
             scope.spawn(move || lane::<N>(listener, pipe, &waiting, taken, act));
@@ -125,7 +127,7 @@ pub fn nobody_told_is_nobody_waiting<N: Several>() {
     });
 }
 
-/// Leaves the line behind each connection and joins it again.
+/// Leaves the line after each connection and joins it again.
 fn take_and_return<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &AtomicUsize) -> bool {
     take(backend, listener, taken);
     leave(backend, listener, taken);
