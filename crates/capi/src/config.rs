@@ -14,7 +14,7 @@ const BAD: i32 = 2;
 #[derive(Debug)]
 pub struct OribiConfig(pub(crate) Config);
 
-/// Makes a config that knows the defaults and the environment.
+/// Makes a config with the defaults and the values of the environment.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_config_new() -> *mut OribiConfig {
     fence(std::ptr::null_mut(), || Box::into_raw(Box::new(OribiConfig(Config::new()))))

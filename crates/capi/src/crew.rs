@@ -1,4 +1,4 @@
-//! Threads of a language that share a lane.
+//! Threads of a language that share a lane: see the header.
 #![allow(unsafe_code)]
 
 use crate::fence::{fence, remember};
@@ -16,7 +16,7 @@ const END: c_int = 2;
 /// `oribi_crew`
 pub struct OribiCrew {
     table: OribiHost,
-    /// Good until `oribi_host.work` returns, which is when the crew goes, too.
+    /// Valid until `oribi_host.work` returns; then the crew is dropped, too.
     crew: *const (dyn Crew + 'static),
     lane: OribiLane,
 }
@@ -29,7 +29,7 @@ pub struct OribiMember {
 
 impl OribiCrew {
     pub(crate) fn new(table: OribiHost, crew: &dyn Crew) -> Self {
-        // SAFETY: this only forgets the lifetime; the value does not leave `work`, whose argument the reference is.
+        // SAFETY: this only erases the lifetime; the value does not leave `work`, whose argument the reference is.
         let crew = unsafe { std::mem::transmute::<*const (dyn Crew + '_), *const (dyn Crew + 'static)>(crew) };
         Self { table, crew, lane: OribiLane::default() }
     }
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn oribi_crew_join(crew: *const OribiCrew) -> *mut OribiMe
 /// `member` came from [`oribi_crew_join`] in this thread and has not left; `wait` can be written to; the lock is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_turn(member: *mut OribiMember, wait: *mut c_int) -> c_int {
-    // A panic is one request's; the next turn may go well.
+    // A panic concerns one request; the next turn may succeed.
     fence(ANSWERED, || {
         // SAFETY: the caller's promise. Only this thread uses the member, and the crew outlives it. Other threads may be inside
         // a turn at the same crew, each at a point where the app has the lock.
@@ -100,6 +100,6 @@ pub unsafe extern "C" fn oribi_crew_leave(member: *mut OribiMember) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_wait(crew: *const OribiCrew, milliseconds: c_int) {
     let timeout = u64::try_from(milliseconds).ok().map(Duration::from_millis);
-    // SAFETY: the caller's promise. Of all methods this is the one that may run beside another thread's.
+    // SAFETY: the caller's promise. This is the only method that may run at the same time as another thread's.
     fence((), || unsafe { (*(*crew).crew).wait(timeout) });
 }

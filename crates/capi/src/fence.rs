@@ -1,4 +1,4 @@
-//! The border: results become numbers and words, panics become failures.
+//! The border to C: results become numbers and messages, panics become failures.
 #![allow(unsafe_code)]
 
 use oribi_host::ReplyError;
@@ -17,21 +17,21 @@ thread_local! {
     static LAST_ERROR: RefCell<CString> = RefCell::default();
 }
 
-/// What the last call in this thread that failed says.
+/// The message of the last call in this thread that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_last_error() -> *const c_char {
     LAST_ERROR.with_borrow(|message| message.as_ptr())
 }
 
-/// Keeps the words of a failure for [`oribi_last_error`].
+/// Keeps the message of a failure for [`oribi_last_error`].
 pub(crate) fn remember(message: &str) {
     let message = CString::new(message.replace('\0', " ")).unwrap_or_default();
     LAST_ERROR.with_borrow_mut(|last| *last = message);
 }
 
-/// Runs `act`; a panic in it is a defect of ours that must not cross into C.
+/// Runs `act`. A panic in it is a bug of ours and must not cross into C.
 pub(crate) fn fence<T>(failed: T, act: impl FnOnce() -> T) -> T {
-    // What `act` may have left half done is the engine of one lane: the worst is a connection that hangs until its deadline.
+    // `act` may have left the engine of one lane in the middle of a step: at worst a connection hangs until its deadline.
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| {
         remember("an internal error; the log has the details");
         failed

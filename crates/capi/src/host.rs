@@ -1,4 +1,4 @@
-//! A host written in C, as the server sees hosts.
+//! Adapts a host written in C to the server's traits.
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
@@ -19,13 +19,13 @@ pub(crate) struct CRuntime {
     table: OribiHost,
 }
 
-// SAFETY: the header demands of `open` that it may be called from any thread (one at a time, which the server sees to), and
-// calls the other functions of a runtime only in processes with one thread.
+// SAFETY: the header requires that `open` may be called from any thread (one at a time, which the server ensures). The other
+// functions of a runtime are called only in processes with one thread.
 unsafe impl Sync for CRuntime {}
 
 impl CRuntime {
     /// # Safety
-    /// The functions of `table` do what the header says of them.
+    /// The functions of `table` do what the header requires.
     pub(crate) const unsafe fn new(table: OribiHost) -> Self {
         Self { table }
     }
@@ -121,7 +121,7 @@ impl Runtime for CRuntime {
 pub(crate) struct CHost {
     table: OribiHost,
     context: *mut c_void,
-    /// Boxed, for the host may keep its address.
+    /// Boxed, because the host may keep its address.
     own_lane: Box<OribiLane>,
     /// The lane of the crew that the context's thread belongs to.
     shared_lane: Option<*const OribiLane>,
@@ -129,12 +129,12 @@ pub(crate) struct CHost {
     variables: Vec<OribiVariable>,
 }
 
-// SAFETY: the header lets a context move between threads between `leave` and `enter`; nothing else in here is bound to one.
+// SAFETY: the header allows a context to change threads between `leave` and `enter`; nothing else in here is bound to a thread.
 unsafe impl Send for CHost {}
 
 impl CHost {
     /// # Safety
-    /// The functions of `table` do what the header says of them; `shared_lane` outlives the context.
+    /// The functions of `table` do what the header requires; `shared_lane` outlives the context.
     pub(crate) unsafe fn open(table: OribiHost, own: bool, shared_lane: Option<*const OribiLane>) -> Result<Self, String> {
         let open = table.open.ok_or("the host has no function that opens a context")?;
         // SAFETY: the caller's promise: `open` takes the table's data.
@@ -160,7 +160,7 @@ impl Host for CHost {
     }
 
     fn begin(&mut self, outlet: &dyn Outlet) {
-        // SAFETY: the server keeps the outlet where it is until it has called `leave`, which closes the lane.
+        // SAFETY: the server does not move the outlet until it has called `leave`, which closes the lane.
         unsafe { self.own_lane.open(outlet) };
         if let Some(begin) = self.table.begin {
             // SAFETY: the table's functions take its contexts (`CRuntime::new`), and the lane lives as long as the host.
@@ -177,7 +177,7 @@ impl Host for CHost {
         let Some(answer) = self.table.answer else { return After::default() };
         let (outlet, exchange) = reply.detach();
         let lane = self.shared_lane.unwrap_or(&raw const *self.own_lane);
-        // SAFETY: `open` was promised that a shared lane is there. The server keeps the outlet where it is until it has called
+        // SAFETY: `open` was promised that a shared lane exists. The server does not move the outlet until it has called
         // `leave`, which closes the lane, or until the work of a crew is done, which drops the lane.
         unsafe { (*lane).open(outlet) };
         self.variables.clear();
@@ -217,7 +217,7 @@ impl Drop for CHost {
     }
 }
 
-/// Rounded up, so that a wait does not end before what it was for; -1: without end.
+/// Rounded up, so that a wait does not end too early; -1: without limit.
 pub(crate) fn milliseconds(time: Option<Duration>) -> c_int {
     time.map_or(-1, |time| c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX))
 }

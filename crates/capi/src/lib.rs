@@ -1,7 +1,7 @@
-//! The C face of Oribi: the other side of `include/oribi.h`, which documents every function and type.
+//! The C interface of Oribi: the implementation of `include/oribi.h`, which documents every function and type.
 //!
-//! Types here mirror the header field by field; a change in one is a change in both. Panics end
-//! at this border: a function that panics answers as failed (see `fence`).
+//! The types mirror the header field by field: change both together. A panic ends at this border: the function returns a
+//! failure (see `fence`).
 #![deny(unsafe_code)]
 
 mod config;

@@ -1,4 +1,4 @@
-//! Replies: the functions that a host answers with.
+//! The functions that a host answers with.
 #![allow(unsafe_code)]
 
 use crate::fence::{FAILED, GONE, fence, outcome, remember};
@@ -15,14 +15,14 @@ const FEW: usize = 32;
 /// Runs `act` with the outlet of `lane`, if there is one.
 ///
 /// # Safety
-/// `lane` is null or a lane that the calling host was given and whose context has not been closed.
+/// `lane` is null, or a lane that the host was called with and whose context has not been closed.
 unsafe fn with(lane: *const OribiLane, act: impl FnOnce(&dyn Outlet) -> i32) -> i32 {
     // SAFETY: the caller's promise; null becomes None.
     let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
     outlet.map_or(GONE, |outlet| fence(FAILED, || act(outlet)))
 }
 
-/// Makes slices of C's fields and gives them to `act`.
+/// Calls `act` with C's fields as slices.
 ///
 /// # Safety
 /// `fields` points to `count` fields whose pointers are good during the call.
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn oribi_abandon(lane: *const OribiLane, exchange: u64) {
     }
 }
 
-/// Gives an exchange up, with a status of the caller's.
+/// Gives an exchange up with the given status.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn oribi_fail(lane: *const OribiLane, exchange: u64, statu
     }
 }
 
-/// Whether nobody is left who could receive the response.
+/// Whether nobody can receive the response any more.
 ///
 /// # Safety
 /// `lane` is valid.
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn oribi_waiting(lane: *const OribiLane) -> usize {
     outlet.map_or(0, |outlet| fence(0, || outlet.waiting()))
 }
 
-/// Passes a message on to the error log of the web server in front. 0: there is none.
+/// Passes a message on to the error log of the web server in front. 0: there is no web server.
 ///
 /// # Safety
 /// `lane` is valid; `text` points to `size` bytes.

@@ -1,4 +1,4 @@
-//! Running, and what belongs to no exchange.
+//! Running the server, and functions that belong to no exchange.
 #![allow(unsafe_code)]
 
 use crate::config::OribiConfig;
@@ -9,7 +9,7 @@ use oribi_host::environment::Key;
 use oribi_server::{log, process};
 use std::ffi::{c_char, c_int};
 
-/// Serves until told to stop; returns the exit status for the process.
+/// Serves until told to stop; returns the exit status of the process.
 ///
 /// # Safety
 /// `config` came from [`crate::oribi_config_new`], `host` points to a table whose functions do what the header says.
@@ -34,13 +34,13 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
     })
 }
 
-/// Keeps what a process above has left for the server from the programs that the app starts while it is loaded.
+/// Hides what the parent process has left for the server from programs that the app starts while it is loaded.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_prepare() {
     fence((), process::claim_inheritance);
 }
 
-/// Nothing is running yet that could log.
+/// Prints the message, because no log exists yet.
 fn failed(message: &str) -> c_int {
     eprintln!("oribi: {message}");
     remember(message);
@@ -53,7 +53,7 @@ pub extern "C" fn oribi_key_count() -> u32 {
     Key::count()
 }
 
-/// The name of a key, nothing for a number that is none.
+/// The name of a key; empty for a number that is no key.
 #[unsafe(no_mangle)]
 pub extern "C" fn oribi_key_name(key: u32) -> OribiBytes {
     OribiBytes::of(Key(key).name().unwrap_or_default().as_bytes())

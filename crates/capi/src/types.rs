@@ -81,11 +81,11 @@ pub struct OribiVariable {
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct OribiContent {
-    /// In memory, or null.
+    /// The bytes in memory, or null.
     pub memory: *const c_char,
     /// The size.
     pub size: u64,
-    /// In a file, or -1.
+    /// The descriptor of the file, or -1.
     pub file: c_int,
 }
 
@@ -109,7 +109,7 @@ pub struct OribiRequest {
     pub variable_count: usize,
     /// The content.
     pub content: OribiContent,
-    /// What is to be filtered, or null.
+    /// The file to filter, or null.
     pub data: *const OribiContent,
     /// Whether the connection is encrypted.
     pub https: c_int,
@@ -117,20 +117,19 @@ pub struct OribiRequest {
     pub gateway: c_int,
 }
 
-/// `oribi_lane`: where the replies of a context go, as long as a thread uses the context.
+/// `oribi_lane`: the destination of a context's replies while a thread uses the context.
 #[derive(Default)]
 pub struct OribiLane {
     outlet: Cell<Option<*const dyn Outlet>>,
 }
 
 impl OribiLane {
-    /// Opens the way to `outlet` until [`OribiLane::close`].
+    /// Connects the lane with `outlet` until [`OribiLane::close`].
     ///
-    /// # Safety
-    /// `outlet` must stay where it is until `close`.
+    /// # Safety `outlet` must not move until `close`.
     #[inline]
     pub(crate) unsafe fn open(&self, outlet: &dyn Outlet) {
-        // SAFETY: this only forgets the lifetime, which the caller promises to be long enough.
+        // SAFETY: this only erases the lifetime, which the caller promises to be long enough.
         let outlet = unsafe { std::mem::transmute::<*const (dyn Outlet + '_), *const (dyn Outlet + 'static)>(outlet) };
         self.outlet.set(Some(outlet));
     }
@@ -141,7 +140,7 @@ impl OribiLane {
 
     #[inline]
     pub(crate) fn outlet(&self) -> Option<&dyn Outlet> {
-        // SAFETY: `open` was promised that the outlet stays until `close`, which takes the pointer away.
+        // SAFETY: `open` was promised that the outlet stays in place until `close`, which removes the pointer.
         self.outlet.get().map(|outlet| unsafe { &*outlet })
     }
 }
@@ -179,19 +178,18 @@ pub struct OribiHost {
 }
 
 impl OribiHost {
-    /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it has not even what every host has.
+    /// Reads a table, which may be older and smaller than this one, or newer. `None`: it lacks fields that every host has.
     ///
-    /// # Safety
-    /// `host` points to as many bytes as its first field says, which are the beginning of a table as the header has it.
+    /// # Safety `host` points to as many bytes as its first field says; they are the beginning of a table as in the header.
     pub(crate) unsafe fn read(host: *const Self) -> Option<Self> {
-        // SAFETY: the caller's promise; the first field is there in every table.
+        // SAFETY: the caller's promise; every table has the first field.
         let size = unsafe { (&raw const (*host).size).read() };
         if size < offset_of!(Self, run_deferred) {
             return None;
         }
         let mut table = MaybeUninit::<Self>::zeroed();
-        // SAFETY: the caller promises `size` bytes at `host`, and no more than there is room for are copied. Zeros are valid in the
-        // place of each field that was not copied: a function that is not there.
+        // SAFETY: the caller promises `size` bytes at `host`, and no more than fit are copied. Zeros are valid for each field
+        // that was not copied: they mean a missing function.
         unsafe {
             ptr::copy_nonoverlapping(host.cast::<u8>(), table.as_mut_ptr().cast::<u8>(), size.min(size_of::<Self>()));
             Some(table.assume_init())
@@ -214,7 +212,7 @@ mod tests {
     }
 
     fn read(size: usize) -> Option<OribiHost> {
-        // SAFETY: the table is there in full, whatever part of it counts.
+        // SAFETY: the whole table exists, whichever part of it counts.
         unsafe { OribiHost::read(&raw const *Box::new(table(size))) }
     }
 
@@ -234,7 +232,7 @@ mod tests {
 
     #[test]
     fn what_is_too_small_for_a_host_is_refused() {
-        // What once was the first field, a number.
+        // Older tables began with a version number, which is too small for a size.
         assert!(read(4).is_none());
     }
 }

@@ -32,7 +32,7 @@ pub unsafe extern "C" fn oribi_lane_waker(lane: *const OribiLane) -> *mut OribiW
 /// `waker` came from [`oribi_lane_waker`] and was not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_wake(waker: *const OribiWaker) {
-    // No fence, which a signal handler could not have: a lane's waker is an atomic and a system call, and cannot panic.
+    // No fence, because a signal handler may not have one: a lane's waker is an atomic and a system call, and cannot panic.
     // SAFETY: the caller's promise.
     unsafe { (*waker).0.wake_by_ref() };
 }
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn oribi_watch(lane: *const OribiLane, descriptor: c_int) 
     unsafe { attempt(lane, |outlet| outlet.watch(BorrowedFd::borrow_raw(descriptor))) }
 }
 
-/// Ends what [`oribi_watch`] began.
+/// Ends the effect of [`oribi_watch`].
 ///
 /// # Safety
 /// `lane` is valid; `descriptor` is open.
@@ -80,7 +80,7 @@ pub unsafe extern "C" fn oribi_wake_after(lane: *const OribiLane, milliseconds: 
     unsafe { attempt(lane, |outlet| outlet.wake_after(time)) }
 }
 
-/// 1 if `act` succeeds with the outlet of `lane`.
+/// Returns 1 if `act` succeeds with the outlet of `lane`.
 ///
 /// # Safety
 /// `lane` is null or a lane that the calling host was given and whose context has not been closed.
