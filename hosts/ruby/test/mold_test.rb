@@ -28,6 +28,14 @@ class MoldTest < Minitest::Test
     end
   end
 
+  def test_a_script_without_an_ending_is_read_as_a_config_ru
+    Dir.mktmpdir do |directory|
+      script = File.join(directory, "shop")
+      File.write(script, "#!/usr/bin/env ruby\n#{APP}")
+      oribi(app: script) { |server| assert_equal "production", fact(server, "rack_env") }
+    end
+  end
+
   def test_libraries_that_puma_loads_need_not_be_asked_for
     app = <<~RUBY
       at = Time.parse("2020-02-02T00:00:00Z")

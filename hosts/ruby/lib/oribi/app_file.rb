@@ -3,7 +3,8 @@
 require "oribi/error"
 
 module Oribi
-  # A config.ru, or a .rb file that defines an app by its name, as rackup loads them.
+  # A config.ru, or a .rb file that defines an app by its name, as rackup loads them. A script whose first line says that it is
+  # Ruby may have another name; it is read as a config.ru.
   module AppFile
     # Puma and Bundler load these before an app, and some apps (tDiary) use them without a `require` of their own.
     LIBRARIES = %w[date delegate fileutils forwardable pathname set stringio tempfile time uri].freeze
@@ -14,7 +15,7 @@ module Oribi
       require "rack"
       require "rack/builder"
       # Rack 2 returns the options of the file's first line, too.
-      app, = Rack::Builder.parse_file(path)
+      app, = path.end_with?(".rb") ? Rack::Builder.parse_file(path) : Rack::Builder.load_file(path)
       raise Error, "#{path} defines no app: it needs a line `run ...`" unless app.respond_to?(:call)
 
       app

@@ -209,7 +209,7 @@ class TestServer
   private
 
   def app_path(app)
-    return app if app.end_with?(".ru") && !app.include?("\n")
+    return app if File.file?(app)
 
     File.join(@directory, "config.ru").tap { |path| File.write(path, app) }
   end
