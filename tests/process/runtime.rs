@@ -16,6 +16,7 @@ use oribi_server::config::{ListenAddress, Settings};
 use rustix::process::{Signal, WaitOptions};
 use server::{Server, runs, send, wait_for, wait_until};
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::AtomicUsize;
@@ -39,6 +40,7 @@ fn main() {
         ("signals_to_a_child_of_an_app_are_its_own", signals_to_a_child_of_an_app_are_its_own),
         ("a_child_of_an_app_keeps_no_address", a_child_of_an_app_keeps_no_address),
         ("a_child_of_an_app_keeps_no_connection", a_child_of_an_app_keeps_no_connection),
+        ("a_socket_that_was_taken_is_not_ended_because_of_a_child", a_socket_that_was_taken_is_not_ended_because_of_a_child),
     ]);
 }
 
@@ -80,7 +82,7 @@ impl Runtime for Probe {
             return Err("no interpreter today".to_owned());
         }
         let number = self.opened.fetch_add(1, Relaxed);
-        Ok(Box::new(Context { number, own }))
+        Ok(Box::new(Context { number, own, taken: None }))
     }
 
     fn before_fork(&self, worker: usize) {
@@ -107,13 +109,22 @@ impl Runtime for Probe {
 struct Context {
     number: usize,
     own: bool,
+    /// A socket that was taken, to be spoken to at the next request.
+    taken: Option<File>,
 }
 
 impl Host for Context {
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         assert_ne!(request.head.target(), b"/panic", "as wanted");
+        if request.head.target() == b"/take" {
+            return take_socket(self, reply);
+        }
         let text = match request.head.target() {
             b"/fork" => fork_child().to_string(),
+            b"/speak" => {
+                let mut socket = self.taken.take().expect("it was taken before");
+                format!("{:?}", socket.write_all(b"by the app").map_err(|error| error.kind()))
+            }
             b"/wait" => format!(
                 "{:?}",
                 rustix::process::wait(WaitOptions::empty()).expect("there is one").map(|(_, end)| end.terminating_signal())
@@ -124,6 +135,14 @@ impl Host for Context {
         reply.send(head, &[text.as_bytes()]).expect("the client waits");
         After { retire: request.head.target() == b"/retire", ..After::default() }
     }
+}
+
+/// What an app may do: speak with its client by itself, and keep the socket.
+fn take_socket(context: &mut Context, reply: Reply<'_>) -> After {
+    let (outlet, exchange) = reply.detach();
+    context.taken = Some(File::from(outlet.take_socket(exchange).expect("it can be taken")));
+    outlet.abandon(exchange);
+    After::default()
 }
 
 /// What an app may do: a child that executes nothing.
@@ -305,6 +324,23 @@ fn a_child_of_an_app_keeps_no_connection() {
     assert!(runs(child), "it would prove nothing");
     send(child, Signal::KILL);
     assert_eq!(end.expect("the server ends it"), 0);
+    assert_eq!(server.wait(), 0);
+}
+
+fn a_socket_that_was_taken_is_not_ended_because_of_a_child() {
+    let mut server = start("1", "1", &[]);
+    let address = server.address();
+    let child = ask_for_child(&mut TcpStream::connect(address).expect("it listens"));
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.write_all(b"GET /take HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
+    // When the next request is answered, the server has let go of the socket.
+    let spoken = get_from(&Target::Tcp(address), "/speak").expect("it is answered").text;
+    send(child, Signal::KILL);
+    assert!(spoken.ends_with("\r\n\r\nOk(())"), "{spoken}");
+    let mut text = String::new();
+    client.read_to_string(&mut text).expect("the app ends it in an orderly way");
+    assert_eq!(text, "by the app");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0);
 }
 

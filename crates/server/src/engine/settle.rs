@@ -244,6 +244,8 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
+        // A socket that a host has taken is the host's to end.
+        let ends = !matches!(&connection.state, State::Answering(answering) if answering.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
                 self.answering -= 1;
@@ -255,7 +257,7 @@ impl<B: Backend> Engine<'_, B> {
             State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
         }
         connection.input.release(&mut self.pool);
-        if has_forked() {
+        if ends && has_forked() {
             // Closing is not the end while a child has a copy of the socket.
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
         }
