@@ -6,10 +6,10 @@
  *
  * Rules that no compiler checks:
  *  - Never leave a callback by longjmp, by an exception or by exit(): run the language's code protected.
- *  - A pointer in an oribi_request is valid until the callback returns, or until the first call of a function that takes the same
- *    lane, whichever comes first: copy what must live longer BEFORE you call oribi_respond or another such function.
- *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.work), the thread that
- *    holds the language's lock may use it.
+ *  - A pointer in an oribi_request is valid until the callback returns, or until the first call of a function that takes the
+ *    same lane, whichever comes first: copy what must live longer BEFORE you call oribi_respond or another such function.
+ *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.work), the thread
+ *    that holds the language's lock may use it.
  */
 #ifndef ORIBI_H
 #define ORIBI_H
@@ -117,7 +117,7 @@ oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
 /* Gives an exchange up: the client gets a 500 if nothing was sent, else the connection is cut so that the response does not
-   look complete. */
+ * look complete. */
 void oribi_abandon(oribi_lane *lane, oribi_exchange exchange);
 /* The same with another status than 500: for instance 503 for an overloaded app. */
 void oribi_fail(oribi_lane *lane, oribi_exchange exchange, uint16_t status);
