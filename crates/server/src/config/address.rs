@@ -1,4 +1,4 @@
-//! Listen addresses as people write them.
+//! Listen addresses in the form in which users write them.
 
 use super::settings::{ListenAddress, Place, Protocol};
 use std::fmt;
@@ -13,11 +13,10 @@ const NO_TLS: &str = "Oribi does not speak TLS; put a TLS proxy in front of it";
 
 impl ListenAddress {
     /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
-    /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. Behind the path of a Unix socket, `?mode=660` or
+    /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
     /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`.
     ///
-    /// # Errors
-    /// What would have fitted.
+    /// # Errors A message that tells which addresses are valid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Some((rest, protocol)) = speaker(text) {
@@ -47,7 +46,7 @@ impl ListenAddress {
     }
 }
 
-/// What is spoken at an address that says it, and the address without that.
+/// The protocol that the scheme of an address names, and the address without the scheme.
 fn speaker(text: &str) -> Option<(&str, Protocol)> {
     if text.starts_with("http://") {
         return Some((text, Protocol::Http));
@@ -64,7 +63,7 @@ fn speaker(text: &str) -> Option<(&str, Protocol)> {
     None
 }
 
-/// The path, if `text` names a Unix socket: by a scheme, a slash, or (what plackup takes for a socket) its ending.
+/// The path, if `text` names a Unix socket: by a scheme, a slash, or (as in plackup) the ending of its name.
 fn socket_path(text: &str) -> Option<&str> {
     if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
         return Some(path);
@@ -74,7 +73,7 @@ fn socket_path(text: &str) -> Option<&str> {
     (named || name.ends_with(".sock") || name.ends_with(".socket")).then_some(text)
 }
 
-/// The path of a Unix socket with what may stand behind it.
+/// The path of a Unix socket with its optional mode.
 pub(super) fn parse_socket(text: &str) -> Result<ListenAddress, String> {
     let text = text.strip_prefix("unix:").unwrap_or(text);
     let (path, mode) = match text.rsplit_once("?mode=").or_else(|| text.rsplit_once(":mode=")) {
@@ -123,7 +122,7 @@ fn parse_tcp(text: &str, default_port: Option<u16>) -> Result<ListenAddress, Str
     }
 }
 
-/// A host to listen on; empty and `*` are all interfaces. Brackets around an IPv6 address are taken off.
+/// A host to listen on; empty and `*` mean all interfaces. Removes brackets around an IPv6 address.
 pub(super) fn parse_host(text: &str) -> Result<String, String> {
     let text = text.trim();
     let bracketed = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

@@ -1,6 +1,6 @@
-//! Numbers with their nouns, in what is said to people.
+//! Numbers with their nouns, for messages.
 
-/// `1 worker`, `2 workers`: for nouns whose plural is made by an `s`.
+/// `1 worker`, `2 workers`: for nouns whose plural ends in `s`.
 pub(crate) fn counted(number: usize, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

@@ -1,7 +1,7 @@
 //! How many CPUs this process may use: the smaller of its affinity and of the CPU quota of its control groups.
 //!
-//! A container with a quota of one CPU on a machine of 64 is a machine of one CPU: 64 workers there would only be throttled
-//! together (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
+//! In a container with a quota of one CPU, on a machine with 64, 64 workers would only be throttled together
+//! (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/cpu in the kernel's tree).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ type ReadQuota = fn(&Path) -> Option<usize>;
 /// How many CPUs this process may use; at least 1.
 #[must_use]
 pub fn allowed() -> usize {
-    // The affinity fails only for a kernel with more CPUs than `CpuSet` has room for: then ask for all of them.
+    // The affinity cannot be read only if the kernel has more CPUs than `CpuSet` has room for: then use all of them.
     let affinity = rustix::thread::sched_getaffinity(None)
         .map(|set| set.count() as usize)
         .or_else(|_| std::thread::available_parallelism().map(usize::from))
@@ -48,8 +48,8 @@ fn quota(root: &Path) -> Option<usize> {
     smallest
 }
 
-/// The smallest quota of a group and of those above it. In a container the path is often that of the host, of which the mount
-/// shows only the container's own part as its root: groups that are not there are passed over.
+/// The smallest quota of a group and its ancestors. In a container the path is often that of the host, but the mount shows only
+/// the container's own part as its root: groups that do not exist are skipped.
 fn smallest_of_ancestors(mount: &Path, group: &str, read: ReadQuota) -> Option<usize> {
     Path::new(group.trim_start_matches('/')).ancestors().filter_map(|path| read(&mount.join(path))).min()
 }
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// A directory that holds some files and goes away with the value.
+    /// A directory with some files, removed when the value is dropped.
     struct Root(PathBuf);
 
     impl Root {
@@ -117,7 +117,7 @@ mod tests {
             (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "6400000 100000\n")]),
             (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "100000 0\n")]),
             (8, &[(membership, "0::/a\n"), ("sys/fs/cgroup/a/cpu.max", "nonsense\n")]),
-            // A group above has the smaller one.
+            // A parent group has the smaller quota.
             (
                 2,
                 &[
@@ -126,9 +126,9 @@ mod tests {
                     ("sys/fs/cgroup/a/b/cpu.max", "400000 100000\n"),
                 ],
             ),
-            // In a container: the path of the host, the files at the root of the mount.
+            // In a container: the host's path, but the files at the root of the mount.
             (4, &[(membership, "0::/docker/0123\n"), ("sys/fs/cgroup/cpu.max", "400000 100000\n")]),
-            // Version 1, by itself and beside an empty version 2.
+            // Version 1, alone and together with an empty version 2.
             (
                 2,
                 &[

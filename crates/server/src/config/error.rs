@@ -1,31 +1,31 @@
-//! Why a setting could not be taken.
+//! Why a setting was not accepted.
 
 use std::fmt;
 
-/// Why a setting could not be taken.
+/// Why a setting was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
     /// There is no setting of this name.
     Unknown {
         /// The name, as given.
         name: String,
-        /// A name that is close to it.
+        /// A known name that is similar.
         suggestion: Option<&'static str>,
     },
-    /// An option of other servers that protects somebody, which this one does not have: the server must not start without it.
+    /// An option of other servers that protects something and that Oribi does not have: the server must not start without it.
     Protective {
         /// The name, as given.
         name: String,
         /// What to do instead.
         instead: &'static str,
     },
-    /// The value does not fit.
+    /// The value is invalid.
     Bad {
         /// The name of the setting or of the environment variable, as given.
         name: String,
         /// The value, as given.
         value: String,
-        /// What would have fitted: "expected ...".
+        /// Which values are valid: "expected ...".
         why: String,
     },
 }

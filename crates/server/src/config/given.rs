@@ -1,4 +1,4 @@
-//! One text that was given for a setting, by whom and under which name.
+//! One text that was given for a setting, with its origin and the name that was used.
 
 use super::error::SettingError;
 use super::origin::Origin;
@@ -13,7 +13,7 @@ pub(super) struct Given {
     /// The name that was used.
     pub name: String,
     pub text: String,
-    /// The text turns the switch off where it would turn it on.
+    /// The text turns the switch off instead of on.
     pub inverted: bool,
     pub origin: Origin,
 }

@@ -1,7 +1,7 @@
-//! What the server is told to do, and where each word of it came from.
+//! The settings of the server, and the origin of each value.
 //!
-//! One table (`table`) says everything that is known of a setting: its names, its environment variable, its help and how its
-//! text is read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
+//! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
+//! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
 mod address;
 mod counted;
@@ -31,9 +31,10 @@ use given::Given;
 use names::{find, squash, suggest};
 use setting::Draft;
 
-/// What the server was told, and by whom: settings are collected here, then [finished](Config::finish).
+/// Collects settings with their origins; then [`Config::finish`] makes [`Settings`] of them.
 ///
-/// The order of calls does not matter between origins: the command line wins over the environment, and that over the default.
+/// The order of calls does not matter between origins: the command line overrides the environment, and the environment
+/// overrides the default.
 #[derive(Clone, Debug)]
 pub struct Config {
     given: Vec<Given>,
@@ -47,20 +48,20 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What the environment says (`PORT`, `HOST`, `WEB_CONCURRENCY`, `TMPDIR`), and nothing else yet.
+    /// A config with the values of the environment only (`PORT`, `HOST`, `WEB_CONCURRENCY`, `TMPDIR`).
     #[must_use]
     pub fn new() -> Self {
         let variable = |name: &str| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
         Self::with(variable, cpus::allowed())
     }
 
-    /// As [`Config::new`], with another environment and another number of CPUs.
+    /// Like [`Config::new`], with another environment and another number of CPUs.
     #[must_use]
     pub fn with(environment: impl Fn(&str) -> Option<String>, processors: usize) -> Self {
         let mut given = Vec::new();
         for (row, setting) in table().iter().enumerate() {
             let Some(variable) = setting.environment else { continue };
-            // An empty variable is how many tools say that there is none.
+            // Many tools set an empty variable to say that there is none.
             if let Some(text) = environment(variable).filter(|text| !text.trim().is_empty()) {
                 let origin = Origin::Environment(variable);
                 given.push(Given { row, name: variable.to_owned(), text, inverted: false, origin });
@@ -69,10 +70,10 @@ impl Config {
         Self { given, processors }
     }
 
-    /// Takes one setting by any of its names, with `_` or `-` between words. One that may be given several times adds.
+    /// Sets one setting by any of its names, with `_` or `-` between words. A setting that may be given several times collects
+    /// its values.
     ///
-    /// # Errors
-    /// The name is unknown, or the value does not fit; then nothing has changed.
+    /// # Errors The name is unknown, or the value is invalid; then nothing has changed.
     pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
         let Some((row, inverted)) = find(name) else {
             if let Some(instead) = protective::instead_of(&squash(name), value) {
@@ -86,15 +87,14 @@ impl Config {
         Ok(())
     }
 
-    /// The settings that follow from all that was given.
+    /// Makes the settings from everything that was given.
     ///
-    /// # Errors
-    /// A value of the environment does not fit, or two settings contradict each other.
+    /// # Errors A value of the environment is invalid, or two settings contradict each other.
     pub fn finish(&self) -> Result<Settings, SettingError> {
         self.resolve().map(|resolved| resolved.settings)
     }
 
-    /// As [`Config::finish`], with where each value came from.
+    /// Like [`Config::finish`], with the origin of each value.
     ///
     /// # Errors
     /// As [`Config::finish`].

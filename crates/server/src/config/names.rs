@@ -1,14 +1,14 @@
-//! The names of settings: how they are compared, which setting one means, and which was probably meant.
+//! The names of settings: how they are compared, which setting a name means, and which known name is similar to an unknown one.
 
 use super::setting::Setting;
 use super::table::table;
 
-/// A name as it is compared: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` are the same.
+/// A name in the form in which it is compared: `max-reqs`, `max_reqs`, `MaxReqs` and `MAX-REQS` are the same.
 pub(super) fn squash(name: &str) -> String {
     name.chars().filter(|character| !matches!(character, '-' | '_')).map(|character| character.to_ascii_lowercase()).collect()
 }
 
-/// The row that a name belongs to, and whether the name means its opposite.
+/// The row that a name belongs to, and whether the name means the opposite.
 pub(super) fn find(name: &str) -> Option<(usize, bool)> {
     let name = squash(name);
     table().iter().enumerate().find_map(|(index, setting)| {
@@ -20,7 +20,7 @@ pub(super) fn find(name: &str) -> Option<(usize, bool)> {
     })
 }
 
-/// The known name that is closest to an unknown one, if one is close enough to be meant.
+/// The known name that is closest to an unknown one, if one is close enough.
 pub(super) fn suggest(name: &str) -> Option<&'static str> {
     let wanted = squash(name);
     let tolerated = (wanted.chars().count() / 3).min(3);
@@ -38,7 +38,7 @@ fn names(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.aliases.iter().copied())
 }
 
-/// How many letters must be put in, left out or changed to make one word from the other (Levenshtein).
+/// How many letters must be inserted, removed or changed to turn one word into the other (Levenshtein).
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,12 +1,12 @@
-//! Where the text of a setting came from, and which of two texts wins.
+//! The origin of a setting's text, and which of two texts has precedence.
 
 use std::fmt;
 
-/// Where the text of a setting came from. The command line wins over the environment, the environment over a file, and
-/// anything over the default.
+/// The origin of a setting's text. The command line overrides the environment, the environment overrides a file, and a file
+/// overrides the default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// It was not set.
     Default,
     /// A configuration file.
     File(String),
@@ -14,12 +14,12 @@ pub enum Origin {
     Environment(&'static str),
     /// A flag of the `oribi` command.
     CommandLine,
-    /// A program that called Oribi, and whose own command line it probably was: `plackup`, `rackup`.
+    /// A program that called Oribi, probably with its own command line: `plackup`, `rackup`.
     Caller(String),
 }
 
 impl Origin {
-    /// The origin that a host written in C names by a text: `command line`, `file PATH`, or the name of a caller.
+    /// The origin that a host written in C names in words: `command line`, `file PATH`, or the name of a caller.
     #[must_use]
     pub fn named(text: &str) -> Self {
         match text.strip_prefix("file ") {
@@ -29,7 +29,7 @@ impl Origin {
         }
     }
 
-    /// The higher rank wins; within one rank, what was said last.
+    /// The higher rank has precedence; within one rank, the later text.
     pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Default => 0,

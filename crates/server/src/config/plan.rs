@@ -1,4 +1,4 @@
-//! The plan that `oribi check` prints: what would be served, how, and where each word of it came from.
+//! The plan that `oribi check` prints: what would be served, how, and the origin of each value.
 
 use super::counted::counted;
 use super::origin::Origin;
@@ -6,12 +6,12 @@ use super::resolve::Resolved;
 use super::settings::{ListenAddress, Place, Protocol};
 use std::fmt;
 
-/// What would be served, and how. Displayed, it is a text of several lines for people.
+/// What would be served, and how. Its `Display` is a text of several lines for users.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// The app: a path, or what else it is called.
+    /// The app: its path or another name.
     pub app: String,
-    /// The language, with what runs it.
+    /// The language, and the program that runs it.
     pub language: String,
     /// The settings.
     pub resolved: &'a Resolved,
@@ -44,7 +44,7 @@ impl Plan<'_> {
             lines.push((heading, setting.name, value, explained.origin));
         }
         let width_of_names = lines.iter().map(|line| line.1.len()).max().unwrap_or(0);
-        // One long path must not push the origins of all others off the screen.
+        // One long path must not push the origins of all other values off the screen.
         let width_of_values = lines.iter().map(|line| line.2.chars().count()).filter(|&width| width <= 32).max().unwrap_or(0);
         for (heading, name, value, origin) in lines {
             if let Some(heading) = heading {

@@ -1,9 +1,9 @@
-//! Options of other servers that protect somebody and that Oribi does not have. Most options that are unknown can be passed over
-//! with a warning; who gives one of these relies on it, so the server must not start as if nothing had been said.
+//! Options of other servers that protect something and that Oribi does not have. Most unknown options only get a warning. But a
+//! user who gives one of these relies on it, so the server must not start.
 
 use super::value::boolean;
 
-/// Their names, squashed, and what to do instead.
+/// Their names in compared form, and what to do instead.
 const OPTIONS: &[(&[&str], &str)] = &[
     (
         &[
@@ -45,7 +45,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
     (&["setuid", "setgid", "runas", "dropprivileges", "changeuser", "changegroup"], "the names are --user and --group"),
 ];
 
-/// What to do instead of giving an option that protects; `None`: it is none, or is turned off by this text.
+/// What to do instead of giving this protective option; `None`: the option does not protect, or this text turns it off.
 pub(super) fn instead_of(squashed: &str, text: &str) -> Option<&'static str> {
     let (_, instead) = OPTIONS.iter().find(|(names, _)| names.contains(&squashed))?;
     (boolean(text) != Ok(false)).then_some(*instead)

@@ -1,4 +1,4 @@
-//! From what was given to the settings: who wins, what contradicts what, where to listen.
+//! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
 
 use super::error::SettingError;
 use super::given::Given;
@@ -9,16 +9,16 @@ use super::table::table;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
 
-/// Where `oribi` listens when nobody says otherwise. As with plackup 5000, but only for this machine.
+/// Where `oribi` listens by default: the port is plackup's 5000, but only for this machine.
 const DEFAULT_HOST: &str = "127.0.0.1";
 const DEFAULT_PORT: u16 = 5000;
 
-/// The settings, and where each came from.
+/// The settings, and the origin of each.
 #[derive(Clone, Debug)]
 pub struct Resolved {
     /// The settings.
     pub settings: Settings,
-    /// For each row of the table, where its value came from.
+    /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
 }
 
@@ -27,16 +27,16 @@ pub struct Resolved {
 pub struct Explained<'a> {
     /// The name of the setting.
     pub name: &'static str,
-    /// Its value, in a form that can be set again; empty where there is none.
+    /// Its value, in a form that can be set again; empty if there is none.
     pub value: String,
-    /// Where it came from.
+    /// The origin of the value.
     pub origin: &'a Origin,
     /// What the setting does.
     pub help: &'static str,
 }
 
 impl Resolved {
-    /// Applies those of the texts that count to the draft.
+    /// Applies the texts that have precedence to the draft.
     pub(super) fn new(given: &[Given], mut draft: Draft) -> Result<Self, SettingError> {
         let given = winners(given);
         let mut origins = vec![Origin::Default; table().len()];
@@ -44,7 +44,7 @@ impl Resolved {
             let before = draft.settings.clone();
             given.apply(&mut draft)?;
             origins[given.row] = given.origin.clone();
-            // A shorthand is the origin of what it changed.
+            // The origin of a shorthand is also that of the settings that it changed.
             for (row, setting) in table().iter().enumerate() {
                 if setting.show_in(&before) != setting.show_in(&draft.settings) {
                     origins[row] = given.origin.clone();
@@ -72,8 +72,8 @@ impl Resolved {
         })
     }
 
-    /// All that differs from the defaults, as `name=value` texts from which another process makes the same settings: the same
-    /// whatever its own environment or number of CPUs says.
+    /// All values that differ from the defaults, as `name=value` texts. Another process makes the same settings from them,
+    /// whatever its own environment or number of CPUs.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
@@ -92,8 +92,9 @@ impl Resolved {
     }
 }
 
-/// The texts that count, in the order to apply them: lower ranks first, within a rank from the top of the table to its end, and
-/// of several for one setting the last of the highest rank (all of that rank for one that adds).
+/// The texts that have precedence, in the order in which to apply them: lower ranks first, and within a rank in the order of
+/// the table. Of several texts for one setting, the last one of the highest rank counts (all of that rank if the setting
+/// collects values).
 fn winners(given: &[Given]) -> Vec<Given> {
     let mut sorted: Vec<Given> = given.to_vec();
     sorted.sort_by_key(|given| (given.origin.rank(), given.row));
@@ -117,8 +118,8 @@ fn adds_listener(given: usize) -> bool {
     given == row("listen") || given == row("socket")
 }
 
-/// Puts the listeners together from `listen` and `socket` or from `host` and `port`, whichever was said with more authority.
-/// Returns where they came from.
+/// Makes the listeners from `listen` and `socket` or from `host` and `port`, whichever has the higher rank. Returns their
+/// origin.
 fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>, SettingError> {
     let best =
         |wanted: fn(usize) -> bool| given.iter().filter(|given| wanted(given.row)).max_by_key(|given| given.origin.rank());
@@ -127,7 +128,7 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     if let Some(listen) = listen
         && rank(Some(listen)) >= rank(tcp)
     {
-        // plackup says host and port beside listen, where they are the same once more. A person who does so means something.
+        // plackup repeats the address of `listen` as host and port. A user who gives both means something else.
         if let Some(tcp) = tcp.filter(|tcp| tcp.origin == Origin::CommandLine && listen.origin == Origin::CommandLine) {
             let why = format!("it would have no effect beside `{}`; write --listen HOST:PORT for each", listen.name);
             return Err(SettingError::bad(&tcp.name, &tcp.text, why));
@@ -136,7 +137,7 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     }
     let port_by_environment =
         given.iter().any(|given| given.row == row("port") && matches!(given.origin, Origin::Environment(_)));
-    // Who hands out ports by the environment (a container, a platform) connects from elsewhere.
+    // A container or platform that sets the port in the environment connects from another host.
     let default_host = if port_by_environment { "" } else { DEFAULT_HOST };
     let host = draft.host.take().unwrap_or_else(|| default_host.to_owned());
     draft.settings.listen = vec![ListenAddress::tcp(&host, draft.port.unwrap_or(DEFAULT_PORT))];
@@ -175,10 +176,10 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     }
 }
 
-/// An app may change its directory while it is loaded, and logs are opened again later: paths are fixed now.
+/// Makes paths absolute now, because an app may change its directory while it is loaded, and logs are opened again later.
 fn make_absolute(settings: &mut Settings) {
     let absolute = |path: &mut PathBuf| {
-        // It fails only where there is no current directory; then the path is as good as any.
+        // It fails only if there is no current directory; then the path stays as it is.
         if let Ok(full) = std::path::absolute(&*path) {
             *path = full;
         }
@@ -197,7 +198,7 @@ fn make_absolute(settings: &mut Settings) {
     absolute(&mut settings.temporary_directory);
 }
 
-/// The row of a setting that is known to be in the table (a test sees to it).
+/// The row of a setting that is in the table (a test checks this).
 fn row(name: &str) -> usize {
     table().iter().position(|setting| setting.name == name).unwrap_or(usize::MAX)
 }
@@ -208,7 +209,7 @@ mod tests {
     use crate::config::Config;
     use std::time::Duration;
 
-    /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine of 3 CPUs.
+    /// A configuration with an environment of `NAME=value` and a command line of `name=value`, on a machine with 3 CPUs.
     fn config(environment: &[&str], command_line: &[&str]) -> Config {
         let variable = |name: &str| {
             let pair = environment.iter().filter_map(|pair| pair.split_once('=')).find(|(known, _)| *known == name);
@@ -433,7 +434,7 @@ mod tests {
             }
             assert_eq!(copy.finish(), Ok(original.settings));
         }
-        // Every setting with a value of its own took part.
+        // Checks that every setting with a value of its own took part.
         let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], &all).resolve().expect("fits");
         let untouched: Vec<_> =
             original.explain().filter(|(_, line)| *line.origin == Origin::Default).map(|(_, line)| line.name).collect();
@@ -451,7 +452,7 @@ mod tests {
                 assert_eq!(setting.show_in(&draft.settings), Some(text.clone()), "{}", setting.name);
             }
             let told = setting.default_text().unwrap_or_default();
-            // Words stand for a default that depends on something; else it is the value itself.
+            // Words describe a default that depends on something; any other default is the value itself.
             let depends = ["listen", "server-name", "workers"].contains(&setting.name);
             assert!(depends || told.starts_with(&text), "{}: {told}", setting.name);
         }

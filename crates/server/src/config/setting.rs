@@ -1,8 +1,8 @@
-//! What a row of the table of settings says.
+//! A row of the table of settings.
 
 use super::settings::Settings;
 
-/// The headings that `--help` and `oribi check` group the settings under, in their order.
+/// The headings under which `--help` and `oribi check` group the settings, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Section {
     /// Where to listen.
@@ -11,9 +11,9 @@ pub enum Section {
     Workers,
     /// Deadlines.
     Timeouts,
-    /// Bounds of what a client may send or hold.
+    /// Limits for clients.
     Limits,
-    /// What apps get of requests.
+    /// What apps get from requests.
     Requests,
     /// What is added to responses.
     Responses,
@@ -40,7 +40,7 @@ impl Section {
     }
 }
 
-/// What is being put together while settings are applied one after the other.
+/// The settings while texts are applied one after the other.
 #[derive(Clone, Debug)]
 pub(super) struct Draft {
     pub settings: Settings,
@@ -51,40 +51,40 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// The defaults, for a process that may use so many CPUs.
+    /// The defaults, for a process that may use this many CPUs.
     pub(super) fn new(processors: usize) -> Self {
         let settings = Settings { workers: processors, ..Settings::default() };
         Self { settings, processors, host: None, port: None }
     }
 }
 
-/// Puts a text into the draft, or says what would have fitted.
+/// Puts a text into the draft, or returns which texts are valid.
 pub(super) type Apply = fn(&mut Draft, &str) -> Result<(), String>;
 
-/// One setting: everything that is known of it, so that flags, options of plackup, `oribi check` and the manual agree.
+/// One setting: everything about it in one place, so that flags, options of plackup, `oribi check` and the manual agree.
 pub struct Setting {
     /// Its name, with `-` between words.
     pub name: &'static str,
-    /// Other names that users of other servers know it by.
+    /// Its names in other servers.
     pub aliases: &'static [&'static str],
-    /// Names that mean the opposite, of a switch.
+    /// Names that mean the opposite, for a switch.
     pub opposites: &'static [&'static str],
     /// A flag of one letter.
     pub short: Option<char>,
-    /// The environment variable that sets it where no flag does.
+    /// The environment variable that sets it if no flag does.
     pub environment: Option<&'static str>,
-    /// The heading that it stands under.
+    /// Its heading.
     pub section: Section,
-    /// What to write for its value in a usage text; empty: a switch, which needs no value.
+    /// The placeholder for its value in a usage text; empty: a switch, which needs no value.
     pub placeholder: &'static str,
     /// What it does, with its unit; without its default.
     pub help: &'static str,
-    /// What to say for the default where it depends on the machine or on other settings.
+    /// Describes the default if it depends on the machine or on other settings.
     pub default_words: Option<&'static str>,
     pub(super) apply: Apply,
-    /// The text of its value, which `apply` would read; `None` for a shorthand that only sets other settings.
+    /// The text of its value, in a form that `apply` reads; `None` for a shorthand that only sets other settings.
     show: Option<fn(&Settings) -> String>,
-    /// The same of one that may be given several times, each time adding: a text for each.
+    /// The same for a setting that collects values: a text for each value.
     pub(super) show_each: Option<fn(&Settings) -> Vec<String>>,
 }
 
@@ -146,7 +146,7 @@ impl Setting {
         self
     }
 
-    /// Whether it may be given several times, each time adding.
+    /// Whether it may be given several times and collects its values.
     #[must_use]
     pub const fn repeats(&self) -> bool {
         self.show_each.is_some()

@@ -1,10 +1,10 @@
-//! What the server is told to do: one typed value for each setting, with its default.
+//! The settings of the server: one typed value for each, with its default.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the clients of a listener speak.
+/// The protocol of a listener's clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1 and HTTP/1.0.
@@ -14,17 +14,17 @@ pub enum Protocol {
     FastCgi,
 }
 
-/// How lanes speak to the kernel.
+/// The I/O model of the lanes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoModel {
-    /// Whatever has been measured to serve best where it is allowed.
+    /// The model that has been measured to be best where it is permitted.
     #[default]
     Auto,
     /// Readiness: epoll.
     Epoll,
     /// Completion: io_uring.
     Uring,
-    /// Readiness, by whatever the system's libevent finds best. Only where it was built in.
+    /// Readiness, by the method that the system's libevent prefers. Only if it was built in.
     Libevent,
 }
 
@@ -34,16 +34,17 @@ pub enum AcceptModel {
     /// All lanes wait at the same listening sockets.
     #[default]
     Shared,
-    /// Each lane has a listening socket for each TCP address, among which the kernel spreads connections (SO_REUSEPORT).
+    /// Each lane has a listening socket of its own for each TCP address, and the kernel spreads connections among them
+    /// (SO_REUSEPORT).
     Own,
 }
 
-/// Where to listen, and for what.
+/// Where to listen, and for which protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
-    /// Where.
+    /// The address.
     pub place: Place,
-    /// What clients speak there; `None`: what [`Settings::protocol`] says.
+    /// The protocol of the clients; `None`: that of [`Settings::protocol`].
     pub protocol: Option<Protocol>,
 }
 
@@ -67,7 +68,7 @@ impl ListenAddress {
     }
 }
 
-/// Where a listener can be.
+/// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
@@ -86,7 +87,7 @@ pub enum Place {
     },
 }
 
-/// Bounds of what a client may send or hold. Every limit is a setting.
+/// Limits for clients. Every limit is a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of a request head, from the request line to the empty line.
@@ -99,24 +100,24 @@ pub struct Limits {
     pub content_bytes: u64,
     /// Bytes of request content that are kept in memory; more goes to an unlinked temporary file.
     pub content_memory_bytes: usize,
-    /// Bytes of a response that wait for a slow client before a streaming app is held.
+    /// Bytes of a response that may wait for a slow client before a streaming app must wait, too.
     pub output_bytes: usize,
     /// Connections of a worker.
     pub connections: usize,
     /// Requests answered on one connection before it is closed; `None`: no limit.
     pub requests_per_connection: Option<u32>,
-    /// Pipelined requests of one connection answered before another connection has its turn.
+    /// Pipelined requests of one connection that are answered in a row before another connection has its turn.
     pub pipelined_per_turn: u16,
-    /// Requests that a web server may have open on one FastCGI connection; it is told that more are too many.
+    /// Requests that a web server may have open on one FastCGI connection; more are refused.
     pub fastcgi_requests: usize,
 }
 
 impl Limits {
-    /// The number of bytes that stands for "no limit": no file can be larger.
+    /// The number of bytes that means "no limit": no file can be larger.
     pub const UNLIMITED: u64 = i64::MAX as u64;
 }
 
-/// Deadlines, each absolute from the moment it starts: a trickle of bytes does not move it. [`Timeouts::NEVER`] is none.
+/// Deadlines, each absolute from its start: a trickle of bytes does not move it. [`Timeouts::NEVER`] means none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// From the first byte of a request (or the accept) to the end of its head.
@@ -125,22 +126,22 @@ pub struct Timeouts {
     pub content: Duration,
     /// How long a kept-alive connection may be idle. Zero: no keep-alive.
     pub keepalive: Duration,
-    /// How long a client may take for each 64 KiB of a response, or for what is left of it.
+    /// Time for a client to take each 64 KiB of a response, or its remainder.
     pub write: Duration,
-    /// How long a closed connection lingers for what the client is still sending. Zero: not at all.
+    /// How long a closed connection lingers to read what the client is still sending. Zero: not at all.
     pub linger: Duration,
-    /// How long an app may keep a client waiting: for its answer, or for the next piece of it.
+    /// How long an app may keep a client waiting, for its answer or for the next piece of it.
     pub request: Duration,
-    /// How long workers may take to finish when told to stop. Zero: not at all.
+    /// How long workers may take to finish when the server stops. Zero: not at all.
     pub graceful: Duration,
 }
 
 impl Timeouts {
-    /// The time that stands for "no deadline": ten years, which any clock can be moved by without overflow.
+    /// The time that means "no deadline": ten years, which any clock can be moved by without overflow.
     pub const NEVER: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 }
 
-/// Where a log goes.
+/// The destination of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogTarget {
     /// Standard output for the access log, standard error for the error log.
@@ -160,19 +161,19 @@ pub enum AccessFormat {
     Json,
 }
 
-/// All settings. The default of `workers` here is 1; [`Config`](super::Config) puts the CPUs allowed to the process there, and
-/// its listeners.
+/// All settings. The default of `workers` here is 1; [`Config`](super::Config) sets it to the number of CPUs that the process
+/// may use, and sets the listeners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Where to listen.
     pub listen: Vec<ListenAddress>,
-    /// What clients speak where a [`ListenAddress`] does not say, and at sockets that another program opened.
+    /// The protocol of clients if the [`ListenAddress`] names none, and at sockets that another program opened.
     pub protocol: Protocol,
-    /// The addresses that FastCGI requests are taken from; empty: all. Unix sockets are not concerned.
+    /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
-    /// Whether other processes may listen on the same TCP addresses beside this one (SO_REUSEPORT).
+    /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
     pub reuse_port: bool,
-    /// Permission bits for the files of Unix sockets whose address names none; `None` leaves them to the umask.
+    /// Permission bits for Unix socket files whose address names none; `None` leaves them to the umask.
     pub socket_mode: Option<u32>,
     /// Length of the queue of connections that wait to be accepted.
     pub backlog: u32,
@@ -184,33 +185,34 @@ pub struct Settings {
     pub strict_uri: bool,
     /// Worker processes.
     pub workers: usize,
-    /// Threads of each worker that may run the app: a lane each, or, of a language with one lock, the crew of one lane.
+    /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
     pub threads: usize,
-    /// Of a crew, how many threads stay when there is little to do; at most `threads`.
+    /// How many threads of a crew stay when there is little to do; at most `threads`.
     pub min_threads: usize,
-    /// How lanes speak to the kernel.
+    /// The I/O model of the lanes.
     pub io: IoModel,
     /// How connections reach lanes.
     pub accept: AcceptModel,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
-    /// With this, each worker draws its own number between this one and `max_requests`.
+    /// If set, each worker draws its limit between this number and `max_requests`.
     pub min_requests: Option<u64>,
     /// Time between the starts of two workers.
     pub spawn_interval: Duration,
-    /// Time to wait after a worker ended badly; it doubles while workers keep ending so, up to a minute.
+    /// Time to wait after a worker has failed; it doubles, up to a minute, while workers go on failing.
     pub respawn_interval: Duration,
-    /// Bounds.
+    /// Limits.
     pub limits: Limits,
     /// Deadlines.
     pub timeouts: Timeouts,
     /// The Server field of responses; empty: none.
     pub server_header: String,
-    /// Whether responses have a Date field, as RFC 9110 (section 6.6.1) wants it. No flag turns it off: `oribi ahttpd` does.
+    /// Whether responses have a Date field, which RFC 9110 (section 6.6.1) requires. No flag turns it off; only `oribi ahttpd`
+    /// does.
     pub date: bool,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
-    /// Which files are served beside the app, and how.
+    /// Which files are served in addition to the app, and how.
     pub files: oribi_files::Settings,
     /// Where request content beyond `content_memory_bytes` goes.
     pub temporary_directory: PathBuf,
@@ -222,24 +224,24 @@ pub struct Settings {
     pub error_log: LogTarget,
     /// The least important level that is logged.
     pub log_level: log::LevelFilter,
-    /// Whether processes say in their titles what they are.
+    /// Whether process titles show what each process is.
     pub process_titles: bool,
-    /// What the titles call the app; empty: nothing.
+    /// The name of the app in process titles; empty: none.
     pub app_name: String,
-    /// The user that workers run as, by name or number; `None`: the one that started the server.
+    /// The user that workers run as, by name or number; `None`: the user that started the server.
     pub user: Option<String>,
     /// The group that workers run as, by name or number; `None`: that of `user`.
     pub group: Option<String>,
-    /// The permission bits that files made from now on do not get.
+    /// The permission bits that new files do not get.
     pub umask: Option<u32>,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
-    /// What is touched to have the app loaded anew.
+    /// The file whose change reloads the app.
     pub restart_file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// How many sockets each TCP address is listened at with: one for each lane, if it is to have one of its own.
+    /// How many sockets each TCP address has: one for each lane if lanes have their own, else one.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
         match self.accept {
@@ -248,7 +250,7 @@ impl Settings {
         }
     }
 
-    /// How many threads of each worker are watched for an app that is stuck.
+    /// How many threads of each worker are watched for apps that are stuck.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
         if self.timeouts.request == Timeouts::NEVER { 0 } else { self.threads }

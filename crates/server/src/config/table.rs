@@ -113,7 +113,7 @@ static TABLE: &[Setting] = &[
         .default_words("the CPUs that the process may use, cgroup quota included")
         .apply(|draft, text| {
             let automatic = text.trim().eq_ignore_ascii_case("auto");
-            // 0 is how Puma and Starlet say that one process is to serve; here that is one worker.
+            // Puma and Starlet take 0 for a single process; here that is one worker.
             let told = if automatic { draft.processors } else { or_auto(small_count(text, 0..=PROCESSES))? };
             draft.settings.workers = told.max(1);
             Ok(())
@@ -347,7 +347,7 @@ static TABLE: &[Setting] = &[
     .aliases(&["max-keepalive-reqs", "max-connection-reqs", "max-keep-alive"])
     .apply(|draft, text| {
         let number = limit(text)?;
-        // Four thousand million requests on one connection are no limit either.
+        // Four thousand million requests on one connection are no real limit, either.
         draft.settings.limits.requests_per_connection = number.and_then(|number| u32::try_from(number).ok());
         Ok(())
     })

@@ -1,4 +1,4 @@
-//! Values as people write them: counts, sizes, durations, switches. Every error says what would fit.
+//! Values in the form in which users write them: counts, sizes, durations, switches. Every error tells what is valid.
 
 use super::settings::{AcceptModel, AccessFormat, IoModel, Limits, LogTarget, Protocol, Timeouts};
 use std::net::IpAddr;
@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Words that switch something off, where a number would mean "at once" or "nothing" and people mean "never".
+/// Whether the text is a word that switches something off: a number would mean "at once" or "nothing" where users mean "never".
 fn is_off(text: &str) -> bool {
     ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
@@ -38,12 +38,12 @@ pub fn span(text: &str, most: u32) -> Result<(usize, usize), String> {
     }
 }
 
-/// What [`span`] reads.
+/// In the form that [`span`] reads.
 pub fn show_span(low: usize, high: usize) -> String {
     if low == high { high.to_string() } else { format!("{low}:{high}") }
 }
 
-/// A part of a line for people.
+/// A part of a line for users.
 pub fn title_part(text: &str) -> Result<String, String> {
     if text.chars().any(char::is_control) {
         return Err("expected a text of one line without control characters".to_owned());
@@ -74,12 +74,12 @@ pub fn file_mode(text: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// What [`file_mode`] reads.
+/// In the form that [`file_mode`] reads.
 pub fn show_file_mode(mode: Option<u32>) -> String {
     mode.map_or_else(|| "off".to_owned(), |mode| format!("{mode:03o}"))
 }
 
-/// A whole number of which 0 and `off` mean "no limit".
+/// A whole number; 0 and `off` mean "no limit".
 pub fn limit(text: &str) -> Result<Option<u64>, String> {
     if is_off(text.trim()) {
         return Ok(None);
@@ -91,8 +91,8 @@ pub fn limit(text: &str) -> Result<Option<u64>, String> {
     }
 }
 
-/// Bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. Units count by 1024, whatever their spelling: that is what they mean
-/// in the configuration of every web server.
+/// Bytes in `range`: `4096`, `64k`, `1m`, `1MiB`, `2GB`. All units are multiples of 1024, whatever their spelling, as in the
+/// configuration of every web server.
 pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let text = text.trim();
     let (number, unit) = split_unit(text);
@@ -114,7 +114,7 @@ pub fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     }
 }
 
-/// Bytes from 1 on, or `off` for no limit. A 0 is refused: some servers take it for "nothing", others for "no limit".
+/// Bytes, at least 1, or `off` for no limit. 0 is refused, because some servers take it for "nothing", others for "no limit".
 pub fn size_limit(text: &str) -> Result<u64, String> {
     if is_off(text.trim()) {
         return Ok(Limits::UNLIMITED);
@@ -125,7 +125,7 @@ pub fn size_limit(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A length of time of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number counts seconds.
+/// A duration of at most a year: `30`, `30s`, `1.5`, `500ms`, `5m`, `2h`, `1d`. A plain number is seconds.
 pub fn duration(text: &str) -> Result<Duration, String> {
     const EXPECTED: &str = "expected a time such as 30, 30s, 500ms, 5m or 1h; a plain number counts seconds";
     const YEAR: u128 = 365 * 24 * 3600 * 1000;
@@ -140,7 +140,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         _ => return Err(EXPECTED.to_owned()),
     };
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    // 13 digits of milliseconds are three hundred years, and keep the arithmetic below far from its bounds.
+    // 13 digits of milliseconds are three hundred years, and keep the arithmetic below far from overflow.
     if !digits_only(whole) || !digits_only(fraction) || whole.len() > 13 || fraction.len() > 9 {
         return Err(EXPECTED.to_owned());
     }
@@ -153,7 +153,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A deadline: a time above zero, or `off` for none. A 0 is refused: some servers take it for "at once", others for "never".
+/// A deadline: a time above zero, or `off` for none. 0 is refused, because some servers take it for "at once", others for
+/// "never".
 pub fn deadline(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) {
         return Ok(Timeouts::NEVER);
@@ -166,17 +167,17 @@ pub fn deadline(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time, of which 0 and `off` mean that the thing does not happen at all.
+/// A time; 0 and `off` mean that the thing does not happen at all.
 pub fn duration_or_off(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
 }
 
-/// A time to wait at most: 0 is "not at all", `off` is "without end".
+/// A time to wait at most: 0 is "not at all", `off` is "without limit".
 pub fn patience(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Timeouts::NEVER) } else { duration(text) }
 }
 
-/// `on`, `off` and their synonyms. An empty text is what a switch without a value leaves: on.
+/// `on`, `off` and their synonyms. An empty text, which a switch without a value has, means on.
 pub fn boolean(text: &str) -> Result<bool, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "" | "1" | "on" | "yes" | "true" => Ok(true),
@@ -185,7 +186,7 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
-/// What [`boolean`] reads.
+/// In the form that [`boolean`] reads.
 pub fn show_switch(on: bool) -> String {
     (if on { "on" } else { "off" }).to_owned()
 }
@@ -198,7 +199,7 @@ pub fn path(text: &str) -> Result<PathBuf, String> {
     Ok(PathBuf::from(text))
 }
 
-/// Names of files with commas between them, or `off` for none.
+/// Names of files, separated by commas, or `off` for none.
 pub fn file_names(text: &str) -> Result<Vec<String>, String> {
     if is_off(text.trim()) {
         return Ok(Vec::new());
@@ -211,12 +212,12 @@ pub fn file_names(text: &str) -> Result<Vec<String>, String> {
     Err("expected names of files with commas between them, as in index.html,index.htm, or off".to_owned())
 }
 
-/// As [`file_names`] reads them.
+/// In the form that [`file_names`] reads.
 pub fn show_file_names(names: &[String]) -> String {
     if names.is_empty() { "off".to_owned() } else { names.join(",") }
 }
 
-/// Where a log goes: `-` or a path.
+/// The destination of a log: `-` or a path.
 pub fn log_target(text: &str) -> Result<LogTarget, String> {
     match text {
         "-" => Ok(LogTarget::Standard),
@@ -224,7 +225,7 @@ pub fn log_target(text: &str) -> Result<LogTarget, String> {
     }
 }
 
-/// Where a log goes, or `off`.
+/// The destination of a log, or `off`.
 pub fn optional_log_target(text: &str) -> Result<Option<LogTarget>, String> {
     if is_off(text) { Ok(None) } else { log_target(text).map(Some).map_err(|why| format!("{why}, or `off`")) }
 }
@@ -239,7 +240,7 @@ pub fn access_format(text: &str) -> Result<AccessFormat, String> {
     }
 }
 
-/// What clients speak.
+/// The protocol of clients.
 pub fn protocol(text: &str) -> Result<Protocol, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "http" => Ok(Protocol::Http),
@@ -248,7 +249,7 @@ pub fn protocol(text: &str) -> Result<Protocol, String> {
     }
 }
 
-/// As [`protocol`] reads it.
+/// In the form that [`protocol`] reads.
 pub fn show_protocol(protocol: Protocol) -> String {
     match protocol {
         Protocol::Http => "http",
@@ -257,7 +258,7 @@ pub fn show_protocol(protocol: Protocol) -> String {
     .to_owned()
 }
 
-/// How lanes speak to the kernel.
+/// The I/O model of the lanes.
 pub fn io_model(text: &str) -> Result<IoModel, String> {
     match text.trim().to_ascii_lowercase().as_str() {
         "auto" => Ok(IoModel::Auto),
@@ -268,7 +269,7 @@ pub fn io_model(text: &str) -> Result<IoModel, String> {
     }
 }
 
-/// As [`io_model`] reads it.
+/// In the form that [`io_model`] reads.
 pub fn show_io_model(model: IoModel) -> String {
     match model {
         IoModel::Auto => "auto",
@@ -288,7 +289,7 @@ pub fn accept_model(text: &str) -> Result<AcceptModel, String> {
     }
 }
 
-/// As [`accept_model`] reads it.
+/// In the form that [`accept_model`] reads.
 pub fn show_accept_model(model: AcceptModel) -> String {
     match model {
         AcceptModel::Shared => "shared",
@@ -297,7 +298,7 @@ pub fn show_accept_model(model: AcceptModel) -> String {
     .to_owned()
 }
 
-/// Addresses with commas between them; none: no restriction.
+/// Addresses, separated by commas; empty: no restriction.
 pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
     let addresses = text.split(',').map(str::trim).filter(|address| !address.is_empty());
     addresses
@@ -306,7 +307,7 @@ pub fn ip_addresses(text: &str) -> Result<Vec<IpAddr>, String> {
         .map_err(|_| "expected IP addresses with commas between them, as in 127.0.0.1,192.0.2.7".to_owned())
 }
 
-/// As [`ip_addresses`] reads them.
+/// In the form that [`ip_addresses`] reads.
 pub fn show_ip_addresses(addresses: &[IpAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
@@ -324,19 +325,19 @@ pub fn log_level(text: &str) -> Result<log::LevelFilter, String> {
     }
 }
 
-/// Text that may stand in a field of a response: visible ASCII and single spaces between.
+/// Text that is allowed in a response field: visible ASCII with single spaces between.
 pub fn field_value(text: &str) -> Result<String, String> {
     let visible = text.bytes().all(|byte| (0x20..0x7f).contains(&byte));
     if visible && text.trim() == text { Ok(text.to_owned()) } else { Err("expected visible ASCII characters".to_owned()) }
 }
 
-/// A name for SERVER_NAME: what may stand in a URI as a host.
+/// A name for SERVER_NAME: a host that is allowed in a URI.
 pub fn host_name(text: &str) -> Result<String, String> {
     let fits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#@\"\\<>".contains(&byte));
     if fits { Ok(text.to_owned()) } else { Err("expected a host name or an address".to_owned()) }
 }
 
-/// Bytes with the largest unit that loses nothing.
+/// Bytes with the largest unit that is exact.
 pub fn show_size(bytes: u64) -> String {
     if bytes >= Limits::UNLIMITED {
         return "off".to_owned();
@@ -349,7 +350,7 @@ pub fn show_size(bytes: u64) -> String {
     bytes.to_string()
 }
 
-/// A time with the largest unit that loses nothing and leaves more than one of it.
+/// A time with the largest unit that is exact and of which there is more than one.
 pub fn show_duration(time: Duration) -> String {
     if time >= Timeouts::NEVER {
         return "off".to_owned();
@@ -367,12 +368,12 @@ pub fn show_duration(time: Duration) -> String {
     }
 }
 
-/// A number of which none is shown as `off`.
+/// A number; none is shown as `off`.
 pub fn show_limit(limit: Option<u64>) -> String {
     limit.map_or_else(|| "off".to_owned(), |number| number.to_string())
 }
 
-/// Where a log goes.
+/// The destination of a log.
 pub fn show_log_target(target: &LogTarget) -> String {
     match target {
         LogTarget::Standard => "-".to_owned(),
@@ -393,7 +394,7 @@ fn digits_only(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The number, and the unit behind it (with or without a space between).
+/// The number and the unit behind it (with or without a space between).
 fn split_unit(text: &str) -> (&str, &str) {
     let end = text.find(|character: char| character.is_ascii_alphabetic()).unwrap_or(text.len());
     (text[..end].trim_end(), &text[end..])

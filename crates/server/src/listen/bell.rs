@@ -1,37 +1,36 @@
-//! How a lane that was told of a connection, and does not take it, tells the next one.
+//! The bell: a lane that was told of a connection and does not take it wakes another lane by it.
 //!
-//! Where lanes share a listener, the kernel wakes one of those that sleep for each connection. That one may have something else to
-//! do by then: it is in the middle of a batch, it has reached a limit, it has more connections than others. The kernel does not
-//! ask again, so the lane rings: the bell is one more descriptor at which all lanes wait in the same way, and whoever is woken by
-//! it looks at the listeners.
+//! If lanes share a listener, the kernel wakes one sleeping lane for each connection. That lane may be unable to take it: it is
+//! in the middle of a batch, it has reached a limit, or it has more connections than others. The kernel does not tell another
+//! lane, so the lane rings the bell: one more descriptor at which all lanes wait in the same way. The lane that it wakes looks
+//! at the listeners.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Readable while it has been rung more often than it was answered: each ring is for another connection.
+/// Readable while it has been rung more often than answered: each ring stands for another connection.
 #[derive(Debug)]
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// A bell for this process and those that it forks.
+    /// A bell for this process and its forked children.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
         Ok(Self(eventfd(0, flags)?))
     }
 
-    /// Wakes a lane that sleeps, or has those that do not look when they next wait.
+    /// Wakes a sleeping lane; if none sleeps, the next lane that waits returns at once.
     pub fn ring(&self) {
-        // It can fail only where nobody has answered for 2^64 rings: it rings still.
+        // It fails only if nobody has answered 2^64 rings; then it is still ringing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
-    /// Answers one ring: who calls this sees to the listeners.
+    /// Answers one ring: the caller then looks at the listeners.
     pub fn answer(&self) {
-        // Another lane may have been quicker. Looking at the listeners all the same does no harm.
+        // Another lane may have answered first. Looking at the listeners anyway does no harm.
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }
 }

@@ -1,19 +1,20 @@
-//! Which sockets a lane takes connections from.
+//! The sockets from which a lane takes connections.
 //!
-//! A listener has one socket, at which all lanes wait, or as many as there are lanes when it was opened. With several, a lane
-//! has those of its *seat*: a number that a worker takes over from the one whose place it takes, so that the queue of a socket
-//! has somebody who empties it. Whoever opened the sockets keeps them open, hence no connection is lost between the two.
+//! A listener has one socket, at which all lanes wait, or as many as there were lanes when it was opened. In the second case a
+//! lane has the sockets of its *seat*: a number that a worker takes over from the worker that it replaces, so that the queue of
+//! each socket is always emptied. The process that opened the sockets keeps them open, so no connection is lost between the two
+//! workers.
 
 use super::listener::Listener;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A place among several.
+/// One of several places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seat {
     /// Its number, counted from 0.
     pub number: usize,
-    /// How many there are.
+    /// How many seats there are.
     pub of: usize,
 }
 
@@ -21,14 +22,14 @@ impl Seat {
     /// The only one.
     pub const ONLY: Self = Self { number: 0, of: 1 };
 
-    /// One of `parts` that this one is divided into.
+    /// One of the `parts` seats into which this one is divided.
     #[must_use]
     pub(crate) const fn part(self, number: usize, parts: usize) -> Self {
         Self { number: self.number * parts + number, of: self.of * parts }
     }
 
-    /// Whether the socket with that number, one of `sockets`, belongs to it. Each belongs to somebody, and everybody has one,
-    /// even if there are more or fewer than there are seats.
+    /// Whether the socket with this number, one of `sockets`, belongs to this seat. Each socket belongs to a seat, and each
+    /// seat has a socket, even if there are more or fewer sockets than seats.
     const fn has(self, socket: usize, sockets: usize) -> bool {
         if sockets < self.of { socket == self.number % sockets } else { socket % self.of == self.number }
     }
@@ -41,7 +42,7 @@ pub struct Door<'a> {
     pub listener: usize,
     /// The socket.
     pub socket: BorrowedFd<'a>,
-    /// Whether lanes in other seats take connections from it, too.
+    /// Whether lanes in other seats take connections from this socket, too.
     pub shared: bool,
 }
 

@@ -1,15 +1,15 @@
-//! Handshakes that have begun: the kernel has answered a client, and the client's own answer is on its way. Nobody can accept such
-//! a connection yet, and a listener that is closed now resets it.
+//! Handshakes that have begun: the kernel has answered the client, but the client's acknowledgement has not arrived. Such a
+//! connection cannot be accepted yet, and closing the listener now would reset it.
 
 use std::fs;
 
 /// The kernel's tables of TCP sockets: proc(5).
 const TABLES: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
-/// SYN-RECEIVED, as the tables have it (`enum` in the kernel's `tcp_states.h`).
+/// SYN-RECEIVED in the tables (`enum` in the kernel's `tcp_states.h`).
 const SYN_RECEIVED: &str = "03";
 
-/// Whether there is one at one of `ports`. Where the tables cannot be read, there is none.
+/// Whether a handshake has begun at one of `ports`. If the tables cannot be read, returns false.
 pub(super) fn begun(ports: &[u16]) -> bool {
     !ports.is_empty() && TABLES.iter().any(|table| fs::read_to_string(table).is_ok_and(|text| shows(&text, ports)))
 }

@@ -1,4 +1,4 @@
-//! Sockets that connections arrive at: opening them, naming them, taking them away.
+//! Listening sockets: opening, naming and removing them.
 
 use super::handshakes;
 use crate::config::{Place, Protocol, Settings};
@@ -11,19 +11,19 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// How often another port is tried when the kernel's choice for one address is taken on another.
+/// How many ports to try when the port that the kernel chose for one address is taken on another.
 const PORT_CHOICES: usize = 16;
 
-/// An address that connections arrive at. No worker unlinks its sockets or shuts them down.
+/// A listening address. Workers never unlink its sockets or shut them down.
 #[derive(Debug)]
 pub struct Listener {
     /// The socket, non-blocking and listening.
     pub socket: OwnedFd,
-    /// As many more, bound to the same address, as it takes to give each lane its own (SO_REUSEPORT).
+    /// Further sockets bound to the same address, so that each lane has its own (SO_REUSEPORT).
     pub(crate) others: Vec<OwnedFd>,
-    /// For people: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
+    /// The name for users: `http://127.0.0.1:5000`, `unix:/run/app.sock`, `fcgi://127.0.0.1:9000`.
     pub display: String,
-    /// What clients speak.
+    /// The protocol of the clients.
     pub protocol: Protocol,
     /// SERVER_NAME of requests that arrive here.
     pub server_name: String,
@@ -31,14 +31,14 @@ pub struct Listener {
     pub server_port: String,
     /// Whether it is a Unix socket.
     pub unix: bool,
-    /// Whether a program above this one opened it and keeps it open, perhaps for the next server: who comes while this one stops
-    /// is not to be turned away.
+    /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
+    /// while this server stops must not be turned away.
     pub lent: bool,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
 
-/// A socket in the file system, told apart from one that another server has put in its place since.
+/// A socket file, with what distinguishes it from one that another server has put in its place.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -47,8 +47,8 @@ struct SocketFile {
 }
 
 impl Listener {
-    /// A listener that another process opened. `host` is what it was asked to listen on, empty if that is not known;
-    /// `protocol` is what clients will speak, which a socket does not tell.
+    /// A listener that another process opened. `host` is the host that it was asked to listen on, empty if unknown; `protocol`
+    /// is the protocol of its clients, which the socket does not tell.
     ///
     /// # Errors
     /// The descriptor is not a listening stream socket.
@@ -61,7 +61,7 @@ impl Listener {
         if sockopt::socket_type(&socket).map_err(words)? != SocketType::STREAM {
             return Err("the descriptor is not a stream socket".to_owned());
         }
-        // Waiting is done elsewhere: a lane that waited in accept would answer nobody.
+        // Non-blocking, because a lane that blocked in accept would answer nobody.
         rustix::io::ioctl_fionbio(&socket, true).map_err(words)?;
         let address = rustix::net::getsockname(&socket).map_err(words)?;
         let internet = SocketAddr::try_from(address.clone()).ok();
@@ -100,16 +100,16 @@ impl Listener {
         matches!(rustix::event::poll(&mut polled, Some(&rustix::time::Timespec::default())), Ok(1..))
     }
 
-    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false where the system
-    /// does not let us: then they keep coming until the socket is closed.
+    /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does not
+    /// permit it: then connections keep coming until the socket is closed.
     pub(crate) fn turn_away(&self) -> bool {
-        // New connections find a Unix socket by its file.
+        // Clients find a Unix socket by its file, which is removed.
         self.unix || self.sockets().all(|socket| oribi_io::ignore_new_connections(socket).is_ok())
     }
 
-    /// At the end of the process that has opened it: removes its file and closes it in all processes that share it. A child that
-    /// the app has forked and that has executed nothing has a copy, and the next server must not find the address in use by it.
-    /// A listener that is lent stays open for whoever serves next.
+    /// Called at the end of the process that opened it: removes its file and closes it in all processes that share it. A child
+    /// that the app has forked without exec has a copy, which must not make the next server find the address in use. A lent
+    /// listener stays open for the next server.
     pub(crate) fn end(&mut self) {
         self.remove_file();
         if !self.lent {
@@ -117,10 +117,10 @@ impl Listener {
         }
     }
 
-    /// Closes the socket in all processes that share it: connections are refused from now on. Those that wait are broken.
+    /// Closes the socket in all processes that share it: from now on connections are refused, and waiting ones are reset.
     pub(crate) fn close(&self) {
         if !self.unix {
-            // It fails for a socket that does not listen any more, which is as well.
+            // It fails if the socket does not listen any more, which does no harm.
             for socket in self.sockets() {
                 let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Read);
             }
@@ -130,7 +130,7 @@ impl Listener {
     /// Makes `user` and `group` the owners of the file of a Unix socket that this process made.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     pub(crate) fn give_to(&self, user: u32, group: u32) -> Result<(), String> {
         let Some(SocketFile { path, .. }) = &self.file else { return Ok(()) };
         let flags = rustix::fs::AtFlags::SYMLINK_NOFOLLOW;
@@ -139,18 +139,18 @@ impl Listener {
             .map_err(|error| format!("cannot give {} to user {}: {}", path.display(), user.as_raw(), words(error)))
     }
 
-    /// Removes the file of a Unix socket, if this process made it and it is still the same.
+    /// Removes the file of a Unix socket, if this process made it and it has not been replaced.
     pub(crate) fn remove_file(&mut self) {
         let Some(file) = self.file.take() else { return };
         let same = |found: &std::fs::Metadata| found.dev() == file.device && found.ino() == file.inode;
         if std::fs::symlink_metadata(&file.path).is_ok_and(|found| same(&found)) {
-            // What cannot be removed is found stale, and removed, by the next start.
+            // If it cannot be removed, the next start finds it stale and removes it.
             let _ = std::fs::remove_file(&file.path);
         }
     }
 }
 
-/// Whether a client is in the middle of its handshake with one of them.
+/// Whether a client is in the middle of its handshake with one of these listeners.
 pub(crate) fn handshake_begun(listeners: &[Listener]) -> bool {
     let internet = listeners.iter().filter(|listener| !listener.unix);
     let ports: Vec<u16> = internet.filter_map(|listener| listener.server_port.parse().ok()).collect();
@@ -163,11 +163,10 @@ impl AsFd for Listener {
     }
 }
 
-/// Opens all listeners of `settings`. A name is listened for on all its addresses, and an empty host, `*` or `::` means every
-/// interface, IPv6 and IPv4, each with a socket of its own: so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
+/// Opens all listeners of `settings`. A name is listened for on all its addresses. An empty host, `*` or `::` means every
+/// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
 ///
-/// # Errors
-/// Which address could not be listened on, why, and what might help. Nothing stays open, no file stays behind.
+/// # Errors Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
@@ -198,7 +197,7 @@ fn open_tcp(
     listeners: &mut Vec<Listener>,
 ) -> Result<(), String> {
     let addresses = addresses_of(host, port)?;
-    // With port 0 the kernel chooses for the first address, and the others have to follow.
+    // With port 0 the kernel chooses for the first address; the others use the same port.
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
@@ -213,7 +212,7 @@ fn open_tcp(
     }
 }
 
-/// The addresses meant by `host`, in the order in which the system prefers them.
+/// The addresses that `host` means, in the system's order of preference.
 fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if matches!(host, "" | "*" | "::") {
         return Ok(vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()]);
@@ -228,8 +227,8 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
     if addresses.is_empty() { Err(format!("cannot listen on {host}: the name has no address")) } else { Ok(addresses) }
 }
 
-/// Opens `addresses` on one port. Those of a family or an interface that this machine does not have are left out as long as
-/// another works, and those that an earlier listener covers are not opened twice.
+/// Opens `addresses` on one port. Addresses of a family or an interface that this machine lacks are left out as long as another
+/// works; addresses that an earlier listener covers are not opened twice.
 fn open_together(
     settings: &Settings,
     protocol: Protocol,
@@ -277,10 +276,10 @@ fn open_together(
     }
 }
 
-/// Opens the sockets of one address, and tells it with its port.
+/// Opens the sockets of one address, and returns it with its port.
 fn bind_tcp(address: SocketAddr, settings: &Settings) -> Result<((OwnedFd, Vec<OwnedFd>), SocketAddr), Errno> {
     let count = settings.sockets_of_address();
-    // Sharing is allowed to ours only when the address is ours: or else two servers would have it without a word.
+    // Sharing with our own sockets is enabled only when the address is ours: otherwise two servers could share it unnoticed.
     let first = bind_one(address, settings.reuse_port)?;
     let bound = rustix::net::getsockname(&first).and_then(SocketAddr::try_from)?;
     if count > 1 {
@@ -305,14 +304,15 @@ fn bind_one(address: SocketAddr, reuse_port: bool) -> Result<OwnedFd, Errno> {
         sockopt::set_ipv6_v6only(&socket, true)?;
     }
     send_at_once(&socket)?;
-    // TCP_DEFER_ACCEPT stays off: it would keep connections that have sent nothing yet where no deadline of ours sees them,
-    // and where closing the listener drops them without a word.
+    // TCP_DEFER_ACCEPT stays off: it would keep silent connections where none of our deadlines applies, and closing the
+    // listener would drop them.
     rustix::net::bind(&socket, &address)?;
     Ok(socket)
 }
 
-/// Small parts of responses do not wait until the client has acknowledged what was sent before. A connection inherits this option,
-/// which saves a call for each, but not the one that was made before the option was set, although nobody has accepted it yet.
+/// Sends small parts of responses without waiting for the client's acknowledgement of earlier ones. A connection inherits this
+/// option, which saves a call for each. Only a connection that was made before the option was set, even if not accepted yet,
+/// lacks it.
 fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
@@ -331,7 +331,7 @@ fn display_unix(protocol: Protocol, name: &str) -> String {
     }
 }
 
-/// The name of a Unix socket, for people. One without a path is rare, but a program above may have made it.
+/// The name of a Unix socket for users. A socket without a path is rare, but the parent program may have made one.
 fn name_of_unix(address: SocketAddrAny) -> String {
     let address = SocketAddrUnix::try_from(address).ok();
     let path = address.as_ref().and_then(SocketAddrUnix::path_bytes).map(String::from_utf8_lossy);
@@ -347,8 +347,7 @@ fn queue_length(backlog: u32) -> i32 {
     i32::try_from(backlog).unwrap_or(i32::MAX)
 }
 
-/// The name that the app is told when no setting gives one: the host as the user wrote it, or, for all interfaces, what this
-/// machine is called.
+/// The default of SERVER_NAME: the host as the user wrote it or, for all interfaces, the name of this machine.
 fn server_name(host: &str, bound: IpAddr) -> String {
     if !bound.is_unspecified() {
         return host.to_owned();
@@ -372,7 +371,7 @@ fn refusal(host: &str, address: SocketAddr, error: Errno) -> String {
     format!("cannot listen on {address}{meaning}: {}{hint}", words(error))
 }
 
-/// What the system says, without the number that `io::Error` adds, beginning in lower case.
+/// The message of an error, without the number that `io::Error` adds, beginning in lower case.
 pub(crate) fn words(error: Errno) -> String {
     let text = io::Error::from(error).to_string();
     let text = text.split(" (os error").next().unwrap_or_default();
@@ -390,7 +389,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)
             .map_err(|error| refused(&words(error)))?;
-    // The file must never exist with more permissions than asked for, not even until a chmod.
+    // The file must never have more permissions than requested, not even until a chmod.
     let umask_before = mode.map(|mode| rustix::process::umask(Mode::from_raw_mode(!mode & 0o777)));
     let bound = rustix::net::bind(&socket, &address);
     if let Some(umask) = umask_before {
@@ -418,7 +417,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
     Ok(listener)
 }
 
-/// Removes what a server that did not end well has left at `path`; refuses to touch anything else.
+/// Removes the socket file that a crashed server has left at `path`; refuses to touch anything else.
 fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
     match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -433,7 +432,7 @@ fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
     match rustix::net::connect(&probe, address) {
         Err(Errno::CONNREFUSED) => std::fs::remove_file(path).map_err(|error| error.to_string()),
         Err(Errno::NOENT) => Ok(()),
-        // EAGAIN: somebody listens, and the queue is full.
+        // EAGAIN: a server is listening, and its queue is full.
         Ok(()) | Err(Errno::AGAIN) => Err("another server is listening there".to_owned()),
         Err(error) => Err(words(error)),
     }

@@ -1,7 +1,7 @@
 //! The access log: one line for each request.
 //!
-//! A lane appends lines to its own buffer and writes it before it waits for events, so a turn's requests cost one system call
-//! together.
+//! A lane appends lines to its own buffer and writes the buffer before it waits for events, so all requests of a turn cost one
+//! system call.
 
 use super::escape::{append_json, append_quoted};
 use super::sink::LineSink;
@@ -10,12 +10,12 @@ use crate::config::{AccessFormat, LogTarget};
 use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
-/// What is said of a request.
+/// The data about one request.
 #[derive(Clone, Copy, Debug)]
 pub struct AccessEntry<'a> {
     /// The address of the client; empty: unknown, as on a Unix socket.
     pub remote: &'a str,
-    /// The method; empty where the request could not be read.
+    /// The method; empty if the request could not be read.
     pub method: &'a [u8],
     /// The target, as sent.
     pub target: &'a [u8],
@@ -31,7 +31,7 @@ pub struct AccessEntry<'a> {
     pub user_agent: Option<&'a [u8]>,
     /// When the request arrived.
     pub time: SystemTime,
-    /// From then to the end of the response.
+    /// The time from then to the end of the response.
     pub duration: Duration,
 }
 
@@ -52,7 +52,8 @@ impl AccessLog {
         Ok(Self { format, stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
-    /// Opens the file again, by its name: whoever rotates logs has moved the old one away. Lines gathered so far go to the old.
+    /// Opens the file again by its name, after log rotation has moved the old one away. Lines gathered so far go to the old
+    /// file.
     ///
     /// # Errors
     /// The file cannot be opened; then the old one stays.
@@ -60,14 +61,14 @@ impl AccessLog {
         self.sink.reopen()
     }
 
-    /// Adds the line of a request. It is written by the next [`AccessLog::flush`], or now if much has come together.
+    /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if many lines have been gathered.
     pub fn record(&mut self, entry: &AccessEntry<'_>) {
         let (format, stamp) = (self.format, &mut self.stamp);
         self.sink.add(|line| append_entry(format, entry, stamp, line));
     }
 
-    /// Writes what has come together, by one system call if it is a file. What a slow reader of a pipe cannot take yet waits for
-    /// the next call.
+    /// Writes the gathered lines; for a file by one system call. What a slow reader of a pipe cannot take yet waits for the
+    /// next call.
     pub fn flush(&mut self) {
         self.sink.flush();
     }

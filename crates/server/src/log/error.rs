@@ -1,7 +1,7 @@
-//! The error log: where the messages of the `log` facade go.
+//! The error log: the destination of the messages of the `log` facade.
 //!
-//! It is always standard error. A log file is opened and put in the place of standard error, so that what the app, its modules
-//! and the C library say there lands in the same file, in every process that is forked from now on.
+//! It is always standard error. If there is a log file, it replaces standard error, so that messages of the app, its modules
+//! and the C library go to the same file, in every process that is forked from now on.
 
 use super::escape::Message;
 use super::stamp::Stamp;
@@ -15,23 +15,23 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// The longest message, in bytes: a stack trace of a deep app fits, a response that somebody died with does not.
+/// The longest message in bytes: the stack trace of a deep app fits, but a whole response that an app died with does not.
 const MESSAGE_BYTES: usize = 32 << 10;
 
-/// Sends the messages of the `log` facade from `level` on to standard error, or to a file that takes its place. A second call
+/// Sends the messages of the `log` facade from `level` on to standard error, or to a file that replaces it. A second call
 /// changes both.
 ///
 /// # Errors
 /// The file cannot be opened.
 pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
     reopen(target)?;
-    // It fails if a logger is there already: ours, or that of a program which Oribi is a part of and which knows better.
+    // It fails if there is a logger already: ours, or that of a program that contains Oribi, which takes precedence.
     let _ = log::set_logger(&SINK);
     log::set_max_level(level);
     Ok(())
 }
 
-/// Opens the file again, by its name: whoever rotates logs has moved the old one away. Nothing to do without a file.
+/// Opens the file again by its name, after log rotation has moved the old one away. Does nothing without a file.
 ///
 /// # Errors
 /// The file cannot be opened; then the old one stays.
@@ -61,7 +61,7 @@ struct Sink {
 }
 
 thread_local! {
-    /// The line and the clock are kept: a server in trouble should not allocate for each word that it says about it.
+    /// The line and the clock are reused: a server in trouble should not allocate for each message.
     static LINE: RefCell<(Vec<u8>, Stamp)> = RefCell::new((Vec::new(), Stamp::new()));
 }
 
@@ -77,7 +77,7 @@ impl Log for Sink {
         let write = |line: &mut Vec<u8>, stamp: &mut Stamp| {
             line.clear();
             append_line(record, self.to_journal.load(Ordering::Relaxed), std::process::id(), SystemTime::now(), stamp, line);
-            // Whom should a log tell that it cannot be written?
+            // There is nowhere to report that the log cannot be written.
             let _ = rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stderr(), line));
         };
         let kept = LINE.try_with(|kept| {
@@ -86,7 +86,7 @@ impl Log for Sink {
                 write(line, stamp);
             })
         });
-        // A message that logs while it is put together, or a thread that is ending: rare enough for memory of its own.
+        // A message that logs while it is being formatted, or a thread that is ending: rare enough to allocate.
         if !matches!(kept, Ok(Ok(()))) {
             write(&mut Vec::new(), &mut Stamp::new());
         }
@@ -95,8 +95,8 @@ impl Log for Sink {
     fn flush(&self) {}
 }
 
-/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`: it knows
-/// the time, and reads the priority from the front (sd-daemon(3)).
+/// Appends one line: `2026-11-21T03:00:00.123Z [error] [4711] message`. The journal gets `<3>[error] [4711] message`, because
+/// it knows the time and reads the priority from the front (sd-daemon(3)).
 fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: SystemTime, stamp: &mut Stamp, line: &mut Vec<u8>) {
     let (name, priority) = match record.level() {
         Level::Error => ("error", 3),
@@ -105,7 +105,7 @@ fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: System
         Level::Debug => ("debug", 7),
         Level::Trace => ("trace", 7),
     };
-    // Writing into memory does not fail; an argument that fails to be displayed has said what it could.
+    // Writing into memory does not fail; an argument whose display fails has written what it could.
     if to_journal {
         let _ = write!(line, "<{priority}>");
     } else {

@@ -1,9 +1,9 @@
-//! Makes text from outside harmless in a log.
+//! Makes untrusted text harmless in a log.
 
 use std::fmt::{self, Write};
 
-/// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash, and whatever is not printable ASCII is
-/// written `\n`, `\t` or `\xhh`.
+/// Appends bytes as Apache does in its logs: a quote and a backslash get a backslash; bytes that are not printable ASCII are
+/// written as `\n`, `\t` or `\xhh`.
 pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     append(
         bytes,
@@ -19,7 +19,7 @@ pub fn append_quoted(bytes: &[u8], line: &mut Vec<u8>) {
     );
 }
 
-/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). What is not UTF-8 becomes U+FFFD.
+/// Appends bytes as the inside of a JSON string (RFC 8259, section 7). Invalid UTF-8 becomes U+FFFD.
 pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
     for chunk in bytes.utf8_chunks() {
         append(
@@ -40,7 +40,7 @@ pub fn append_json(bytes: &[u8], line: &mut Vec<u8>) {
     }
 }
 
-/// Copies runs of bytes that are `plain` and gives each other one to `escape`.
+/// Copies runs of bytes that are `plain` and passes each other byte to `escape`.
 fn append(bytes: &[u8], line: &mut Vec<u8>, plain: impl Fn(u8) -> bool, escape: impl Fn(u8, &mut Vec<u8>)) {
     let mut rest = bytes;
     while let Some(index) = rest.iter().position(|&byte| !plain(byte)) {
@@ -55,13 +55,13 @@ fn hexadecimal(digit: u8) -> u8 {
     b"0123456789abcdef"[usize::from(digit & 15)]
 }
 
-/// Takes the text of a message and appends it with its control characters escaped, up to a number of bytes. Line ends inside
-/// are kept as `\n` and those at the end are dropped, for a message of Perl ends with one.
+/// Appends the text of a message with its control characters escaped, up to a number of bytes. Line ends inside the text become
+/// `\n`; those at its end are dropped, because Perl's messages end with one.
 pub struct Message<'a> {
     line: &'a mut Vec<u8>,
     /// Bytes that may still be appended.
     room: usize,
-    /// Line ends seen and not yet written, because nothing has followed them.
+    /// Line ends that have been read but not written, because nothing has followed them yet.
     line_ends: usize,
     cut: bool,
 }

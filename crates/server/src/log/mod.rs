@@ -1,6 +1,6 @@
-//! What the server says: errors for its operator, a line for each request.
+//! Logs: errors for the operator, and one line for each request.
 //!
-//! Both logs share two rules: whatever comes from outside is escaped, so that nobody can forge a line or play with a terminal,
+//! Both logs follow two rules: untrusted text is escaped, so that nobody can forge a line or send control codes to a terminal;
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
 
 mod access;
@@ -19,10 +19,10 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Sets both logs up as told: the messages of the `log` facade go where the error log is wanted, and the access log, which each
-/// lane opens for itself later, is opened once to see whether it can be.
+/// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once to check that it
+/// can be opened. Each lane opens it for itself later.
 ///
-/// # Errors
+/// # Errors Says which file cannot be opened, and why.
 /// Which file cannot be opened, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     let failed = |what: &str, target: &LogTarget, error: &io::Error| match target {
@@ -36,7 +36,7 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
-/// Opens the error log again, by its name: whoever rotates logs has moved the old one away. Nothing to do without a file.
+/// Opens the error log again by its name, after log rotation has moved the old one away. Does nothing without a file.
 ///
 /// # Errors
 /// The file cannot be opened; then the old one stays.
@@ -44,10 +44,10 @@ pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
 }
 
-/// Makes `user` and `group` the owners of the log files, so that workers that run as such can open them by name. Files that are not
-/// there are made first.
+/// Makes `user` and `group` the owners of the log files, so that workers that run as this user can open them by name. Missing
+/// files are created first.
 ///
-/// # Errors
+/// # Errors Says which file cannot be given away, and why.
 /// Which file cannot be given away, and why.
 pub fn give_to(settings: &Settings, user: u32, group: u32) -> Result<(), String> {
     let targets = [Some(&settings.error_log), settings.access_log.as_ref()];
@@ -60,8 +60,8 @@ pub fn give_to(settings: &Settings, user: u32, group: u32) -> Result<(), String>
     Ok(())
 }
 
-/// A link is not followed: whoever may write to the folder of a log could have root give away any file. What is no file, such as a
-/// device or a named pipe, keeps its owner.
+/// Does not follow a link: otherwise anyone who may write to the folder of a log could have root give away any file. Anything
+/// but a file, such as a device or a named pipe, keeps its owner.
 fn give_file_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {

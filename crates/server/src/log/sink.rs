@@ -1,6 +1,7 @@
-//! Lines on their way into a file or a pipe.
+//! Writes lines to a file or a pipe.
 //!
-//! A log that cannot be written costs lines, never requests: they are counted, and the error log says so once a minute.
+//! If a log cannot be written, lines are lost, but requests are not affected: the lost lines are counted, and the error log
+//! reports the number once a minute.
 
 use crate::config::LogTarget;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,11 +15,11 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Bytes of lines that are gathered before they are written without waiting for the end of the turn.
+/// Bytes of gathered lines at which they are written before the end of the turn.
 const BATCH_BYTES: usize = 64 << 10;
 /// Bytes of lines that may wait for a slow reader of a pipe.
 const WAITING_BYTES: usize = 256 << 10;
-/// What a pipe takes whole, or not at all (PIPE_BUF of Linux, pipe(7)).
+/// What a pipe takes whole or not at all (PIPE_BUF of Linux, pipe(7)).
 const PIPE_BYTES: usize = 4096;
 /// How often lost lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
@@ -30,9 +31,9 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 pub struct LineSink {
     output: Output,
     kind: Kind,
-    /// Whole lines that are not written yet, and the one that is being made.
+    /// Whole lines that are not written yet, and the one being made.
     buffer: Vec<u8>,
-    /// The last byte that was written is not the end of a line.
+    /// The last written byte is not the end of a line.
     torn: bool,
     losses: Losses,
 }
@@ -40,7 +41,7 @@ pub struct LineSink {
 #[derive(Debug)]
 enum Output {
     Standard,
-    /// A file with its path, to open it again.
+    /// A file with its path, for opening it again.
     File(File, PathBuf),
 }
 
@@ -49,7 +50,7 @@ impl Output {
         match target {
             LogTarget::Standard => Ok(Self::Standard),
             LogTarget::File(path) => {
-                // A named pipe may be given too; then nobody shall wait for its reader.
+                // It may be a named pipe; then opening must not wait for its reader.
                 let flags = OFlags::NONBLOCK.bits() as i32;
                 let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
                 Ok(Self::File(file, path.clone()))
@@ -74,14 +75,14 @@ impl AsFd for Output {
     }
 }
 
-/// How an output takes lines.
+/// How an output accepts lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// At once, whole, or not at all.
     File,
     /// A pipe or a terminal: as fast as its reader.
     Stream,
-    /// The same, and can be asked not to wait.
+    /// The same, and the system can be asked not to wait.
     Socket,
 }
 
@@ -130,7 +131,8 @@ impl LineSink {
         Ok(())
     }
 
-    /// Adds the line that `write` appends. It is written by the next [`LineSink::flush`], or now if much has come together.
+    /// Adds the line that `write` appends. The next [`LineSink::flush`] writes it, or this call does if many lines have been
+    /// gathered.
     pub fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let before = self.buffer.len();
         if before == 0 && self.torn {
@@ -138,14 +140,14 @@ impl LineSink {
         }
         write(&mut self.buffer);
         self.buffer.push(b'\n');
-        // Not for each line beyond the first batch: a pipe whose reader sleeps need not be asked every time.
+        // Only once per batch: a pipe whose reader sleeps need not be tried for every line.
         if before / BATCH_BYTES != self.buffer.len() / BATCH_BYTES {
             self.flush();
         }
     }
 
-    /// Writes what has come together, by one system call if it is a file. What a slow reader of a pipe cannot take yet waits for
-    /// the next call.
+    /// Writes the gathered lines; for a file by one system call. What a slow reader of a pipe cannot take yet waits for the
+    /// next call.
     pub fn flush(&mut self) {
         if self.buffer.is_empty() {
             return;
@@ -165,7 +167,7 @@ impl LineSink {
         }
     }
 
-    /// Writes by pieces that a pipe takes whole, each when the reader has room, waiting for it up to `patience`.
+    /// Writes pieces that a pipe takes whole, each when the reader has room, and waits for that up to `patience`.
     fn write_stream(&mut self, patience: Duration) {
         let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
         let mut done = 0;
@@ -191,7 +193,7 @@ impl LineSink {
         }
     }
 
-    /// Forgets what has been written.
+    /// Removes what has been written.
     fn take(&mut self, written: usize) {
         if let Some(last) = written.checked_sub(1) {
             self.torn = self.buffer[last] != b'\n';
@@ -199,8 +201,8 @@ impl LineSink {
         self.buffer.drain(..written);
     }
 
-    /// Gives the buffer up, of which `written` bytes are out. A line that is left unfinished is closed by a line end before the
-    /// next one, so that the two do not make up a third.
+    /// Drops the buffer, of which `written` bytes have been written. If that leaves an unfinished line, a line end is written
+    /// before the next one, so that the two do not form one line.
     fn lose(&mut self, written: usize, error: Errno) {
         self.take(written);
         self.losses.lines += self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
@@ -208,7 +210,7 @@ impl LineSink {
         self.buffer.clear();
     }
 
-    /// Says how many lines were lost, unless it has said so a short while ago.
+    /// Reports the number of lost lines, unless it has done so recently.
     fn report(&mut self) {
         let Some(error) = self.losses.last_error else { return };
         let now = Instant::now();
@@ -241,7 +243,7 @@ impl Drop for LineSink {
     }
 }
 
-/// How many bytes of whole lines fit into a piece; a line that is longer than a piece is one by itself.
+/// How many bytes of whole lines fit into a piece; a line that is longer than a piece is a piece by itself.
 fn whole_lines(buffer: &[u8]) -> usize {
     let fits = &buffer[..buffer.len().min(PIPE_BYTES)];
     if let Some(end) = fits.iter().rposition(|&byte| byte == b'\n') {
@@ -262,7 +264,7 @@ mod tests {
         buffer.extend_from_slice(LINE.as_bytes());
     }
 
-    /// A file that goes away with the value.
+    /// A file that is removed when the value is dropped.
     struct Place(PathBuf);
 
     impl Place {
@@ -349,7 +351,7 @@ mod tests {
         let mut log = log_into(writer);
         log.losses.reported = Some(Instant::now());
         let mut recorded = 0;
-        // More than a pipe holds (64 KiB), less than what may wait.
+        // More than a pipe holds (64 KiB), less than may wait.
         while recorded < 1500 {
             log.add(line);
             recorded += 1;
@@ -357,7 +359,7 @@ mod tests {
         log.flush();
         assert!(!log.buffer.is_empty() && log.losses.lines == 0);
         assert!(log.buffer.starts_with(b"127"), "what waits must start with a line");
-        // Nobody reads: in the end lines are lost, but no call has waited.
+        // Nobody reads: in the end lines are lost, but no call has blocked.
         while log.losses.lines == 0 {
             log.add(line);
             recorded += 1;

@@ -1,15 +1,15 @@
-//! Moments in the spellings of logs, always UTC: servers move, and zones change under them twice a year.
+//! Times in the formats of logs, always in UTC, because servers move and time zones change twice a year.
 
 use httpdate::HttpDate;
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The end of the year 9999, in seconds: the last one that an HTTP date can spell.
+/// The end of the year 9999 in seconds: the last second that an HTTP date can express.
 const LAST_SECOND: u64 = 253_402_300_799;
 
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Spells moments. What depends on the second is made once for each second.
+/// Formats times. The part that depends on the second is made once a second.
 #[derive(Debug)]
 pub struct Stamp {
     second: u64,
@@ -26,7 +26,7 @@ impl Stamp {
         stamp
     }
 
-    /// Appends `21/Nov/2026:03:00:00 +0000`, the spelling of Apache's log formats.
+    /// Appends `21/Nov/2026:03:00:00 +0000`, Apache's format.
     pub fn append_common(&mut self, time: SystemTime, line: &mut Vec<u8>) {
         self.turn_to(time);
         line.extend_from_slice(self.common.as_bytes());
@@ -40,9 +40,9 @@ impl Stamp {
         let _ = write!(line, ".{milliseconds:03}Z");
     }
 
-    /// Makes the spellings be those of `time`, and returns its milliseconds.
+    /// Updates the texts for `time`, and returns its milliseconds.
     fn turn_to(&mut self, time: SystemTime) -> u32 {
-        // A clock that is set before 1970 is as wrong as one that says 1970.
+        // A clock before 1970 is wrong anyway; it is shown as 1970.
         let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
         let second = since.as_secs().min(LAST_SECOND);
         if second != self.second {
@@ -53,7 +53,7 @@ impl Stamp {
     }
 
     fn spell(&mut self) {
-        // "Sun, 06 Nov 1994 08:49:37 GMT": the calendar is in there, at fixed places (RFC 9110, section 5.6.7).
+        // "Sun, 06 Nov 1994 08:49:37 GMT" has all parts of the date at fixed places (RFC 9110, section 5.6.7).
         let date = HttpDate::from(UNIX_EPOCH + Duration::from_secs(self.second)).to_string();
         let (day, month, year, time) = (&date[5..7], &date[8..11], &date[12..16], &date[17..25]);
         let number = MONTHS.iter().position(|name| *name == month).map_or(0, |index| index + 1);

@@ -1,4 +1,4 @@
-//! The control block that the supervisor shares with its workers: one slot of atomics for each.
+//! The shared memory of the supervisor and its workers: one slot of atomics for each worker.
 
 pub(crate) mod running;
 
@@ -49,17 +49,17 @@ pub struct WorkerSlot {
     pub connections: &'static AtomicU32,
     /// Requests answered since the worker started.
     pub requests: &'static AtomicU64,
-    /// Connections open now at all workers.
+    /// Open connections of all workers.
     pub all_connections: &'static AtomicU32,
-    /// Lanes of this worker that wait for something to do.
+    /// Lanes of this worker that are waiting for events.
     pub idle: &'static AtomicU32,
-    /// The same of all workers.
+    /// The same for each of all workers.
     pub idle_everywhere: &'static [&'static AtomicU32],
-    /// Rung by lanes that leave a connection to another; none where a lane has no others.
+    /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
     pub bell: Option<&'static Bell>,
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
-    /// What its threads are running, a line for each; none where nobody watches.
+    /// What the threads of the worker are running, one line each; empty if nobody watches.
     pub running: &'static [SharedLine],
 }
 
@@ -72,7 +72,7 @@ impl WorkerSlot {
         Self { pid, state, command, connections, requests, all_connections, idle, idle_everywhere, bell, log_opening, running }
     }
 
-    /// A slot that no other process sees, for a lane without a supervisor.
+    /// A slot that is not shared, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
         Self::of(Box::leak(Box::default()), &[], Box::leak(Box::default()))
@@ -89,7 +89,7 @@ impl WorkerSlot {
         }
     }
 
-    /// Says what the worker is doing.
+    /// Sets what the worker is doing.
     pub fn set_state(&self, state: WorkerState) {
         self.state.store(state as u32, Release);
     }
@@ -105,12 +105,12 @@ impl WorkerSlot {
         }
     }
 
-    /// Tells the worker what to do. It looks when it is woken.
+    /// Sets the worker's command. The worker reads it when it is woken.
     pub fn set_command(&self, command: WorkerCommand) {
         self.command.store(command as u32, Release);
     }
 
-    /// Tells a worker that still serves to retire; another command is left as it is. Returns whether it was changed.
+    /// Tells a worker that still serves to retire; does not change another command. Returns whether it changed the command.
     pub(crate) fn retire_if_serving(&self) -> bool {
         let (serve, retire) = (WorkerCommand::Serve as u32, WorkerCommand::Retire as u32);
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
@@ -143,7 +143,7 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Slots for `count` workers, with `threads` of each that are watched.
+    /// Slots for `count` workers, with `threads` watched threads each.
     pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
         let each = threads.saturating_add(1);
         let lines = shared_lines(count.saturating_mul(each).saturating_add(1))?;
@@ -156,7 +156,7 @@ impl Scoreboard {
         Ok(Self { slots })
     }
 
-    /// The slots; the number of a slot is its worker's for life, counted from 0 here and from 1 for people.
+    /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
     pub(crate) fn slots(&self) -> &[WorkerSlot] {
         &self.slots
     }

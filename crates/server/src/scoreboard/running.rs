@@ -1,7 +1,7 @@
-//! Which apps are running, and whether they get on: a number for each thread that runs one, which the supervisor watches.
+//! Detects apps that are stuck: each thread that runs an app has a number, which the supervisor watches.
 //!
-//! The number is odd while the app runs, and grows with everything that it does for its client. Nobody reads a clock for that:
-//! the supervisor looks from time to time, and takes note of when it saw a number for the first time.
+//! The number is odd while the app runs, and grows with everything that the app does for its client. So no worker reads a
+//! clock: the supervisor looks from time to time, and notes when it first saw a number.
 
 use oribi_host::ExchangeId;
 use oribi_io::process::SharedLine;
@@ -10,12 +10,12 @@ use std::cell::RefCell;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Bytes of the method and the target that a line has room for beside the number.
+/// Bytes of the method and the target for which a line has room next to the number.
 const TEXT_BYTES: usize = 56;
-/// Of those, how many stand in the words of 64 bits behind the first.
+/// How many of those are in the 64-bit words behind the first.
 const TEXT_IN_WORDS: usize = 24;
 
-/// The apps that a lane is running: as many as threads share it.
+/// The apps that a lane is running: at most as many as threads share the lane.
 #[derive(Debug)]
 pub(crate) struct RunningApps {
     lines: &'static [SharedLine],
@@ -23,7 +23,7 @@ pub(crate) struct RunningApps {
 }
 
 impl RunningApps {
-    /// `None` where nobody watches.
+    /// `None` if nobody watches.
     pub(crate) fn on(lines: &'static [SharedLine]) -> Option<Self> {
         (!lines.is_empty()).then(|| Self { lines, exchanges: RefCell::new(vec![None; lines.len()]) })
     }
@@ -38,12 +38,12 @@ impl RunningApps {
         get_on(line);
     }
 
-    /// The app has done something for its client, or goes on behind [`RunningApps::hold`].
+    /// The app has done something for its client, or continues after [`RunningApps::hold`].
     pub(crate) fn get_on(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| get_on(line));
     }
 
-    /// The app has to wait for its client.
+    /// The app must wait for its client.
     pub(crate) fn hold(&self, exchange: ExchangeId) {
         self.line(exchange).inspect(|line| rest(line));
     }
@@ -68,12 +68,12 @@ fn get_on(line: &SharedLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Relaxed);
 }
 
-/// The next even number, unless it is even.
+/// The next even number, unless the number is even already.
 fn rest(line: &SharedLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
 
-/// Makes a line that a worker has left ready for the next one.
+/// Clears the line of a worker that has ended, for the next worker.
 pub(super) fn clear(line: &SharedLine) {
     line.words[0].store(0, Relaxed);
 }
@@ -91,7 +91,7 @@ fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
     }
 }
 
-/// Method and target of the exchange whose app runs, as far as there was room for them.
+/// Method and target of the exchange whose app runs, cut to the available room.
 pub(crate) fn text_of(line: &SharedLine) -> String {
     let words = line.words[1..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
     let halves = line.halves.iter().flat_map(|half| half.load(Relaxed).to_ne_bytes());
@@ -105,7 +105,7 @@ pub(crate) fn text_of(line: &SharedLine) -> String {
 pub(crate) struct Sighting(Option<(u64, Instant)>);
 
 impl Sighting {
-    /// Looks again; tells for how long the app has certainly run without getting on.
+    /// Looks again; returns for how long the app has certainly run without progress.
     pub(crate) fn look(&mut self, line: &SharedLine, now: Instant) -> Duration {
         let number = line.words[0].load(Relaxed);
         match self.0 {
