@@ -1,8 +1,8 @@
-//! Listeners that a program above has opened for this one: start_server of Server::Starter, systemd, or a web server or
+//! Listeners that a parent program has opened for this server: start_server of Server::Starter, systemd, or a web server or
 //! spawn-fcgi that launches FastCGI applications.
 //!
-//! They are lent. That program keeps them open when this one ends, and another server may be taking connections from them
-//! already: they are never shut down, filtered or unlinked here.
+//! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
+//! already. So this server never shuts them down, filters or unlinks them.
 
 use crate::config::value::show_accept_model;
 use crate::config::{Protocol, Settings};
@@ -11,21 +11,20 @@ use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
 
-/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: what start_server was told to listen on, and the descriptor.
+/// `127.0.0.1:80=4;[::1]:80=5;8080=6;/run/app.sock=7`: the addresses that start_server listens on, and the descriptors.
 const SERVER_STARTER: &str = "SERVER_STARTER_PORT";
 
-/// How many descriptors systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
+/// The number of descriptors that systemd hands over, from [`FIRST_OF_SYSTEMD`] on (sd_listen_fds(3)).
 const LISTEN_FDS: &str = "LISTEN_FDS";
-/// The process that they are meant for: the variables are inherited by its children, to whom they mean nothing.
+/// The process that they are meant for, because children inherit the variables without the descriptors.
 const LISTEN_PID: &str = "LISTEN_PID";
-/// What they are called in the units of systemd, in the same order, with colons between.
+/// The names of the sockets in systemd's units, in the same order, separated by colons.
 const LISTEN_FDNAMES: &str = "LISTEN_FDNAMES";
 const FIRST_OF_SYSTEMD: i32 = 3;
 
-/// The listeners that a program above lends, or else those of `settings`, opened.
+/// The listeners that a parent program lends, or else newly opened ones for `settings`.
 ///
-/// # Errors
-/// Which one could not be taken over or opened, and why.
+/// # Errors Says which listener could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
@@ -57,7 +56,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     Ok(listeners)
 }
 
-/// The socket that a FastCGI application finds in place of its standard input (FastCGI 1.0, section 2.2, which calls it
+/// The socket that a FastCGI application gets in place of its standard input (FastCGI 1.0, section 2.2,
 /// FCGI_LISTENSOCK_FILENO), if there is one.
 fn standard_input() -> Result<Option<Listener>, String> {
     let input = std::io::stdin();
@@ -66,7 +65,7 @@ fn standard_input() -> Result<Option<Listener>, String> {
     }
     let failed = |why: String| format!("cannot listen on descriptor 0: {why}");
     let socket = input.as_fd().try_clone_to_owned().map_err(|error| failed(error.to_string()))?;
-    // An app that reads its standard input must not get hold of the listener.
+    // An app that reads its standard input must not get the listener.
     let nothing = std::fs::File::open("/dev/null").map_err(|error| failed(error.to_string()))?;
     rustix::stdio::dup2_stdin(nothing).map_err(|error| failed(error.to_string()))?;
     let mut listener = Listener::adopted(socket, "", Protocol::FastCgi).map_err(failed)?;
@@ -74,13 +73,13 @@ fn standard_input() -> Result<Option<Listener>, String> {
     Ok(Some(listener))
 }
 
-/// A descriptor, as the environment speaks of it.
+/// A descriptor as the environment describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct Loan {
     number: i32,
-    /// What it is called there.
+    /// Its name there.
     name: String,
-    /// The host that was asked for; empty: unknown.
+    /// The host that was requested; empty: unknown.
     host: String,
 }
 
@@ -109,7 +108,7 @@ fn is_datagram(socket: &OwnedFd) -> bool {
 /// Reads a value of SERVER_STARTER_PORT.
 fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
     let one = |entry: &str| {
-        // A path may hold a `=`; the descriptor is what stands behind the last one.
+        // A path may contain `=`; the descriptor follows the last one.
         let (name, number) = entry.rsplit_once('=')?;
         let number = number.trim().parse().ok().filter(|number| *number >= 0)?;
         Some(Loan { number, name: name.to_owned(), host: host_of(name).to_owned() })
@@ -118,7 +117,7 @@ fn parse_server_starter(value: &str) -> Result<Vec<Loan>, String> {
     entries.map(|entry| one(entry).ok_or_else(|| format!("{SERVER_STARTER}: cannot understand {entry:?}"))).collect()
 }
 
-/// The host in `host:port` or `[v6]:port`; nothing in a port or a path.
+/// The host in `host:port` or `[v6]:port`; empty for a port or a path.
 fn host_of(name: &str) -> &str {
     if name.contains('/') {
         return "";
@@ -129,7 +128,7 @@ fn host_of(name: &str) -> &str {
 
 /// Reads the values of LISTEN_FDS and LISTEN_FDNAMES.
 fn parse_systemd(count: &str, names: &str) -> Result<Vec<Loan>, String> {
-    // A thousand and more sockets are a mistake, and looking at a descriptor for each number takes time.
+    // More than a thousand sockets are a mistake, and checking each descriptor takes time.
     let count = count.trim().parse().ok().filter(|count| (0..=1024).contains(count));
     let count: i32 = count.ok_or_else(|| format!("{LISTEN_FDS}: expected a whole number"))?;
     let mut names = names.split(':');

@@ -1,4 +1,4 @@
-//! A lane in this process: no supervisor, no worker, no second thread.
+//! Serves with a single lane in this process, without a supervisor, workers or other threads.
 
 use super::privileges::Privileges;
 use super::{io_model, raise_descriptor_limit};
@@ -9,10 +9,10 @@ use crate::scoreboard::WorkerSlot;
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::AsFd;
 
-/// Opens the listeners, has `announce` tell where they are and by what I/O model they are served, and serves for as long as the
-/// process lives: signals do to it what the system has them do. Of the settings, those count that concern one lane.
+/// Opens the listeners, calls `announce` with their addresses and the I/O model, and serves as long as the process lives:
+/// signals have their default actions. Only the settings that concern one lane are used.
 ///
-/// # Errors
+/// # Errors Why it cannot serve, or cannot go on.
 /// Why it cannot serve, or could not go on.
 pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl FnOnce(&[&str], &str)) -> Result<(), String> {
     let io = io_model::explain(settings, runtime)?;
@@ -34,7 +34,7 @@ pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl Fn
     lane::run(&setup, &mut Only(runtime)).map_err(|error| error.to_string())
 }
 
-/// One context for ever.
+/// Supplies one context, which is never replaced.
 struct Only<'a>(&'a dyn Runtime);
 
 impl ContextSupply for Only<'_> {

@@ -1,4 +1,4 @@
-//! Where the lanes of a worker get their contexts, and when they get fresh ones.
+//! Supplies the lanes of a worker with contexts, and replaces contexts that are due.
 
 use crate::config::Settings;
 use crate::lane::{ContextSupply, Renewal};
@@ -9,43 +9,43 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How long to wait before trying again when a spare context could not be made: the lanes go on with those they have.
+/// How long to wait before retrying when a spare context could not be made; meanwhile the lanes go on with their present ones.
 const SPARE_RETRY: Duration = Duration::from_secs(1);
 
-/// How a worker tells the supervisor about itself.
+/// Reports the state of a worker to the supervisor.
 #[derive(Clone, Copy)]
 pub(super) struct Reporter<'a> {
     pub(super) slot: &'a WorkerSlot,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: &'a OwnedFd,
-    /// Says in lists of processes what the worker does; see [`Runtime::set_title`] for who may call it.
+    /// Sets the process title to what the worker does; see [`Runtime::set_title`] for the thread that may call it.
     pub(super) entitle: &'a dyn Fn(&str),
 }
 
-/// What a worker does that takes no more connections and answers those it has.
+/// The title of a worker that accepts no more connections and answers those it has.
 pub(super) const RETIRING: &str = "retiring";
 
 impl Reporter<'_> {
     /// Changes the worker's state and wakes the supervisor.
     pub(super) fn report(&self, state: WorkerState) {
         self.slot.set_state(state);
-        // A full pipe wakes the supervisor just as well.
+        // If the pipe is full, the supervisor wakes up anyway.
         let _ = rustix::io::write(self.notice, &[0]);
     }
 
-    /// The worker takes no more connections.
+    /// Called when the worker accepts no more connections.
     pub(super) fn retires(&self) {
         (self.entitle)(RETIRING);
     }
 }
 
-/// After how many requests a context is due: drawn between `min_requests` and `max_requests`, so that workers that started
-/// together do not end together; `None`: never.
+/// The number of requests after which a context is due, drawn between `min_requests` and `max_requests`, so that workers that
+/// started together do not end together; `None`: never.
 pub(super) fn draw_limit(settings: &Settings) -> Option<u64> {
     let most = settings.max_requests?;
     let least = settings.min_requests.unwrap_or(most);
     let mut random = [0; 8];
-    // Without random numbers everybody gets the most.
+    // Without random numbers every worker gets the highest number.
     let _ = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::NONBLOCK);
     Some(draw(least, most, u64::from_ne_bytes(random)))
 }
@@ -57,7 +57,7 @@ fn draw(least: u64, most: u64, random: u64) -> u64 {
     }
 }
 
-/// The supply of a worker with one lane: the runtime's own context, replaced together with its process.
+/// The supply for a worker with one lane: the runtime's own context, which is replaced together with its process.
 pub(super) struct Single<'a> {
     runtime: &'a dyn Runtime,
     reporter: Reporter<'a>,
@@ -81,7 +81,7 @@ impl ContextSupply for Single<'_> {
         self.limit.unwrap_or(u64::MAX)
     }
 
-    /// Asks for the replacement of the process. A context that is merely due serves on until the replacement is there.
+    /// Asks for the replacement of the process. A context that is only due goes on until the replacement is ready.
     fn renew(&mut self, present: Box<dyn Host>, _answered: u64, after: After) -> Renewal {
         self.reporter.report(WorkerState::Retiring);
         if after.retire { Renewal::Stop(present) } else { Renewal::Serve(present, u64::MAX) }
@@ -92,17 +92,17 @@ impl ContextSupply for Single<'_> {
     }
 }
 
-/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all: a runtime is never asked for
-/// two at once, and no lane is held up by it.
+/// The contexts of a worker with several lanes. One thread, the keeper, makes and drops them all, so the runtime is never asked
+/// for two at once, and no lane waits for that work.
 pub(super) struct Pool {
     state: Mutex<PoolState>,
     changed: Condvar,
 }
 
 struct PoolState {
-    /// Made and not in use.
+    /// Contexts that are ready and not in use.
     spares: Vec<Box<dyn Host>>,
-    /// Used up, to be dropped.
+    /// Used contexts, to be dropped.
     retired: Vec<Box<dyn Host>>,
     /// Lanes that wait for a context.
     waiting: usize,
@@ -110,11 +110,11 @@ struct PoolState {
     lanes: usize,
     /// Lanes that have yet to get their first context.
     starting: usize,
-    /// Why no context can be made for a lane that waits: the worker has to end.
+    /// Why no context can be made for a waiting lane: the worker must end.
     failure: Option<String>,
-    /// A lane takes no more connections, which has yet to be said.
+    /// A lane accepts no more connections, and this has not been reported yet.
     retires: bool,
-    /// A lane takes no more connections.
+    /// A lane accepts no more connections.
     retiring: bool,
 }
 
@@ -133,13 +133,13 @@ impl Pool {
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// The state is whole at every await and every unlock, so a lane that panicked did not spoil it.
+    /// The state is consistent whenever the lock is released, so a lane that panicked has not spoilt it.
     fn lock(&self) -> MutexGuard<'_, PoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes contexts until all lanes have ended: for those that wait, and `spares` ahead of need. `retires` is called once, when the
-    /// lanes take no more connections.
+    /// Makes contexts until all lanes have ended: one for each waiting lane, and `spares` in advance. Calls `retires` once,
+    /// when the lanes accept no more connections.
     pub(super) fn keep(&self, runtime: &dyn Runtime, spares: usize, retires: impl Fn()) {
         let mut state = self.lock();
         let mut retry_later = false;
@@ -153,7 +153,7 @@ impl Pool {
             let ahead = if retry_later || state.starting > 0 { 0 } else { spares };
             if state.failure.is_none() && state.spares.len() < state.waiting + ahead {
                 drop(state);
-                // A panic here would leave the lanes waiting for ever.
+                // A panic here would let the lanes wait for ever.
                 let made = catch_unwind(AssertUnwindSafe(|| runtime.open(true)))
                     .unwrap_or_else(|_| Err("panic while making a context".to_owned()));
                 state = self.lock();
@@ -182,7 +182,7 @@ impl Pool {
         drop(left);
     }
 
-    /// A context, as soon as there is one.
+    /// Waits for a context.
     fn wait_for_context(&self) -> Result<Box<dyn Host>, String> {
         let mut state = self.lock();
         state.waiting += 1;
@@ -200,7 +200,7 @@ impl Pool {
         outcome
     }
 
-    /// A spare context, unless there is none or another lane needs it more.
+    /// A spare context, unless there is none or another lane needs it more urgently.
     fn spare(&self) -> Option<Box<dyn Host>> {
         let mut state = self.lock();
         if state.spares.len() <= state.waiting {
@@ -214,7 +214,7 @@ impl Pool {
         self.changed.notify_all();
     }
 
-    /// A lane has its first context. Returns whether all have.
+    /// Records that a lane has its first context. Returns whether all lanes have theirs.
     fn lane_started(&self) -> bool {
         let mut state = self.lock();
         state.starting = state.starting.saturating_sub(1);
@@ -222,14 +222,14 @@ impl Pool {
         state.starting == 0
     }
 
-    /// A lane takes no more connections: the worker retires.
+    /// Records that a lane accepts no more connections, so the worker retires.
     fn lane_retires(&self) {
         let mut state = self.lock();
         state.retires |= !std::mem::replace(&mut state.retiring, true);
         self.changed.notify_all();
     }
 
-    /// A lane has ended.
+    /// Records that a lane has ended.
     pub(super) fn lane_ended(&self) {
         let mut state = self.lock();
         state.lanes = state.lanes.saturating_sub(1);
@@ -249,7 +249,7 @@ impl<'a> Pooled<'a> {
         Self { settings, pool, reporter }
     }
 
-    /// The count of answered requests at which a context that starts now is due.
+    /// The number of answered requests at which a context that starts now is due.
     fn due_after(&self, answered: u64) -> u64 {
         draw_limit(self.settings).map_or(u64::MAX, |limit| answered.saturating_add(limit))
     }
@@ -268,8 +268,8 @@ impl ContextSupply for Pooled<'_> {
         self.due_after(0)
     }
 
-    /// Exchanges the context, which no client shall wait for: until there is a spare one, the present one serves on. Only a
-    /// context that has asked to retire must not.
+    /// Exchanges the context without letting a client wait: the present one goes on until a spare one is ready, unless it has
+    /// asked to retire.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal {
         let fresh = if after.retire { self.pool.wait_for_context().map(Some) } else { Ok(self.pool.spare()) };
         match fresh {
@@ -343,7 +343,7 @@ mod tests {
         assert!(pool.lock().spares.is_empty(), "the keeper has dropped what was left");
     }
 
-    /// A runtime that makes a few contexts and then no more.
+    /// A runtime that makes a few contexts and then fails.
     struct Failing(std::sync::atomic::AtomicUsize);
 
     impl Runtime for Failing {

@@ -12,16 +12,16 @@ use std::cell::Cell;
 use std::io;
 use std::time::Duration;
 
-/// One engine for all threads of a worker: a request is answered by whoever is free, so that none waits behind a slow one
+/// One engine for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
 /// while another thread has nothing to do. The runtime's lock is the engine's lock, too; only waiting needs neither.
 pub(super) struct SharedLane<'a> {
     lane: Lane<'a, Epoll>,
     listeners: &'a [Listener],
     reporter: Reporter<'a>,
     answered: Cell<u64>,
-    /// The count of answered requests at which the process is to be replaced.
+    /// The number of answered requests at which the process is to be replaced.
     due: Cell<u64>,
-    /// It takes no more connections, and has said so.
+    /// The lane accepts no more connections, and this has been reported.
     retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
@@ -51,13 +51,13 @@ impl<'a> SharedLane<'a> {
         })
     }
 
-    /// Gives up what the threads have left unanswered. Returns whether all went well.
+    /// Gives up the exchanges that the threads have left unanswered. Returns whether nothing has failed.
     pub(super) fn finish(self) -> bool {
         self.lane.engine().abandon_all();
         !self.failed.get()
     }
 
-    /// Asks for the replacement of the process when it has answered its share, or at once if its app wants that.
+    /// Asks for the replacement of the process when it has answered its share of requests, or at once if its app asks for it.
     fn count(&self, retire: bool) {
         self.answered.set(self.answered.get() + 1);
         if retire {
@@ -67,14 +67,14 @@ impl<'a> SharedLane<'a> {
         }
     }
 
-    /// Takes no more connections: the process is not to go on.
+    /// Stops accepting, because the process must be replaced.
     fn retire(&self) {
         self.lane.engine().stop(false);
         self.tell_of_stop();
         self.be_replaced();
     }
 
-    /// Says once that the worker takes no more connections, if that is so.
+    /// Reports, once, that the worker accepts no more connections.
     fn tell_of_stop(&self) {
         if self.lane.stops() && !self.retires.replace(true) {
             self.reporter.retires();
@@ -101,7 +101,7 @@ impl Crew for SharedLane<'_> {
             self.lane.release_held();
             match next {
                 Ok(Next::Exchange(exchange)) => {
-                    // The runtime sees to its signals between turns, so that a turn ends with a file, too.
+                    // The runtime handles its signals between turns, so a turn ends after a file, too.
                     let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners) else { return Turn::Answered };
                     self.lane.leave_to_others();
                     let retire = self.lane.answer(exchange, self.listeners, host);
@@ -128,7 +128,7 @@ impl Crew for SharedLane<'_> {
 
     fn wait(&self, timeout: Option<Duration>) {
         if let Err(error) = self.lane.wait_aside(timeout) {
-            // The next turn will find the same, and may say so with the lock held.
+            // The next turn fails in the same way, and can report that with the lock held.
             log::error!("cannot wait: {error}");
         }
     }
@@ -149,7 +149,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// A runtime that counts how often another thread was to come.
+    /// A runtime that counts how often it was asked to summon another thread.
     struct Summoner(AtomicUsize);
 
     impl Runtime for Summoner {
@@ -162,7 +162,7 @@ mod tests {
         }
     }
 
-    /// Takes turns, waiting between them, until one of them is no idle one.
+    /// Takes turns, and waits between them, until a turn is not idle.
     fn busy_turn(crew: &SharedLane<'_>, host: &mut dyn Host) -> Turn {
         loop {
             match crew.turn(host) {
@@ -178,7 +178,7 @@ mod tests {
         String::from_utf8_lossy(&buffer[..size]).into_owned()
     }
 
-    /// Has `act` use a crew of one, a client and the means to wake the worker.
+    /// Calls `act` with a crew of one, a client and a way to wake the worker.
     fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
         with_crew_of(&Native::new("whole"), settings, act);
     }
@@ -247,7 +247,7 @@ mod tests {
         with_crew(Settings::default(), |crew, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
-            // The connection, and then the request: the kernel tells of each once, and tells only who waits.
+            // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
             crew.wait(None);
             while !matches!(crew.turn(&mut host), Turn::Answered) {
                 crew.wait(None);

@@ -1,18 +1,17 @@
-//! Going to the background.
+//! Runs the server in the background.
 
 use crate::config::{LogTarget, Place, Settings};
 use oribi_io::process::{Fork, exit_now, fork};
 use std::fs::OpenOptions;
 use std::io;
 
-/// Leaves the terminal and the process that started this one, as daemon(3) does: the caller goes on in a process that nobody
-/// waits for, in the root directory, with its standard streams at /dev/null; standard error stays where a log file stands in its
-/// place. The process that was started ends with status 0, before the server listens: what goes wrong from now on is in the log.
+/// Detaches from the terminal and from the parent process, as daemon(3) does: the caller continues in a new process, in the
+/// root directory, with its standard streams at /dev/null. If a log file has replaced standard error, it stays. The original
+/// process ends with status 0 before the server listens; later errors are in the log.
 ///
-/// Paths of sockets that are not absolute become so; those of files are already.
+/// Paths of sockets become absolute here; paths of files are absolute already.
 ///
-/// # Errors
-/// The system's refusal; then nothing has changed, or little.
+/// # Errors An error of the system; then nothing or little has changed.
 pub fn detach(settings: &mut Settings) -> io::Result<()> {
     for address in &mut settings.listen {
         if let Place::Unix { path, .. } = &mut address.place {
@@ -22,7 +21,7 @@ pub fn detach(settings: &mut Settings) -> io::Result<()> {
     let nothing = OpenOptions::new().read(true).write(true).open("/dev/null")?;
     end_parent(fork()?);
     rustix::process::setsid()?;
-    // The leader of a session could get a terminal by opening one; its child cannot.
+    // The leader of a session would get a terminal by opening one; its child does not.
     end_parent(fork()?);
     std::env::set_current_dir("/")?;
     rustix::stdio::dup2_stdin(&nothing)?;

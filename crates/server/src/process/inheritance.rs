@@ -1,13 +1,14 @@
-//! What a mold inherits from its master: the listeners, and a socket to talk over.
+//! What a mold inherits from its master: the listeners, and a socket for messages.
 //!
 //! The environment names the descriptors:
 //! - `ORIBI_MASTER=4:123`: descriptor 4 is a socket to the master, process 123;
-//! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: descriptors, display
-//!   and server name of each listener, percent-encoded, whether it was lent to the master, and whether clients speak FastCGI;
+//! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: for each listener
+//!   its
+//!   descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use FastCGI;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
-//! The variables stay in the environment, where a program started by the app finds them, too. They are believed only if the
-//! socket is there and its other end was made by the process they name.
+//! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
+//! exists and the process that they name made its other end.
 
 use crate::config::Protocol;
 use crate::listen::Listener;
@@ -20,33 +21,33 @@ pub(super) const MASTER: &str = "ORIBI_MASTER";
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
-/// What master and mold tell each other, a byte each.
+/// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Word {
-    /// Mold to master: the first worker accepts connections.
+    /// Mold to master: this generation serves; it may replace the one before.
     Ready = b'r',
-    /// Master to mold: the whole server stops; finish what is running and what waits.
+    /// Master to mold: the whole server stops; finish running and waiting requests.
     Stop = b's',
     /// Master to mold: end now.
     Quit = b'q',
-    /// Master to mold: another generation has taken over; finish what is running.
+    /// Master to mold: another generation has taken over; finish running requests.
     Retire = b'x',
     /// Master to mold: open the log files again.
     Reopen = b'l',
     /// Master to mold: one worker more.
     Grow = b'+',
-    /// Master to mold: one worker less.
+    /// Master to mold: one worker fewer.
     Shrink = b'-',
 }
 
-/// What came over the socket.
+/// The result of reading from the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Word(Word),
-    /// The other process is gone.
+    /// The other process has ended.
     End,
-    /// Nothing now.
+    /// No message now.
     None,
 }
 
@@ -55,7 +56,7 @@ pub(super) enum News {
 pub(super) struct Link(pub(super) OwnedFd);
 
 impl Link {
-    /// The next word. Unknown ones are passed over: the other process may be of a later version.
+    /// Returns the next message. Skips unknown ones, because the other process may be of a later version.
     pub(super) fn hear(&self) -> News {
         loop {
             let mut byte = [0];
@@ -73,37 +74,36 @@ impl Link {
         }
     }
 
-    /// Says a word. A process that is gone is found out by listening.
+    /// Sends a message. Reading shows whether the other process has ended.
     pub(super) fn say(&self, word: Word) {
         let _ = send(&self.0, &[word as u8], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 }
 
-/// What a mold finds when it starts.
+/// What a mold inherits.
 #[derive(Debug)]
 pub(super) struct Inheritance {
     pub(super) master: Link,
     pub(super) listeners: Vec<Listener>,
-    /// How many times the app has been loaded, this time included.
+    /// How many times the app has been loaded, including this time.
     pub(super) generation: u64,
 }
 
-/// Keeps what the master left for this process from the programs that the app starts while it is loaded: what they held would be held
-/// until they end, be it for days. To be called as early as possible; [`supervise`](super::supervise) takes over all the same if it
-/// was not. A process without a master loses nothing by it.
+/// Hides what the master left for this process from programs that the app starts while it is loaded: they would hold the
+/// listeners until they end, perhaps for days. Call this as early as possible; [`supervise`](super::supervise) works without
+/// it, too. Does nothing in a process without a master.
 pub fn claim_inheritance() {
     let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) else { return };
     let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
     for number in entries.into_iter().flat_map(|entry| entry.numbers).chain([number]) {
-        // Whoever takes over says what is wrong with it.
+        // The later take-over reports what is wrong.
         let _ = claim(number);
     }
 }
 
-/// Takes over what the master left for this process; `None` when it has no master.
+/// Takes over what the master left for this process; `None` if there is no master.
 ///
-/// # Errors
-/// There is a master, but its listeners cannot be used.
+/// # Errors There is a master, but its listeners cannot be used.
 pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
@@ -124,13 +124,13 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     Ok(Some(Inheritance { master, listeners, generation }))
 }
 
-/// The socket to the master, if `value` speaks of a real one.
+/// The socket to the master, if `value` names a real one.
 fn find_master(value: &str) -> Option<Link> {
     number_of_master(value).and_then(|number| adopt(number).ok()).map(Link)
 }
 
-/// The number of the descriptor that `value` speaks of, if that is a socket to the master. If it is something else, the variable was
-/// passed on by a program further up.
+/// The descriptor that `value` names, if it is a socket to the master. Otherwise a program further up has passed the variable
+/// on.
 fn number_of_master(value: &str) -> Option<i32> {
     let (number, process) = value.split_once(':')?;
     let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);
@@ -149,10 +149,10 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
 
-/// What the environment says of one listener.
+/// One listener as the environment describes it.
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
-    /// One at least.
+    /// At least one.
     numbers: Vec<i32>,
     display: String,
     server_name: String,

@@ -1,14 +1,13 @@
-//! Which I/O model the lanes get, and why.
+//! Chooses the I/O model of the lanes.
 
 use crate::config::{IoModel, Settings};
 use oribi_host::Runtime;
 use oribi_io::Uring;
 
-/// Finds out, in the process that will fork the workers, whether they can have what the settings ask for. Returns a line for the
-/// log.
+/// Checks, in the process that will fork the workers, whether the workers can have the I/O model that the settings ask for.
+/// Returns a line for the log.
 ///
-/// # Errors
-/// That they cannot, and what to do. It is no error where the choice is the server's.
+/// # Errors They cannot; says what to do. Never an error if the settings leave the choice to the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
@@ -19,8 +18,8 @@ pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<Stri
         },
         IoModel::Libevent if runtime.shares_lane() => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
-        // docs/io-models.md: at full load io_uring mostly costs as much, at half of it mostly more. What clients will come, nobody
-        // knows beforehand.
+        // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. Nobody knows the
+        // clients beforehand.
         IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
             Ok(_) => "I/O by epoll: io_uring is allowed here, too, and mostly dearer below full load (--io io_uring takes it)"
@@ -78,7 +77,7 @@ mod tests {
             let auto = explain(IoModel::Auto, runtime).expect("it never fails");
             assert!(auto.starts_with("I/O by epoll: "), "{auto}");
         }
-        // What the kernel says is said of a process of its own in the tests of the whole server.
+        // What the kernel refuses is tested with the whole server, in a process of its own.
         for (model, name) in [(IoModel::Uring, "--io io_uring"), (IoModel::Libevent, "--io libevent")] {
             let refused = explain(model, &Sharing).expect_err("threads share a lane");
             assert!(refused.contains("threads") && refused.contains(name), "{refused}");

@@ -1,5 +1,5 @@
-//! The master: a small process without a language in it. It opens the listeners, starts a mold that loads the app and forks
-//! the workers, and starts another should that one die, or when it is told to load the app anew.
+//! The master: a small process without a language. It opens the listeners and starts a mold, which loads the app and forks the
+//! workers. It starts another mold if that one dies, or when it is told to reload the app.
 
 mod generation;
 
@@ -26,13 +26,13 @@ use std::time::{Duration, Instant};
 /// How much longer than its workers a mold may take to stop.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
 
-/// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its environment:
-/// [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 when the app could not be
-/// loaded at the start, the listeners could not be opened, or requests had to be cut off.
+/// Runs `mold` as the process that loads the app, and serves until told to stop. `mold` finds the listeners in its environment,
+/// and [`supervise`](super::supervise) takes them over. Returns the exit status for the process: 0, or 1 if the app could not
+/// be loaded at the start, the listeners could not be opened, or requests had to be cut off.
 ///
-/// Signals mean what they mean to [`supervise`](super::supervise), but HUP has the app loaded anew, by another mold: when that
-/// one's workers accept connections, the old ones retire. It may run as process 1. The process must have one thread
-/// only.
+/// Signals have the same meaning as for [`supervise`](super::supervise), except that HUP loads the app anew, in another mold;
+/// when that mold's workers accept connections, the old ones retire. The master may run as process 1. The process must have
+/// only one thread.
 pub fn run(settings: &Settings, mold: Command) -> i32 {
     let mut master = match Master::start(settings, mold) {
         Ok(master) => master,
@@ -53,11 +53,11 @@ struct Master<'a> {
     privileges: Privileges,
     signals: Signals,
     wishes: Wishes,
-    /// The one that serves, the one that is being loaded, those that finish what they have.
+    /// The serving generation, the one being loaded, and those that are finishing.
     generations: Vec<Generation>,
-    /// How many have been started.
+    /// How many generations have been started.
     started: u64,
-    /// Whether one has ever been ready.
+    /// Whether any generation has been ready.
     served: bool,
     pace: Pace,
     stage: Stage,
@@ -65,7 +65,7 @@ struct Master<'a> {
     _pid_file: Option<PidFile>,
 }
 
-/// Says in lists of processes what this one does.
+/// Sets the title of this process.
 fn entitle(settings: &Settings, state: &str) {
     Title { role: "master", generation: None, state }.show(settings, None);
 }
@@ -75,10 +75,10 @@ enum Stage {
     Serving,
     Stopping {
         deadline: Instant,
-        /// Something had to be cut off.
+        /// Requests had to be cut off.
         cut: bool,
     },
-    /// All is over.
+    /// Everything has ended.
     Ended {
         status: i32,
     },
@@ -91,7 +91,7 @@ impl<'a> Master<'a> {
         privileges.drop_in(&mut mold);
         let signals = Signals::watch(true).map_err(|error| failed("watch signals", error))?;
         raise_descriptor_limit();
-        // Workers whose mold has died come to this process, so that they are waited for.
+        // Workers whose mold has died become children of this process, so that it can wait for them.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| failed("become the parent of orphans", error.into()))?;
         let mut listeners = adopt_or_open(settings)?;
@@ -167,7 +167,7 @@ impl<'a> Master<'a> {
         self.generations.iter().for_each(|generation| generation.link.say(word));
     }
 
-    /// Begins to stop. The molds turn new connections away; only the files of Unix sockets are this process's to remove.
+    /// Begins to stop. The molds turn new connections away; this process only removes the files of Unix sockets.
     fn stop(&mut self) {
         if self.stage != Stage::Serving {
             return;
@@ -183,10 +183,10 @@ impl<'a> Master<'a> {
         self.settings.timeouts.graceful + MOLD_GRACE
     }
 
-    /// Has the app loaded anew. Until that has been done, the present generation serves.
+    /// Loads the app anew. The present generation serves until the new one is ready.
     fn reload(&mut self) {
         let patience = self.patience();
-        // What is being loaded was read before it was asked for now.
+        // A load that is still going on began before this request, so it is abandoned.
         for generation in self.generations.iter_mut().filter(|generation| !generation.ready) {
             generation.leave(patience);
         }
@@ -204,7 +204,7 @@ impl<'a> Master<'a> {
                 continue;
             }
             if generation.end_by.is_some() {
-                // It was told to stop before it could hear.
+                // The stop was requested before this generation could receive messages.
                 generation.stop();
             } else if self.served {
                 log::info!("generation {} has taken over (pid {})", generation.number, generation.pid);
@@ -221,7 +221,7 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// Waits for children that have ended: molds, and orphans left by them or by an app.
+    /// Waits for children that have ended: molds, and orphans of molds or of apps.
     fn reap(&mut self) {
         loop {
             match wait(WaitOptions::NOHANG) {
@@ -233,7 +233,7 @@ impl<'a> Master<'a> {
     }
 
     fn ended(&mut self, pid: Pid, status: WaitStatus) {
-        // Its last word may have been that it is ready.
+        // Its last message may have been that it is ready.
         self.listen_to_molds();
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let Generation { number, born, ready, end_by, .. } = self.generations.remove(index);
@@ -266,7 +266,7 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// While serving: loads the app if nobody does.
+    /// While serving: starts a mold if none serves or loads.
     fn keep_running(&mut self) {
         if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
             return;
@@ -283,7 +283,7 @@ impl<'a> Master<'a> {
         }
     }
 
-    /// Starts a generation; gives its number.
+    /// Starts a generation and returns its number.
     fn start_generation(&mut self) -> io::Result<u64> {
         self.started += 1;
         let generation = Generation::start(self.started, &mut self.mold, &self.listeners)?;
@@ -292,7 +292,7 @@ impl<'a> Master<'a> {
         Ok(self.started)
     }
 
-    /// Ends molds that were told to stop and take too long. Their workers hear of their death from the system.
+    /// Ends molds that were told to stop and take too long. The system tells their workers that they have died.
     fn end_overdue(&mut self) {
         let now = Instant::now();
         for generation in &mut self.generations {
@@ -333,7 +333,7 @@ impl<'a> Master<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 log::error!("cannot wait for the mold: {}", io::Error::from(error));
-                // Not to run in circles while the system is short of memory.
+                // Prevents a busy loop while the system is short of memory.
                 std::thread::sleep(Duration::from_millis(250));
             }
         }

@@ -1,4 +1,4 @@
-//! A worker as its supervisor knows it.
+//! The supervisor's view of a worker.
 
 use crate::scoreboard::running::Sighting;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// A worker that has not been waited for.
+/// A worker that has not been waited for yet.
 #[derive(Debug)]
 pub(super) struct Member {
     pub(super) slot: WorkerSlot,
@@ -17,16 +17,16 @@ pub(super) struct Member {
     /// The number of its seat.
     pub(super) seat: usize,
     pub(super) waker: OwnedFd,
-    /// Readable when it has ended; `None` where the system has no descriptors for processes.
+    /// Readable when the process has ended; `None` if the system has no descriptors for processes.
     pub(super) process: Option<OwnedFd>,
     pub(super) born: Instant,
-    /// A fresh worker is to take its place.
+    /// The worker is to be replaced by a fresh one.
     pub(super) outdated: bool,
-    /// When it is ended if it has not finished by itself.
+    /// When to end the worker if it has not finished by then.
     pub(super) end_by: Option<Instant>,
-    /// What its threads were last seen at.
+    /// What its threads were last seen doing.
     pub(super) sightings: Vec<Sighting>,
-    /// How many of them are stuck: once some are, the worker ends when the others have finished.
+    /// How many of them are stuck: if any is, the worker ends when the others have finished.
     pub(super) stuck: usize,
 }
 
@@ -44,12 +44,12 @@ impl Member {
         Self { slot, number, pid, seat, waker, process, born, outdated: false, end_by: None, sightings, stuck: 0 }
     }
 
-    /// Whether it has not been told to stop, and what it is doing then.
+    /// The state of a worker that has not been told to stop; `None` if it has.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
     }
 
-    /// Whether it takes connections and has not been told to stop.
+    /// Whether it accepts connections and has not been told to stop.
     pub(super) fn accepts(&self) -> bool {
         matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))
     }
@@ -60,23 +60,23 @@ impl Member {
         self.wake();
     }
 
-    /// Has it look at its slot.
+    /// Makes the worker read its slot.
     pub(super) fn wake(&self) {
-        // A full pipe wakes it just as well.
+        // If the pipe is full, the worker wakes up anyway.
         let _ = rustix::io::write(&self.waker, &[0]);
     }
 
-    /// Tells it to finish what it has until then.
+    /// Tells it to finish until `end_by`.
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
         self.tell(WorkerCommand::Retire);
     }
 
-    /// Ends it at once. Returns how many connections it had open.
+    /// Ends it at once. Returns the number of its open connections.
     pub(super) fn end(&self) -> u32 {
         let connections = self.slot.connections.load(Relaxed);
         self.slot.set_command(WorkerCommand::Quit);
-        // It has not been waited for, so its number cannot belong to another process.
+        // It has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         connections
     }

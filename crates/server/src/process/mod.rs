@@ -1,9 +1,9 @@
 //! The life of the processes.
 //!
-//! [`supervise`] opens the listeners, forks workers, replaces and stops them; it runs in the process that has loaded the app.
-//! [`master::run`] is a process above it with no language in it: it keeps the listeners, starts that process (then called the
-//! mold) and starts it again should it die. A worker runs one lane, or several in threads, and is told what to do through its
-//! slot of the scoreboard. [`serve_alone`] does without all of that.
+//! [`supervise`] opens the listeners, and forks, replaces and stops workers; it runs in the process that has loaded the app.
+//! [`master::run`] is a process above it without a language: it keeps the listeners, starts the process that loads the app
+//! (which is then called the mold) and starts it again if it dies. A worker runs one lane, or several in threads, and gets its
+//! commands through its slot of the scoreboard. [`serve_alone`] works without all of these.
 
 mod adoption;
 mod alone;
@@ -33,7 +33,7 @@ use crate::listen::Listener;
 use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
 
-/// Tells people where the server can be reached.
+/// Logs the addresses of the server.
 fn announce(listeners: &[Listener], settings: &Settings) {
     let (workers, threads, pid) = (settings.workers, settings.threads, std::process::id());
     for listener in listeners {
@@ -41,7 +41,7 @@ fn announce(listeners: &[Listener], settings: &Settings) {
     }
 }
 
-/// Opens the error log of this process again. What the logs' rotation has put in their place belongs to the workers, too.
+/// Opens the error log of this process again. New files that log rotation has put in place are given to the workers' user, too.
 fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     if let Err(message) = privileges.hand_over_logs(settings) {
         log::error!("{message}");
@@ -52,11 +52,11 @@ fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
     }
 }
 
-/// What a worker needs descriptors for beside its connections: listeners, pipes, logs, its I/O model, and some for the app.
+/// How many descriptors a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for the app.
 const OTHER_DESCRIPTORS: u64 = 64;
 
-/// Lets this process and its children have as many descriptors as the system allows: each connection is one. Returns how many
-/// that is; `None`: any number.
+/// Raises the limit of descriptors of this process and its children to the maximum, because each connection needs one. Returns
+/// the limit; `None`: unlimited.
 fn raise_descriptor_limit() -> Option<u64> {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -68,7 +68,7 @@ fn raise_descriptor_limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// What to say if a worker may not open as many files as it may have connections.
+/// A warning if a worker may open fewer files than it may have connections.
 fn descriptor_shortage(limit: Option<u64>, connections: usize) -> Option<String> {
     let limit = limit.filter(|&limit| limit < connections as u64 + OTHER_DESCRIPTORS)?;
     Some(format!(
@@ -86,7 +86,7 @@ fn describe_end(status: WaitStatus) -> String {
     }
 }
 
-/// What the signals mean that end processes by surprise.
+/// The meaning of signals that end processes unexpectedly.
 fn meaning(signal: i32) -> &'static str {
     match Signal::from_named_raw(signal) {
         Some(Signal::KILL) => " (KILL: by hand, or by the system when memory ran out)",

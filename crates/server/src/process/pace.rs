@@ -2,24 +2,24 @@
 
 use std::time::{Duration, Instant};
 
-/// A process that lasted this long was not broken from the start.
+/// A process that lived this long was not broken from the start.
 const GOOD_LIFE: Duration = Duration::from_secs(10);
 
-/// The longest pause between two attempts: long enough not to burden the machine, short enough for an operator who waits to
-/// see a repair take effect.
+/// The longest pause between two attempts: long enough to spare the machine, short enough for an operator who waits for a
+/// repair to take effect.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// Where doubling begins when no pause is set.
+/// The first pause if none is set.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Spaces starts out, further and further while processes keep ending badly.
+/// Spaces starts; the pauses grow while processes go on failing.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Time between two starts.
     between: Duration,
-    /// Pause after the first bad end.
+    /// Pause after the first failure.
     first_pause: Duration,
-    /// When the last pause ended or will end, and how long it is.
+    /// When the last pause ended or will end, and its length.
     last_pause: Option<(Instant, Duration)>,
     not_before: Option<Instant>,
 }
@@ -29,7 +29,7 @@ impl Pace {
         Self { between, first_pause, last_pause: None, not_before: None }
     }
 
-    /// How long to wait before the next start; zero when it may be made now.
+    /// How long to wait before the next start; zero if it is allowed now.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.not_before.map_or(Duration::ZERO, |not_before| not_before.saturating_duration_since(now))
     }
@@ -39,8 +39,8 @@ impl Pace {
         self.hold_until(now + self.between);
     }
 
-    /// A process has ended badly after `lived`, or could not be started. Returns the pause that begins now; none when one is
-    /// running already, because many that fail together failed once.
+    /// Records that a process has failed after `lived`, or could not be started. Returns the pause that begins now; `None` if
+    /// one is running already, because several simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
         let pause = match self.last_pause {
             Some((until, _)) if now < until => return None,

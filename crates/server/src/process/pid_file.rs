@@ -1,28 +1,27 @@
-//! The file that tells other programs which process to signal.
+//! The file that tells other programs which process to send signals to.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A file with a process id, removed when dropped by the process that wrote it, if it still holds that id.
+/// A file with a process id. When the process that wrote it drops this, it removes the file if that still holds the id.
 #[derive(Debug)]
 pub(super) struct PidFile {
     path: PathBuf,
 }
 
 impl PidFile {
-    /// Writes the id of this process to `path`, in one step for whoever reads it meanwhile.
+    /// Writes the id of this process to `path` in one step, so that readers never see a part.
     ///
-    /// # Errors
-    /// What the system says.
+    /// # Errors An error of the system.
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let describe = |error: io::Error| format!("cannot write the pid file {}: {error}", path.display());
-        // A daemon may change its directory; the file stays where it was made.
+        // A daemon may change its directory; the path must stay the same.
         let path = std::path::absolute(path).map_err(describe)?;
         let mut draft = path.clone().into_os_string();
         draft.push(format!(".{}", std::process::id()));
         std::fs::write(&draft, format!("{}\n", std::process::id())).map_err(describe)?;
         if let Err(error) = std::fs::rename(&draft, &path) {
-            // The draft is of no use to anybody, and the first error is the one to report.
+            // The draft is useless now, and the first error is the one to report.
             let _ = std::fs::remove_file(&draft);
             return Err(describe(error));
         }
@@ -34,7 +33,7 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         let own = std::process::id().to_string();
         if std::fs::read_to_string(&self.path).is_ok_and(|text| text.trim() == own) {
-            // A file that stays behind is overwritten by the next start.
+            // If the file remains, the next start overwrites it.
             let _ = std::fs::remove_file(&self.path);
         }
     }

@@ -1,12 +1,12 @@
-//! A file that people touch to have the app loaded anew, as deployments do for Passenger and for Puma's plugin `tmp_restart`.
+//! A file whose change reloads the app, as with Passenger and Puma's plugin `tmp_restart`.
 
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often it is looked at.
+/// How often the file is checked.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The file, and when it was last touched. It need not be there.
+/// The file, and when it was last touched. It need not exist.
 #[derive(Debug)]
 pub(super) struct RestartFile<'a> {
     path: &'a Path,
@@ -15,12 +15,12 @@ pub(super) struct RestartFile<'a> {
 }
 
 impl<'a> RestartFile<'a> {
-    /// What was done to the file so far does not count.
+    /// Earlier changes of the file do not count.
     pub(super) fn new(path: &'a Path, now: Instant) -> Self {
         Self { path, touched: touched(path), next_look: now + INTERVAL }
     }
 
-    /// Whether it was touched, or made, since it was last looked at. It is looked at only when it is time for that.
+    /// Whether the file was touched or created since the last check. Checks only when it is time.
     pub(super) fn was_touched(&mut self, now: Instant) -> bool {
         if now < self.next_look {
             return false;
@@ -30,7 +30,7 @@ impl<'a> RestartFile<'a> {
         self.touched.is_some() && self.touched != before
     }
 
-    /// How long it is until it is looked at.
+    /// The time until the next check.
     pub(super) fn wait(&self, now: Instant) -> Duration {
         self.next_look.saturating_duration_since(now)
     }

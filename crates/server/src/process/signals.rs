@@ -1,4 +1,4 @@
-//! The signals that the master and a supervisor answer.
+//! The signals of the master and the supervisor.
 
 use oribi_io::process::{Effect, Watch, watch};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -9,11 +9,11 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// What is said of USR2, which replaces the running program in other servers.
+/// The answer to USR2, which in other servers replaces the running program.
 pub(super) const NO_USR2: &str =
     "signal USR2 does nothing here: to upgrade the server itself, start a new one under start_server";
 
-/// How often each signal has arrived and was not looked at yet. A process has its signals only once, hence a static.
+/// How often each signal has arrived since the last look. Signals belong to the whole process, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::TERM, AtomicU32::new(0)),
     (Signal::INT, AtomicU32::new(0)),
@@ -26,11 +26,11 @@ static ARRIVED: [(Signal, AtomicU32); 9] = [
     (Signal::CHILD, AtomicU32::new(0)),
 ];
 
-/// Nobody reads how often SIGPIPE came: a write to a closed connection says so by itself.
+/// The number of SIGPIPEs, which nobody reads: a write to a closed connection returns an error anyway.
 static BROKEN_PIPES: AtomicU32 = AtomicU32::new(0);
 
-/// Handlers for the signals of a server process. They count in that process, and in a new worker until it has set its own; an
-/// app's children have the default actions, whether they execute a program or not.
+/// Handlers for the signals of a server process. They also count in a new worker until it has set its own handlers. An app's
+/// children have the default actions, with or without exec.
 #[derive(Debug)]
 pub(super) struct Signals {
     arrival: OwnedFd,
@@ -38,11 +38,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Sets the handlers. `children` says whether SIGCHLD is wanted: in a process that runs an app's code it is better left
-    /// alone, because the app may have set it to ignore, or may sleep.
+    /// Sets the handlers. `children` says whether to handle SIGCHLD: not in a process that runs an app's code, because the app
+    /// may ignore SIGCHLD, and the signal could interrupt its sleep.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut watches = vec![survive_broken_pipes()?];
@@ -59,12 +58,12 @@ impl Signals {
         self.arrival.as_fd()
     }
 
-    /// Makes [`Signals::arrival`] wait for the next signal. To be called before the signals are taken.
+    /// Makes [`Signals::arrival`] wait for the next signal. Call this before taking the signals.
     pub(super) fn rearm(&self) {
         empty(&self.arrival);
     }
 
-    /// Stops counting. Signals are ignored from then on, save those with another handler.
+    /// Stops counting. From then on signals without another handler are ignored.
     pub(super) fn release(&mut self) {
         self.watches.clear();
     }
@@ -73,26 +72,27 @@ impl Signals {
 /// What the arrival of TERM or INT means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Nothing has arrived, or only an echo of what was said before.
+    /// Nothing has arrived, or only an echo of an earlier signal.
     Nothing,
-    /// To stop.
+    /// Stop.
     Stop,
-    /// To end at once.
+    /// End at once.
     EndNow,
 }
 
-/// Tells a second wish to stop from an echo of the first. timeout(1) and many wrappers send a signal to their child and then
-/// to the whole group, so that it arrives twice within a moment; requests must not be cut off for that. People take longer.
+/// Distinguishes a second request to stop from an echo of the first. timeout(1) and many wrappers send a signal to their child
+/// and then to the whole group, so it arrives twice within a moment; that must not cut off requests. A person takes longer.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
     first: Option<Instant>,
 }
 
-/// A quick double press of Ctrl-C takes about as long.
+/// About as long as a quick double press of Ctrl-C.
 const ECHO: Duration = Duration::from_millis(250);
 
 impl Wishes {
-    /// `arrived` signals have been taken `now`; `stopping` tells that the process has begun to stop for whatever reason.
+    /// `arrived` signals have been taken at the time `now`; `stopping` says that the process is stopping already, for any
+    /// reason.
     pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {
         if arrived == 0 {
             return Wish::Nothing;
@@ -108,21 +108,21 @@ impl Wishes {
     }
 }
 
-/// How often `signal` has arrived since the last look.
+/// How often `signal` has arrived since the last call.
 pub(super) fn take(signal: Signal) -> u32 {
     ARRIVED.iter().find(|(known, _)| *known == signal).map_or(0, |(_, count)| count.swap(0, SeqCst))
 }
 
-/// Keeps SIGPIPE from ending the process. A handler that does nothing, because an ignored signal would stay ignored in the
-/// programs that an app executes, many of which rely on it.
+/// Keeps SIGPIPE from ending the process, by a handler that does nothing. Ignoring the signal would be inherited by programs
+/// that an app executes, and many of these rely on it.
 ///
-/// # Errors
+/// # Errors An error of the system.
 /// The system's refusal.
 pub(super) fn survive_broken_pipes() -> io::Result<Watch> {
     watch(Signal::PIPE, &BROKEN_PIPES, Effect::Count, Vec::new(), None)
 }
 
-/// Reads what is in a non-blocking pipe and forgets it.
+/// Empties a non-blocking pipe.
 pub(super) fn empty(pipe: impl AsFd) {
     let mut buffer = [0; 64];
     while matches!(rustix::io::read(&pipe, &mut buffer), Ok(64)) {}

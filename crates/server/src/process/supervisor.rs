@@ -1,4 +1,4 @@
-//! The supervisor: forks workers, replaces them, stops them.
+//! The supervisor forks, replaces and stops workers.
 
 mod staffing;
 mod stopping;
@@ -32,24 +32,24 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use stopping::Stage;
 
-/// How often a stopping supervisor without workers looks whether clients have finished their handshakes: nothing tells it.
+/// How often a stopping supervisor without workers checks whether clients have finished their handshakes; no event reports it.
 const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
 
-/// How often ended workers are looked for where the system has no descriptors for processes (Linux before 5.3).
+/// How often to look for ended workers if the system has no descriptors for processes (Linux before 5.3).
 const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 
-/// How often orphans are looked for by process 1, which inherits them all. Nobody waits for them.
+/// How often process 1, which inherits all orphans, looks for ended ones. Nobody is waiting for them.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
-/// How long a generation that replaces another may wait for the last of its workers before it counts as ready.
+/// How long a new generation waits for the last of its workers before it counts as ready.
 const STAFFING: Duration = Duration::from_secs(30);
 
-/// Serves until told to stop and returns the exit status for the process: 0, or 1 when it could not start or when requests had
-/// to be cut off. In a worker it does not return. The process must have one thread only.
+/// Serves until told to stop and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
+/// cut off. In a worker it does not return. The process must have only one thread.
 ///
-/// TERM and INT (and QUIT) finish what is running, a second TERM or INT ends at once; HUP replaces the workers, USR1 opens the
-/// logs again (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Started by a master, it leaves
-/// INT and HUP to that and lets only the master hurry it.
+/// On TERM, INT and QUIT it finishes running requests, and on a second TERM or INT it ends at once. HUP replaces the workers,
+/// USR1 opens the logs again (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Under a
+/// master, it leaves INT and HUP to the master, and only the master can make it end at once.
 pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     let mut supervisor = match Supervisor::start(settings, runtime) {
         Ok(supervisor) => supervisor,
@@ -65,7 +65,7 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     status
 }
 
-/// Tells who waits where, if that is not at the same sockets.
+/// Logs how sockets are assigned to lanes, if each lane has its own.
 fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
     let lanes = settings.sockets_of_address();
     if lanes > 1 {
@@ -82,13 +82,13 @@ struct Supervisor<'a> {
     runtime: &'a dyn Runtime,
     listeners: Vec<Listener>,
     privileges: Privileges,
-    /// The process that opened the listeners and decides; `None`: this one does.
+    /// The link to the process that opened the listeners and decides; `None`: this process does.
     master: Option<Link>,
-    /// How many times the master has had the app loaded, this time included.
+    /// How many times the master has loaded the app, including this time.
     generation: u64,
     signals: Signals,
     wishes: Wishes,
-    /// Workers write to it when their state changes.
+    /// A pipe to which workers write when their state changes.
     notices: (OwnedFd, OwnedFd),
     scoreboard: Scoreboard,
     members: Vec<Member>,
@@ -96,13 +96,13 @@ struct Supervisor<'a> {
     wanted: usize,
     pace: Pace,
     stage: Stage,
-    /// Workers are being replaced by fresh ones.
+    /// Workers are to be replaced by fresh ones.
     replacing: bool,
     /// When the first worker became ready.
     served_since: Option<Instant>,
-    /// Whether the master has been told so, or people.
+    /// Whether that has been reported, to the master or in the log.
     announced: bool,
-    /// `None`: the master looks at it, or nobody does.
+    /// `None`: the master watches it, or there is none.
     restart_file: Option<RestartFile<'a>>,
     _pid_file: Option<PidFile>,
 }
@@ -129,8 +129,8 @@ impl<'a> Supervisor<'a> {
         let notices =
             pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
         let wanted = settings.workers.max(1);
-        // Twice as many for replacements that start beside those they replace, and as many again for those that still have
-        // slow requests to finish; a few more so that TTIN has room.
+        // Twice as many for replacements that start next to the workers that they replace, and as many again for workers with
+        // slow requests to finish; a few more for TTIN.
         let scoreboard = Scoreboard::new(wanted.saturating_mul(4).saturating_add(64), settings.watched_threads())
             .map_err(|error| failed("share memory with workers", error))?;
         let mut supervisor = Self {
@@ -169,19 +169,19 @@ impl<'a> Supervisor<'a> {
         Ok(supervisor)
     }
 
-    /// Says in lists of processes what this one does.
+    /// Sets the title of this process.
     fn entitle(&self, state: &str) {
         let role = if self.master.is_some() { "mold" } else { "supervisor" };
         Title { role, generation: self.generation_told(), state }.show(self.settings, Some(self.runtime));
     }
 
-    /// The number of the generation, where there may be others.
+    /// The number of the generation, if there may be others.
     fn generation_told(&self) -> Option<u64> {
         self.master.as_ref().map(|_| self.generation)
     }
 
     fn run(&mut self) -> i32 {
-        // What keeps the very first worker from being forked will keep all others.
+        // A reason that prevents the first fork will prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
             log::error!("cannot start a worker: {error}");
             return 1;
@@ -218,8 +218,8 @@ impl<'a> Supervisor<'a> {
     fn obey_signals(&mut self) {
         let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
         if self.master.is_some() {
-            // A terminal sends INT to all processes, and a service manager may send TERM to all: the master, which got it
-            // too, says how often it was meant. If TERM was for this process alone, the master starts another generation.
+            // A terminal sends INT to all processes, and a service manager may send TERM to all: the master gets it, too, and
+            // tells how often it was meant. If TERM was only for this process, the master starts another generation.
             if term + quit > 0 {
                 self.stop(WorkerCommand::Retire);
             }
@@ -232,7 +232,7 @@ impl<'a> Supervisor<'a> {
                 Wish::Nothing => {}
             }
         }
-        // The master, which a terminal tells the same, loads the app anew.
+        // A terminal sends HUP to the master, too, which then loads the app anew.
         let told = signals::take(Signal::HUP) > 0 && self.master.is_none();
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
         if told || touched {
@@ -284,7 +284,7 @@ impl<'a> Supervisor<'a> {
         let supervisor = rustix::process::getpid();
         slot.occupy(command);
         let heirs = Heirs::begin();
-        // The language may have threads of its own that it knows how to leave behind.
+        // The language may have threads that it can leave behind correctly.
         let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
         match forked {
             Err(error) => {
@@ -304,7 +304,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// In a new worker: lets go of what belongs to the supervisor.
+    /// In a new worker: releases what belongs to the supervisor.
     fn become_worker(
         &mut self,
         slot: WorkerSlot,
@@ -340,7 +340,7 @@ impl<'a> Supervisor<'a> {
         worker::live(&post, &mut self.signals, heirs)
     }
 
-    /// Takes note of workers that have ended.
+    /// Records workers that have ended.
     fn reap(&mut self) {
         if rustix::process::getpid().is_init() {
             self.reap_orphans();
@@ -351,13 +351,13 @@ impl<'a> Supervisor<'a> {
                 Ok(None) => index += 1,
                 Ok(Some((_, status))) => self.worker_ended(index, Some(status)),
                 Err(Errno::INTR) => {}
-                // An app may have set SIGCHLD to be ignored: then the system tells nobody how the worker ended.
+                // An app may have set SIGCHLD to be ignored: then the system does not tell how the worker ended.
                 Err(_) => self.worker_ended(index, None),
             }
         }
     }
 
-    /// Process 1 is the parent of every process that lost its own.
+    /// Process 1 becomes the parent of every orphan.
     fn reap_orphans(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if let Some(index) = self.members.iter().position(|member| member.pid == pid) {
@@ -406,7 +406,7 @@ impl<'a> Supervisor<'a> {
         self.members.iter().for_each(Member::wake);
     }
 
-    /// Tells once that connections are accepted: the app, the master, or, without one, people.
+    /// Reports once that connections are accepted: to the app and to the master or, without a master, in the log.
     fn announce(&mut self) {
         if self.announced {
             return;
@@ -421,7 +421,7 @@ impl<'a> Supervisor<'a> {
         let Some(since) = self.served_since else { return };
         match &self.master {
             None => super::announce(&self.listeners, self.settings),
-            // The generation before retires when it hears of this one, which should have all its workers by then.
+            // The previous generation retires when it hears of this one, which should have all its workers by then.
             Some(_) if self.generation > 1 && ready < self.wanted && since.elapsed() < STAFFING => return,
             Some(master) => master.say(Word::Ready),
         }
@@ -474,7 +474,7 @@ impl<'a> Supervisor<'a> {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {
                 log::error!("cannot wait for workers: {}", io::Error::from(error));
-                // Not to run in circles while the system is short of memory.
+                // Prevents a busy loop while the system is short of memory.
                 std::thread::sleep(LOOK_FOR_ENDED);
             }
         }

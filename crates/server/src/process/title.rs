@@ -1,21 +1,21 @@
-//! What the processes are called in lists of processes: `oribi: worker 3 app.psgi (generation 2)`.
+//! Process titles, as in `oribi: worker 3 app.psgi (generation 2)`.
 
 use crate::config::Settings;
 use oribi_host::Runtime;
 
-/// What a process is at a moment.
+/// What a process is and does at present.
 pub(super) struct Title<'a> {
     /// `master`, `worker 3`.
     pub(super) role: &'a str,
-    /// The load of the app that it belongs to; `None`: to none, or to the only one.
+    /// The number of the load of the app; `None`: there is none, or only one.
     pub(super) generation: Option<u64>,
-    /// What it is doing; empty: it serves.
+    /// What it is doing; empty: serving.
     pub(super) state: &'a str,
 }
 
 impl Title<'_> {
-    /// Shows it, unless `settings` do not want that. The language sets titles where the process is its own program; otherwise, and
-    /// in a master, which has no language, the process is this program.
+    /// Sets the title, unless `settings` disable titles. The language sets it if the process is the language's program.
+    /// Otherwise, as in a master, which has no language, the process is this program and sets it itself.
     pub(super) fn show(&self, settings: &Settings, runtime: Option<&dyn Runtime>) {
         if !settings.process_titles {
             return;

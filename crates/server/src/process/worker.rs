@@ -19,23 +19,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32};
 
-/// Address space for the stack of a lane's thread: what the first thread of a process usually has. Apps recurse.
+/// Stack size of a lane's thread: the usual size for the first thread of a process, because apps recurse.
 const LANE_STACK: usize = 8 << 20;
 
-/// What a worker is given by the supervisor that forks it.
+/// What the supervisor gives to a worker that it forks.
 pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     pub(super) listeners: &'a [Listener],
     pub(super) privileges: &'a Privileges,
-    /// The number of the load of the app, where there may be others.
+    /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
-    /// Among all workers.
+    /// The worker's seat among all workers.
     pub(super) seat: Seat,
     pub(super) slot: WorkerSlot,
     /// Counted from 1.
     pub(super) number: usize,
-    /// The pipe on which the worker is told to look at its command. The worker's own signal handlers write to it, too.
+    /// The pipe that tells the worker to read its command. The worker's own signal handlers write to it, too.
     pub(super) wake: OwnedFd,
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
@@ -44,14 +44,14 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Says in lists of processes what this one does. See [`Runtime::set_title`] for where this may be called.
+    /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
     pub(super) fn entitle(&self, state: &str) {
         let role = format!("worker {}", self.number);
         Title { role: &role, generation: self.generation, state }.show(self.settings, Some(self.runtime));
     }
 }
 
-/// Lives the life of a worker and ends the process.
+/// Runs the worker and ends the process.
 pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> ! {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         let outcome = serve(post, supervisor_signals, heirs);
@@ -68,8 +68,8 @@ pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, h
     }))
 }
 
-/// Has the language end the process. What an app does then may hang, and the supervisor, which ends those that take too long, may
-/// have told this worker nothing, or may have died.
+/// Lets the language end the process. The app's exit handlers may hang, and the supervisor may not know of this end, or may
+/// have died; so a timer limits it.
 fn end(post: &Post<'_>, status: i32) {
     let graceful = post.settings.timeouts.graceful;
     if graceful < Timeouts::NEVER {
@@ -84,47 +84,47 @@ fn end(post: &Post<'_>, status: i32) {
 fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> Result<(), String> {
     let _watches =
         take_over_signals(post, supervisor_signals, heirs).map_err(|error| format!("cannot watch signals: {error}"))?;
-    // Nothing of the app runs with the rights of root.
+    // Nothing of the app runs as root.
     post.privileges.drop_here()?;
     follow_supervisor(post)?;
     post.runtime.worker_started(post.number);
-    // A hook may have made the worker another user, and the system forgets the signal then (prctl(2), PR_SET_PDEATHSIG).
+    // A hook may have changed the user, and then the system forgets the signal (prctl(2), PR_SET_PDEATHSIG).
     follow_supervisor(post)?;
     let outcome = if post.runtime.shares_lane() {
         run_crew(post)
     } else {
         if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) }
     };
-    // Hooks and handlers of the app may take their time.
+    // The app's hooks and handlers may take time.
     post.entitle("ending");
     post.runtime.worker_stopping(post.number);
     outcome
 }
 
-/// Has the worker end when its supervisor does.
+/// Makes the worker stop when its supervisor dies.
 fn follow_supervisor(post: &Post<'_>) -> Result<(), String> {
-    // Without its supervisor nobody would replace or end this worker. It must not leave the queue of the listeners to others
-    // either: they are ending, too. Hence QUIT and not TERM.
+    // Without its supervisor nobody would replace or end this worker. It cannot leave the queue of the listeners to others,
+    // which are stopping, too. Hence QUIT and not TERM.
     rustix::process::set_parent_process_death_signal(Some(Signal::QUIT))
         .map_err(|error| format!("cannot ask for a signal when the supervisor dies: {error}"))?;
     if rustix::process::getppid() == Some(post.supervisor) { Ok(()) } else { Err("the supervisor has died".to_owned()) }
 }
 
-/// What a terminal or a service manager sends to all processes at once does nothing in a worker, because the supervisor decides.
-/// A child that the app forks has the default action.
+/// The signals that a terminal or a service manager sends to all processes do nothing in a worker, because the supervisor
+/// decides. A child that the app forks has the default actions.
 const SUPERVISORS: [Signal; 6] = [Signal::INT, Signal::HUP, Signal::USR1, Signal::USR2, Signal::TTIN, Signal::TTOU];
 
-/// Nobody reads it.
+/// The count of ignored signals, which nobody reads.
 static DISREGARDED: AtomicU32 = AtomicU32::new(0);
 
-/// Replaces the supervisor's signal actions by a worker's: TERM retires it, QUIT drains it.
+/// Replaces the supervisor's signal handlers by a worker's: TERM retires it, QUIT drains it.
 fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heirs) -> io::Result<Vec<Watch>> {
     let handle = |signal, command: WorkerCommand, last_resort| {
         let effect = Effect::Exchange { from: WorkerCommand::Serve as u32, to: command as u32 };
         let wake = vec![post.waker.try_clone()?, post.notice.try_clone()?];
         watch(signal, post.slot.command, effect, wake, last_resort)
     };
-    // Nobody may be left to end a worker whose app is stuck.
+    // Nobody else may be left to end a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
     let mut watches =
@@ -134,7 +134,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     }
     watches.push(signals::survive_broken_pipes()?);
     supervisor_signals.release();
-    // What arrived between the fork and here was counted by the handlers of the supervisor.
+    // The supervisor's handlers have counted what arrived between the fork and here.
     if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
         post.slot.retire_if_serving();
     }
@@ -142,7 +142,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     Ok(watches)
 }
 
-/// For a lane that takes connections at `doors` and whose threads are watched at `running`.
+/// The setup of a lane that accepts at `doors` and whose threads are watched at `running`.
 fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [SharedLine]) -> LaneSetup<'a> {
     let Post { settings, listeners, slot, wake, .. } = post;
     LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
@@ -155,20 +155,20 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
-/// Has the runtime's own threads share one lane.
+/// Lets the runtime's own threads share one lane.
 fn run_crew(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = doors(post.listeners, post.seat);
     let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, post.runtime, reporter)
         .map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
-    // Somebody has to wait for work.
+    // At least one thread must wait for work.
     post.runtime.work(&crew, post.settings.min_threads.max(1), post.settings.threads);
     if crew.finish() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }
 
-/// Runs each lane in a thread of its own, and the keeper of their contexts in this one: it is the thread that loaded the app,
-/// and the one that the kernel prefers to interrupt with signals.
+/// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
+/// kernel prefers for signals.
 fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     let pool = Pool::new(post.settings.threads);
     let spares = usize::from(post.settings.max_requests.is_some());
@@ -206,7 +206,7 @@ fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), Str
     }
 }
 
-/// One lane has failed: the others finish what they have, and the worker is replaced meanwhile.
+/// Called when a lane has failed: the others finish their requests, and the worker is replaced meanwhile.
 fn give_up(post: &Post<'_>, failed: &AtomicBool) {
     failed.store(true, Relaxed);
     post.slot.retire_if_serving();

@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A mold that has not been waited for.
+/// A mold that has not been waited for yet.
 pub(super) struct Generation {
     /// Counted from 1.
     pub(super) number: u64,
@@ -19,7 +19,7 @@ pub(super) struct Generation {
     pub(super) born: Instant,
     /// Whether its workers accept connections.
     pub(super) ready: bool,
-    /// Told to finish what it has: when it is ended if it has not done so. `None`: it stays.
+    /// When to end it, if it was told to finish and has not done so by then. `None`: it was not told.
     pub(super) end_by: Option<Instant>,
 }
 
@@ -40,15 +40,15 @@ impl Generation {
         Ok(Self { number, pid, link: Link(own), born: Instant::now(), ready: false, end_by: None })
     }
 
-    /// Whether it has not been told to leave.
+    /// Whether it has not been told to finish.
     pub(super) fn stays(&self) -> bool {
         self.end_by.is_none()
     }
 
-    /// Whether it has said since the last call that its workers accept connections.
+    /// Whether it has reported since the last call that its workers accept connections.
     pub(super) fn has_become_ready(&mut self) -> bool {
         let before = self.ready;
-        // The end is told by the system, too, with the reason.
+        // The system reports its end, too, with the reason.
         while let News::Word(word) = self.link.hear() {
             self.ready |= word == Word::Ready;
         }
@@ -60,7 +60,7 @@ impl Generation {
         self.tell(if self.stays() { Word::Stop } else { Word::Retire });
     }
 
-    /// Tells it to finish what it has, within `patience`: another generation serves.
+    /// Tells it to finish within `patience`, because another generation serves.
     pub(super) fn leave(&mut self, patience: Duration) {
         self.end_by = Some(Instant::now() + patience);
         self.tell(Word::Retire);
@@ -69,21 +69,21 @@ impl Generation {
     fn tell(&self, word: Word) {
         self.link.say(word);
         if !self.ready {
-            // It may be loading the app still, and hears no word meanwhile.
+            // It may still be loading the app, and then it reads no messages.
             let _ = kill_process(self.pid, Signal::TERM);
         }
     }
 
-    /// Ends it at once; it is tried again at `next`.
+    /// Ends it at once; if it still exists at `next`, this is tried again.
     pub(super) fn end(&mut self, next: Instant) {
         log::error!("the mold of generation {} (pid {}) does not stop and is ended", self.number, self.pid);
-        // It has not been waited for, so its number cannot belong to another process.
+        // It has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         self.end_by = Some(next);
     }
 }
 
-/// Descriptors that a program executed meanwhile keeps open.
+/// Descriptors that a program executed while this exists inherits.
 struct Inheritable<'a>(Vec<&'a OwnedFd>);
 
 impl<'a> Inheritable<'a> {
@@ -99,7 +99,7 @@ impl<'a> Inheritable<'a> {
 impl Drop for Inheritable<'_> {
     fn drop(&mut self) {
         for descriptor in &self.0 {
-            // It cannot fail for a descriptor that is open.
+            // It cannot fail for an open descriptor.
             let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
         }
     }

@@ -1,4 +1,4 @@
-//! While serving: as many workers as wanted, fresh ones where that is asked for.
+//! While serving: keeps the wanted number of workers, and replaces workers that are due.
 
 use super::super::inheritance::Word;
 use super::{Stage, Supervisor};
@@ -22,7 +22,7 @@ impl Supervisor<'_> {
         log::info!("workers: {}", self.wanted);
     }
 
-    /// From now on replaces all present workers, one after the other.
+    /// Begins to replace all present workers, one after the other.
     pub(super) fn replace_all(&mut self) {
         if !matches!(self.stage, Stage::Serving) {
             return;
@@ -38,9 +38,10 @@ impl Supervisor<'_> {
         log::info!("replacing the workers, one after the other");
     }
 
-    /// Starts the workers that are missing, and lets those go that have been replaced.
+    /// Starts missing workers, and retires workers that have been replaced.
     pub(super) fn keep_staffed(&mut self) {
-        // One that is outdated stands aside; the next one does so when its replacement accepts and it was told to retire.
+        // One outdated worker at a time: the next follows when the replacement of this one accepts and this one was told to
+        // retire.
         let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
         if aside.is_none() && std::mem::take(&mut self.replacing) {
             log::info!("all workers have been replaced");
@@ -72,12 +73,12 @@ impl Supervisor<'_> {
         }
     }
 
-    /// How many seats there are. Where all wait at the same sockets, they are no different.
+    /// The number of seats. If all lanes wait at the same sockets, there is one.
     fn seats(&self) -> usize {
         if self.settings.sockets_of_address() > 1 { self.wanted } else { 1 }
     }
 
-    /// The seat that the fewest of those workers have who will stay.
+    /// The seat with the fewest workers that will stay.
     pub(super) fn vacant_seat(&self) -> Seat {
         let stays = |member: &&super::Member| matches!(member.serving(), Some(WorkerState::Starting | WorkerState::Ready));
         let taken = |number: usize| {
@@ -89,14 +90,13 @@ impl Supervisor<'_> {
         Seat { number: (0..of).min_by_key(|&number| taken(number)).unwrap_or(0), of }
     }
 
-    /// Whether another worker takes connections in the seat of this one.
+    /// Whether another worker accepts connections in this worker's seat.
     fn is_covered(&self, member: &super::Member) -> bool {
         let same = |other: &&super::Member| other.seat == member.seat && other.pid != member.pid;
         self.members.iter().filter(same).any(super::Member::accepts)
     }
 
-    /// The worker to let go when more accept than are wanted: one that asked for it, else one that is outdated, else the one
-    /// that came last.
+    /// The worker to retire when more accept than are wanted: one that asked for it, else an outdated one, else the newest.
     fn dispensable(&self) -> Option<usize> {
         let members = self.members.iter();
         let covered = |member: &super::Member, state| member.serving() == Some(state) && self.is_covered(member);

@@ -6,40 +6,40 @@ use crate::listen::{Listener, Seat, handshake_begun};
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
-/// How many workers may be forked one after the other to empty the queues of the listeners when all others have ended.
+/// How many workers may be forked, one after the other, to empty the queues of the listeners after all others have ended.
 const LAST_WORKERS: usize = 3;
 
-/// How long handshakes that have begun may take once new connections are turned away: the first retransmission included (RFC
+/// How long handshakes that have begun may take after new connections are turned away: enough for the first retransmission (RFC
 /// 6298, section 2.1).
 const HANDSHAKES: Duration = Duration::from_secs(1);
 
-/// What a supervisor is about.
+/// The phase of a supervisor.
 pub(super) enum Stage {
     Serving,
-    /// One worker after the other is told to finish; the next one then. None is replaced.
+    /// Workers are told to finish one after the other, the next one at `next`; none is replaced.
     Leaving {
         next: Instant,
     },
     Stopping {
-        /// `Drain` when nobody will accept connections behind this process, else `Retire`.
+        /// `Drain` if no other process will accept connections after this one, else `Retire`.
         command: WorkerCommand,
-        /// When those that have not finished are ended.
+        /// When to end workers that have not finished.
         deadline: Instant,
-        /// Workers that may still be forked to empty the queues.
+        /// How many workers may still be forked to empty the queues.
         last_workers: usize,
-        /// When listeners whose queue is empty may be closed; `None`: not, or done.
+        /// When to close listeners whose queue is empty; `None`: never, or done.
         close_listeners: Option<Instant>,
-        /// Until when handshakes that had begun are waited for.
+        /// Until when to wait for handshakes that had begun.
         handshakes_until: Option<Instant>,
-        /// Something had to be cut off.
+        /// Requests had to be cut off.
         cut: bool,
     },
 }
 
 impl Supervisor<'_> {
-    /// Begins to stop. A stop that leaves the queue to others may become one that does not.
+    /// Begins to stop. A stop with `Retire` may later become one with `Drain`.
     pub(super) fn stop(&mut self, command: WorkerCommand) {
-        // Who waits at a listener that is lent waits for the next server.
+        // Clients that wait at a lent listener wait for the next server.
         let lent = self.listeners.iter().any(|listener| listener.lent);
         let command = if lent { WorkerCommand::Retire } else { command };
         match &mut self.stage {
@@ -71,7 +71,7 @@ impl Supervisor<'_> {
             }
             if let Stage::Stopping { close_listeners, handshakes_until, .. } = &mut self.stage {
                 let now = Instant::now();
-                // The retransmission is as late as the timers of both ends, and half a second is more than these are.
+                // Both ends' timers delay the retransmission, by less than half a second.
                 *handshakes_until = Some(now + HANDSHAKES * 3 / 2);
                 *close_listeners = all.then(|| now + HANDSHAKES);
             }
@@ -81,11 +81,11 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Begins to stop slowly, for a server above that has started the next one: a worker every `spawn_interval`, so that the
-    /// next server warms up while this one still has most of the work.
+    /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
+    /// the next server warms up while this one still does most of the work.
     pub(super) fn leave_slowly(&mut self) {
         if self.settings.sockets_of_address() > 1 {
-            // Nobody would take the connections of those who have left, and no server above has a copy of their sockets.
+            // Nobody would accept at the sockets of workers that have left, and no parent program has a copy of them.
             return self.stop(WorkerCommand::Drain);
         }
         if let Stage::Serving = self.stage {
@@ -142,7 +142,7 @@ impl Supervisor<'_> {
         };
         let now = Instant::now();
         if close_listeners.is_some_and(|moment| now >= moment) {
-            // Whoever knocks during a long farewell should hear at once that nobody is in.
+            // A client that connects while the last requests take long is refused at once instead of waiting.
             let begun = handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
             let waiting = begun || self.listeners.iter().any(Listener::has_waiting);
             *close_listeners = waiting.then(|| now + HANDSHAKES);
@@ -156,8 +156,8 @@ impl Supervisor<'_> {
             }
             return false;
         }
-        // Connections may have arrived behind the back of workers that had already looked, and others may be about to. Those are
-        // looked for first: a handshake that ends between the two looks is found by the second.
+        // Connections may have arrived after the last look of the workers, and others may be in their handshakes. Check the
+        // handshakes first: one that completes between the two checks is found by the second.
         let drains = *command == WorkerCommand::Drain;
         let begun = drains && handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
         let waiting = drains && self.listeners.iter().any(Listener::has_waiting);
@@ -168,7 +168,7 @@ impl Supervisor<'_> {
             return true;
         }
         *last_workers -= 1;
-        // It has all doors.
+        // It has the sockets of all seats.
         match self.start_worker(WorkerCommand::Drain, Seat::ONLY) {
             Ok(()) => false,
             Err(error) => {

@@ -1,7 +1,7 @@
-//! Apps that keep a client waiting too long: their worker is ended.
+//! Ends workers whose app keeps a client waiting too long.
 //!
-//! An app cannot be interrupted from outside in a way that every language survives, so that its process has to go, as in other
-//! servers. With it goes what its other threads are doing: they are given a moment to finish.
+//! No language lets an app be interrupted safely from outside, so its process must end, as in other servers. The other threads
+//! of the process get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
 use crate::scoreboard::WorkerCommand;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// How long the other threads of a worker may take to finish when one of them is stuck.
 const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 
-/// How often is looked for apps that are stuck: ten times in the time that they have, within these bounds.
+/// How often to look for stuck apps: ten times within the timeout, within these bounds.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 
 impl Supervisor<'_> {
@@ -21,8 +21,8 @@ impl Supervisor<'_> {
         (self.settings.timeouts.request / 10).clamp(LOOKS.0, LOOKS.1)
     }
 
-    /// Looks at what the threads of all workers are running, and ends workers of which one is stuck. Their replacements start
-    /// at once.
+    /// Looks at what the threads of all workers are running, and ends workers with a stuck thread. Their replacements start at
+    /// once.
     pub(super) fn end_stuck(&mut self) {
         let allowed = self.settings.timeouts.request;
         let now = Instant::now();
@@ -32,7 +32,7 @@ impl Supervisor<'_> {
                 continue;
             }
             if member.stuck > 0 {
-                // Who has not finished is who is stuck.
+                // Then only the connections of stuck threads are left.
                 if member.slot.connections.load(Relaxed) as usize <= member.stuck {
                     member.end();
                 }
