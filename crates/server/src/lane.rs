@@ -486,6 +486,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
+    #[inline]
     fn engine_after_app(&self, exchange: ExchangeId) -> RefMut<'_, Engine<'a, B>> {
         self.get_on(exchange);
         let mut engine = self.engine.borrow_mut();

@@ -401,7 +401,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         let token = self.connections.token(index);
         let connection = &mut self.connections[index];
         // A socket that a host has taken is none of the engine's any more.
-        if matches!(&connection.state, State::Answering(answering) if answering.taken) {
+        if matches!(&connection.state, State::Answering(answering) if answering.outlook.taken) {
             return Still::Open;
         }
         connection.line.opened = true;

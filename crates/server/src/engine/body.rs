@@ -19,6 +19,8 @@ impl<'a> Body<'a> {
     #[inline]
     pub(super) fn size(&self) -> u64 {
         match self {
+            // Mostly there is but one.
+            Self::Parts([part]) => part.len() as u64,
             Self::Parts(parts) => parts.iter().map(|part| part.len() as u64).sum(),
             Self::Pieces(pieces) => pieces.iter().map(Piece::size).sum(),
         }

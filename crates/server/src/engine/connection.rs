@@ -3,6 +3,7 @@
 use super::answer::{Answer, Custody};
 use super::carrier::Carrier;
 use super::exchange::Received;
+use super::framing::End;
 use super::input::Input;
 use super::output::Output;
 use super::remote::Remote;
@@ -58,6 +59,14 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) answer: Answer,
+    pub(super) outlook: Outlook,
+    /// What came behind a request for another protocol: whoever takes the socket gets these bytes first.
+    pub(super) early: Option<Box<[u8]>>,
+}
+
+/// What comes after a response on a connection that only one exchange uses at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
     /// What becomes of the connection once the response has left; settled when the response is finished.
     pub(super) fate: Fate,
     pub(super) departure: Departure,
@@ -66,8 +75,19 @@ pub(super) struct Answering {
     pub(super) sends_on: bool,
     /// A host has a descriptor of the socket.
     pub(super) taken: bool,
-    /// What came behind a request for another protocol: whoever takes the socket gets these bytes first.
-    pub(super) early: Option<Box<[u8]>>,
+}
+
+impl Outlook {
+    /// Settles what becomes of the connection.
+    #[inline]
+    pub(super) fn decide(&mut self, end: End) {
+        self.fate = match end {
+            _ if self.taken => Fate::ShutDown,
+            End::Reuse => Fate::Reuse,
+            End::Close if self.sends_on => Fate::Linger,
+            End::Close => Fate::Close,
+        };
+    }
 }
 
 /// When a response leaves that is finished while its host has not returned.
@@ -146,9 +166,8 @@ impl<S> Connection<S> {
     /// Changes over to another state.
     #[inline]
     pub(super) fn enter(&mut self, state: State) {
-        let before = std::mem::replace(&mut self.state, state);
         // On the way of most requests no state owns anything, which is seen sooner than it is dropped.
-        let owns_nothing = match &before {
+        let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
             State::Answering(answering) => {
                 answering.early.is_none() && matches!(answering.answer.custody, Custody::Lent | Custody::Returned(None))
@@ -157,7 +176,9 @@ impl<S> Connection<S> {
             State::Queued(_) | State::Carrying(_) => false,
         };
         if owns_nothing {
-            std::mem::forget(before);
+            std::mem::forget(std::mem::replace(&mut self.state, state));
+        } else {
+            self.state = state;
         }
     }
 

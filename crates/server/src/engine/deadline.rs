@@ -80,12 +80,16 @@ impl Deadlines {
     }
 
     /// Starts a deadline in place of the one that ran.
-    #[inline]
     pub(super) fn set(&mut self, index: u32, kind: Deadline, now: Duration) {
+        self.set_here(index, kind, now);
+    }
+
+    /// The same, for the one place that every request passes: the way there and back would cost as much as is done.
+    #[inline(always)]
+    pub(super) fn set_here(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.clear(index);
-        while self.links.len() <= index as usize {
-            grow_gently(&mut self.links);
-            self.links.push(Link { previous: NONE, next: NONE, since: Moment::ZERO, kind: None });
+        if self.links.len() <= index as usize {
+            self.make_room(index);
         }
         let list = &mut self.lists[kind as usize];
         let last = list.last;
@@ -96,6 +100,14 @@ impl Deadlines {
             self.links[last as usize].next = index;
         }
         self.links[index as usize] = Link { previous: last, next: NONE, since: now.into(), kind: Some(kind) };
+    }
+
+    #[cold]
+    fn make_room(&mut self, index: u32) {
+        while self.links.len() <= index as usize {
+            grow_gently(&mut self.links);
+            self.links.push(Link { previous: NONE, next: NONE, since: Moment::ZERO, kind: None });
+        }
     }
 
     /// Whether a deadline of that kind runs.

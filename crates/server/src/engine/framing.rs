@@ -1,6 +1,6 @@
 //! How the protocols write a response: the one thing about it that differs between them.
 
-use oribi_message::{PreparedFields, ResponseHead};
+use oribi_message::ResponseHead;
 use oribi_proto::{fcgi, h1};
 
 /// What a CGI program that has failed exits with.
@@ -16,13 +16,11 @@ pub(super) enum Framing<'e> {
 /// What a head is written with, beside what the app says.
 #[derive(Debug)]
 pub(super) struct Terms<'e> {
-    /// Fields that were written before.
-    pub(super) prepared: Option<&'e PreparedFields>,
     /// The size of the whole content, where that is known.
     pub(super) size: Option<u64>,
     /// Whether the connection may serve another request (HTTP).
     pub(super) persist: bool,
-    /// Fields that the server adds (HTTP; a web server in front adds its own).
+    /// Fields that the server adds (HTTP; a web server in front adds its own), and fields that were written before.
     pub(super) preset: h1::Preset<'e>,
 }
 
@@ -55,10 +53,11 @@ impl Framing<'_> {
     ) -> Result<(), &'static str> {
         match self {
             Self::Http(machine) => {
-                let preset = h1::Preset { prepared: terms.prepared, ..terms.preset };
-                machine.write_head(head, terms.size, terms.persist, &preset, out).map_err(|invalid| invalid.0)
+                machine.write_head(head, terms.size, terms.persist, &terms.preset, out).map_err(|invalid| invalid.0)
             }
-            Self::FastCgi(exchange) => exchange.write_head(head, terms.prepared, terms.size, out).map_err(|invalid| invalid.0),
+            Self::FastCgi(exchange) => {
+                exchange.write_head(head, terms.preset.prepared, terms.size, out).map_err(|invalid| invalid.0)
+            }
         }
     }
 

@@ -1,7 +1,9 @@
 //! 4. Lend: a complete request goes out to the lane.
 
 use super::answer::Answer;
-use super::connection::{Answering, Connection, Departure, Fate, State};
+use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
+use super::exchange::Received;
+use super::input::Input;
 use super::name::{Name, Place};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
@@ -20,33 +22,36 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     fn lend_request(&mut self, index: u32) -> Option<Exchange> {
         let connection = self.connections.get_mut(index)?;
-        if !matches!(connection.state, State::Queued(_)) {
-            return None;
-        }
-        let serial = self.serials.next();
-        let Connection { machine, input, state, remote, listener, .. } = connection;
-        let State::Queued(received) = &mut *state else { return None };
-        let content = !received.content.is_none();
+        let Connection { machine, input, state, serial, remote, listener, .. } = connection;
+        let State::Queued(received) = state else { return None };
         let more = input.has_unread();
-        let early = more.then(|| {
-            let head = RequestHead::new(input.head_bytes(), &received.layout);
-            let upgrade = head.field(KnownField::Upgrade).is_some() || head.method() == b"CONNECT";
-            upgrade.then(|| Box::from(input.unread()))
-        });
         let answering = State::Answering(Answering {
             answer: Answer::new(received.complete_at),
-            fate: Fate::Close,
-            departure: if more { Departure::WithNext } else { Departure::AtOnce },
-            sends_on: content || !machine.must_close(),
-            taken: false,
-            early: early.flatten(),
+            outlook: Outlook {
+                fate: Fate::Close,
+                departure: if more { Departure::WithNext } else { Departure::AtOnce },
+                sends_on: !received.content.is_none() || !machine.must_close(),
+                taken: false,
+            },
+            early: None,
         });
         let State::Queued(mut received) = std::mem::replace(state, answering) else { return None };
-        std::mem::swap(&mut received.input, input);
+        if more && let State::Answering(answering) = state {
+            answering.early = early_bytes(input, &received);
+        }
+        received.input = std::mem::take(input);
         received.remote = *remote;
         received.listener = *listener;
-        connection.serial = serial;
+        *serial = self.serials.next();
         self.answering += 1;
-        Some(Exchange { id: Name { place: Place::Connection(index), serial }.into(), received })
+        Some(Exchange { id: Name { place: Place::Connection(index), serial: *serial }.into(), received })
     }
+}
+
+/// What came behind a request for another protocol.
+#[inline(never)]
+fn early_bytes(input: &Input, received: &Received) -> Option<Box<[u8]>> {
+    let head = RequestHead::new(input.head_bytes(), &received.layout);
+    let upgrade = head.field(KnownField::Upgrade).is_some() || head.method() == b"CONNECT";
+    upgrade.then(|| Box::from(input.unread()))
 }

@@ -138,7 +138,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, index: u32, mut request: Box<Received>) {
         request.complete_at = self.backend.now().into();
         let connection = &mut self.connections[index];

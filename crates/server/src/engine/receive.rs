@@ -30,10 +30,12 @@ impl<B: Backend> Engine<'_, B> {
             let direct = reading.content_left > 0 && !connection.input.has_unread() && !connection.input.pinned;
             let (attempt, room) = if direct { self.receive_content(index) } else { self.receive_input(index) };
             let connection = &mut self.connections[index];
+            let more;
             let still = match attempt {
                 Attempt::Done(count) => {
                     // A short read has emptied the socket, unless the end stands behind it.
-                    connection.line.readable = count == room || connection.line.ended;
+                    more = count == room || connection.line.ended;
+                    connection.line.readable = more;
                     if direct {
                         self.take_received_content(index, count)
                     } else {
@@ -42,17 +44,18 @@ impl<B: Backend> Engine<'_, B> {
                     }
                 }
                 Attempt::Later => {
+                    more = false;
                     connection.line.readable = false;
                     Still::Open
                 }
                 // A request cut off by its sender is nobody's to answer.
                 Attempt::End | Attempt::Broken => {
                     self.drop_connection(index);
-                    Still::Gone
+                    return Still::Gone;
                 }
             };
-            if still == Still::Gone {
-                return Still::Gone;
+            if still == Still::Gone || !more {
+                return still;
             }
         }
         let connection = &self.connections[index];

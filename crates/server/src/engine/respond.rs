@@ -5,7 +5,7 @@
 
 use super::answer::Answer;
 use super::body::Body;
-use super::connection::{Answering, Connection, Departure, Fate, Line, State};
+use super::connection::{Answering, Connection, Departure, Fate, Line, Outlook, State};
 use super::framing::{End, Framing, Terms};
 use super::name::{Name, Place};
 use super::output::Pool;
@@ -35,10 +35,8 @@ pub(super) struct Target<'e, S> {
 
 /// Of an exchange that has a connection for itself.
 pub(super) struct Alone<'e> {
-    pub(super) fate: &'e mut Fate,
-    pub(super) departure: &'e mut Departure,
-    pub(super) sends_on: bool,
-    pub(super) taken: bool,
+    pub(super) outlook: &'e mut Outlook,
+    /// Requests that its connection has had.
     pub(super) requests: u32,
 }
 
@@ -56,11 +54,11 @@ impl<'e, S> Target<'e, S> {
                 let connection = connections.get_mut(index).filter(|connection| connection.serial == serial);
                 let Connection { line, machine, state, requests, .. } = connection.ok_or(ReplyError::Gone)?;
                 let State::Answering(answering) = state else { return Err(ReplyError::Gone) };
-                let Answering { answer, fate, departure, sends_on, taken, .. } = answering;
+                let Answering { answer, outlook, .. } = answering;
                 if answer.finished {
                     return Err(ReplyError::Gone);
                 }
-                let alone = Alone { fate, departure, sends_on: *sends_on, taken: *taken, requests: *requests };
+                let alone = Alone { outlook, requests: *requests };
                 Ok(Self { place, index, line, framing: Framing::Http(machine), answer, alone: Some(alone) })
             }
             Place::Stream(number) => {
@@ -80,7 +78,7 @@ impl<S> Target<'_, S> {
     fn persists(&self, stage: Stage, settings: &Settings) -> bool {
         let Some(alone) = &self.alone else { return false };
         stage == Stage::Serving
-            && !alone.taken
+            && !alone.outlook.taken
             && !settings.timeouts.keepalive.is_zero()
             && settings.limits.requests_per_connection.is_none_or(|most| alone.requests < most)
     }
@@ -197,19 +195,6 @@ fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &
     size - left
 }
 
-impl Alone<'_> {
-    /// Settles what becomes of the connection.
-    #[inline]
-    fn end(&mut self, end: End) {
-        *self.fate = match end {
-            _ if self.taken => Fate::ShutDown,
-            End::Reuse => Fate::Reuse,
-            End::Close if self.sends_on => Fate::Linger,
-            End::Close => Fate::Close,
-        };
-    }
-}
-
 impl<B: Backend> Engine<'_, B> {
     /// Sends a whole response.
     ///
@@ -259,9 +244,9 @@ impl<B: Backend> Engine<'_, B> {
     ) -> Result<(), ReplyError> {
         let size = body.size();
         let others = self.others_wait();
-        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, .. } = self;
+        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        let terms = Terms { prepared, size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset() };
+        let terms = Terms { size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset(prepared) };
         // Content of a known size has nothing behind it, so the end of the response is settled before it is sent.
         let framed = match body {
             Body::Parts(parts) if size <= COPIED_BYTES => target.frame_small(head, &terms, parts, outputs),
@@ -271,20 +256,24 @@ impl<B: Backend> Engine<'_, B> {
             Ok(framed) => framed,
             Err(why) => return Err(self.reject(exchange, why)),
         };
-        let waiting = target.line.waiting();
-        let Target { place, index, answer, alone, .. } = target;
-        let mut departure = Departure::AtOnce;
-        let mut last = false;
-        if let Some(mut alone) = alone {
-            alone.end(end);
-            departure = match (*alone.fate, *alone.departure) {
+        let Target { place, index, line, answer, alone, .. } = target;
+        let (mut departure, mut last, mut finished) = (Departure::AtOnce, false, false);
+        if let Some(Alone { outlook, .. }) = alone {
+            outlook.decide(end);
+            departure = match (outlook.fate, outlook.departure) {
                 (Fate::Reuse, Departure::WithNext) if size <= COPIED_BYTES => Departure::WithNext,
-                (Fate::Reuse, _) if others && waiting <= LARGEST_IN_BATCH => Departure::WithBatch,
+                (Fate::Reuse, _) if others && line.waiting() <= LARGEST_IN_BATCH => Departure::WithBatch,
                 _ => Departure::AtOnce,
             };
-            *alone.departure = departure;
-            // A prompt host returns at once, and then nothing keeps the connection from being closed.
-            last = *alone.fate == Fate::Close && *prompt && answer.is_lent();
+            outlook.departure = departure;
+            if answer.is_lent() {
+                // What comes next is settled when its host returns, whatever becomes of the connection until then.
+                answer.finished = true;
+                *answering -= 1;
+                finished = true;
+                // A prompt host returns at once, and then nothing keeps the connection from being closed.
+                last = outlook.fate == Fate::Close && *prompt;
+            }
         }
         let still = match (way, departure) {
             (Way::Gathered, _) => self.send_between(index, body),
@@ -297,6 +286,7 @@ impl<B: Backend> Engine<'_, B> {
             (Way::Queued, Departure::WithNext) => Still::Open,
         };
         match (still, body) {
+            (Still::Open, _) if finished => {}
             (Still::Open, _) => self.answer_finished(place),
             (Still::Gone, Body::Parts(_)) => return Err(ReplyError::Gone),
             // The client need not be the cause: a file may have ended early.
@@ -313,14 +303,14 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.persists(*stage, settings);
-        let terms = Terms { prepared: None, size: None, persist, preset: stamp.preset() };
+        let terms = Terms { size: None, persist, preset: stamp.preset(None) };
         if let Err(why) = target.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
         }
         let index = target.index;
-        if let Some(alone) = target.alone {
+        if let Some(Alone { outlook, .. }) = target.alone {
             // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
-            *alone.departure = Departure::AtOnce;
+            outlook.departure = Departure::AtOnce;
         }
         self.open(index).or_gone()
     }
@@ -383,8 +373,8 @@ impl<B: Backend> Engine<'_, B> {
         let output = target.line.output.get_or_insert_with(|| outputs.take());
         let end = target.framing.finish(output.tail());
         target.line.trim(outputs);
-        if let Some(mut alone) = target.alone {
-            alone.end(end);
+        if let Some(Alone { outlook, .. }) = target.alone {
+            outlook.decide(end);
         }
         let Target { place, index, .. } = target;
         self.flush(index).or_gone()?;
@@ -399,7 +389,7 @@ impl<B: Backend> Engine<'_, B> {
         let begun = target.framing.begun();
         match (target.framing, target.alone) {
             // Its host speaks for itself.
-            (_, Some(Alone { taken: true, .. })) => self.drop_connection(index),
+            (_, Some(Alone { outlook: Outlook { taken: true, .. }, .. })) => self.drop_connection(index),
             (Framing::Http(_), _) if begun => self.cut(index),
             (Framing::FastCgi(framing), _) if begun => {
                 // The end of the connection is the only way to say that content of unknown length is not whole. If it carries others,
@@ -463,7 +453,6 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// A response has been written to its end.
-    #[inline(always)]
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
         match place {

@@ -1,12 +1,14 @@
 //! 6. Settle: what comes after a response, the next request or one of the ways in which a connection ends.
 
 use super::answer::{Custody, Draft};
-use super::connection::{Departure, Fate, Reading, State};
+use super::connection::{Connection, Departure, Fate, Outlook, Reading, State};
 use super::deadline::Deadline;
 use super::exchange::Received;
+use super::input::Pool;
 use super::name::{Name, Place};
 use super::send::Still;
 use super::{Engine, Exchange};
+use crate::config::Limits;
 use oribi_host::ExchangeId;
 use oribi_io::process::has_forked;
 use oribi_io::{Backend, Direction};
@@ -15,6 +17,42 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Boxes for requests that are kept for the next ones; more than these are freed.
 const SPARE_REQUESTS: usize = 64;
+
+/// What comes after a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AfterResponse {
+    /// The next request or the end of the connection, whatever of the response still waits.
+    GoOn(Fate),
+    /// The response is to be sent first.
+    Flush,
+    /// The response leaves with those of its batch.
+    Wait,
+}
+
+impl<S> Connection<S> {
+    /// The response is finished and the input is back: says what comes next.
+    #[inline(always)]
+    fn settle(&mut self, pool: &mut Pool, limits: &Limits) -> AfterResponse {
+        let State::Answering(answering) = &self.state else { return AfterResponse::Wait };
+        let Outlook { fate, departure, .. } = answering.outlook;
+        self.input.end_request(pool);
+        let line = &self.line;
+        if line.output.is_none() {
+            return AfterResponse::GoOn(fate);
+        }
+        let with_next = departure == Departure::WithNext
+            && fate == Fate::Reuse
+            && self.input.has_unread()
+            && !line.blocked
+            && line.waiting() < limits.output_bytes
+            && self.in_a_row + 1 < limits.pipelined_per_turn;
+        if with_next {
+            return AfterResponse::GoOn(fate);
+        }
+        self.enter(State::Flushing(fate));
+        if departure == Departure::WithBatch { AfterResponse::Wait } else { AfterResponse::Flush }
+    }
+}
 
 impl<B: Backend> Engine<'_, B> {
     /// Takes an exchange back whose host has returned. It may still be answered later.
@@ -34,21 +72,22 @@ impl<B: Backend> Engine<'_, B> {
             exchange.received.input.release(&mut self.pool);
             return self.recycle(exchange.received);
         };
-        std::mem::swap(&mut connection.input, &mut exchange.received.input);
+        connection.input = std::mem::take(&mut exchange.received.input);
         let State::Answering(answering) = &mut connection.state else {
             unreachable!("a connection stays with its exchange until that is given back")
         };
         answering.answer.custody = Custody::Returned(draft);
-        let finished = answering.answer.finished;
-        if !finished {
+        if answering.answer.finished {
+            let next = connection.settle(&mut self.pool, &self.settings.limits);
+            self.recycle(exchange.received);
+            self.proceed(index, next);
+        } else {
             // What is written later must not wait for the next of several requests.
-            answering.departure = Departure::AtOnce;
-        }
-        self.recycle(exchange.received);
-        if finished {
-            self.settle(index);
-        } else if self.open(index) == Still::Open {
-            let _ = self.flush(index);
+            answering.outlook.departure = Departure::AtOnce;
+            self.recycle(exchange.received);
+            if self.open(index) == Still::Open {
+                let _ = self.flush(index);
+            }
         }
         self.check(index);
     }
@@ -85,41 +124,38 @@ impl<B: Backend> Engine<'_, B> {
 
     /// The response is finished and the input is back: goes on, now or when the response has left.
     pub(super) fn settle(&mut self, index: u32) {
-        let connection = &mut self.connections[index];
-        let State::Answering(answering) = &connection.state else { return };
-        let (fate, departure) = (answering.fate, answering.departure);
-        connection.input.end_request(&mut self.pool);
-        let line = &connection.line;
-        let may_go_on = line.output.is_none()
-            || (departure == Departure::WithNext && {
-                let limits = &self.settings.limits;
-                fate == Fate::Reuse
-                    && connection.input.has_unread()
-                    && !line.blocked
-                    && line.waiting() < limits.output_bytes
-                    && connection.in_a_row + 1 < limits.pipelined_per_turn
-            });
-        if may_go_on {
-            let _ = self.go_on(index, fate);
-            return;
-        }
-        connection.enter(State::Flushing(fate));
-        if departure != Departure::WithBatch {
-            let _ = self.flush(index);
-        }
+        let next = self.connections[index].settle(&mut self.pool, &self.settings.limits);
+        self.proceed(index, next);
+    }
+
+    /// Does what comes next.
+    #[inline]
+    fn proceed(&mut self, index: u32, next: AfterResponse) {
+        let _ = match next {
+            AfterResponse::GoOn(fate) => self.go_on(index, fate),
+            AfterResponse::Flush => self.flush(index),
+            AfterResponse::Wait => Still::Open,
+        };
     }
 
     /// Nothing of the response waits any more, or what waits may wait for the next one.
+    #[inline(always)]
     pub(super) fn go_on(&mut self, index: u32, fate: Fate) -> Still {
+        let connection = &mut self.connections[index];
+        if fate == Fate::Reuse && !connection.input.has_unread() && connection.line.output.is_none() {
+            self.rest(index);
+            return Still::Open;
+        }
+        self.go_on_or_end(index, fate)
+    }
+
+    /// There is a next request already, or there will be none.
+    #[inline(never)]
+    fn go_on_or_end(&mut self, index: u32, fate: Fate) -> Still {
         if fate != Fate::Reuse {
             return self.end_connection(index, fate);
         }
         let connection = &mut self.connections[index];
-        if !connection.input.has_unread() && connection.line.output.is_none() {
-            connection.enter(State::Reading(Reading::default()));
-            self.rest(index);
-            return Still::Open;
-        }
         let most = self.settings.limits.pipelined_per_turn;
         let mut reading = Reading::default();
         if connection.input.has_unread() {
@@ -138,13 +174,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// The connection waits for its next request, of which nothing has come.
-    #[inline]
+    #[inline(always)]
     fn rest(&mut self, index: u32) {
         let connection = &mut self.connections[index];
+        connection.enter(State::Reading(Reading::default()));
         connection.in_a_row = 0;
-        let readable = connection.line.readable;
-        self.deadlines.set(index, Deadline::Idle, self.backend.now());
-        if readable {
+        self.deadlines.set_here(index, Deadline::Idle, self.backend.now());
+        if connection.line.readable {
             self.ask_for_turn(index);
         }
         self.room_was_made();
@@ -220,7 +256,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut connections[index];
         let remote = connection.remote;
         let output = connection.line.output.get_or_insert_with(|| outputs.take());
-        connection.machine.write_refusal(refusal, &stamp.preset(), output.tail());
+        connection.machine.write_refusal(refusal, &stamp.preset(None), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
         if let State::Reading(Reading { request: Some(received), .. }) = before {
@@ -245,7 +281,7 @@ impl<B: Backend> Engine<'_, B> {
             census.everywhere.fetch_sub(1, Relaxed);
         }
         // A socket that a host has taken is the host's to end.
-        let ends = !matches!(&connection.state, State::Answering(answering) if answering.taken);
+        let ends = !matches!(&connection.state, State::Answering(answering) if answering.outlook.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
                 self.answering -= 1;

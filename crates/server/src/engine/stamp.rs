@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use httpdate::HttpDate;
+use oribi_message::PreparedFields;
 use oribi_proto::h1::Preset;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
@@ -40,7 +41,9 @@ impl Stamp {
         }
     }
 
-    pub(super) fn preset(&self) -> Preset<'_> {
-        Preset { date: &self.date, server: &self.server, prepared: None, until_close: self.until_close }
+    /// These lines, and fields that were written before.
+    #[inline]
+    pub(super) fn preset<'a>(&'a self, prepared: Option<&'a PreparedFields>) -> Preset<'a> {
+        Preset { date: &self.date, server: &self.server, prepared, until_close: self.until_close }
     }
 }

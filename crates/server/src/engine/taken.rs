@@ -39,7 +39,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Answering(answering) = &mut connection.state else { return Err(io::ErrorKind::NotConnected.into()) };
         let (descriptor, received) = self.backend.give_away(&mut connection.line.socket)?;
         connection.line.opened = false;
-        answering.taken = true;
+        answering.outlook.taken = true;
         let mut early = answering.early.take().map_or_else(Vec::new, Vec::from);
         early.extend_from_slice(&received);
         if early.is_empty() { Ok(descriptor) } else { with_early_bytes(descriptor, early) }

@@ -18,8 +18,9 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         if app_chunks::are_announced(&head) {
             return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
         }
-        let sent = self.engine_after_app(exchange).respond(exchange, head, parts);
-        self.let_leave();
+        let mut engine = self.engine_after_app(exchange);
+        let sent = engine.respond(exchange, head, parts);
+        engine.submit();
         sent
     }
 
@@ -30,14 +31,16 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         if app_chunks::are_announced(&head) {
             return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
         }
-        let sent = self.engine_after_app(exchange).respond_pieces(exchange, head, pieces);
-        self.let_leave();
+        let mut engine = self.engine_after_app(exchange);
+        let sent = engine.respond_pieces(exchange, head, pieces);
+        engine.submit();
         sent
     }
 
     fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
-        let sent = self.engine_after_app(exchange).respond_prepared(exchange, fields, content);
-        self.let_leave();
+        let mut engine = self.engine_after_app(exchange);
+        let sent = engine.respond_prepared(exchange, fields, content);
+        engine.submit();
         sent
     }
 
