@@ -7,7 +7,9 @@ use oribi_host::{ExchangeId, Outlet};
 use oribi_message::{FieldPair, ResponseHead};
 use std::ffi::{c_char, c_int};
 use std::fs::File;
+use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, IntoRawFd};
+use std::slice;
 
 /// Fields and parts up to this number are passed on without an allocation.
 const FEW: usize = 32;
@@ -31,14 +33,23 @@ unsafe fn with_fields<T>(fields: *const OribiField, count: usize, act: impl FnOn
     let fields = unsafe { array(fields, count) };
     // SAFETY: the caller's promise, for each of them.
     let pair = |field: &OribiField| unsafe { (field.name.get(), field.value.get()) };
-    if count > FEW {
-        return act(&fields.iter().map(pair).collect::<Vec<_>>());
+    with_each(fields, pair, act)
+}
+
+/// Makes a value of each of `items` and gives them to `act`. Where they are few they stand on the stack, in room that is not filled
+/// beforehand: that would take longer than the values do.
+#[inline]
+fn with_each<'a, I, V: Copy, T>(items: &'a [I], value: impl Fn(&'a I) -> V, act: impl FnOnce(&[V]) -> T) -> T {
+    let mut room = [const { MaybeUninit::<V>::uninit() }; FEW];
+    if items.len() > room.len() {
+        return act(&items.iter().map(value).collect::<Vec<_>>());
     }
-    let mut pairs: [FieldPair<'_>; FEW] = [(&[], &[]); FEW];
-    for (place, field) in pairs.iter_mut().zip(fields) {
-        *place = pair(field);
+    for (place, item) in room.iter_mut().zip(items) {
+        place.write(value(item));
     }
-    act(&pairs[..count])
+    // SAFETY: the room is at least as long as the items, so that a value has been written for each of them. A `MaybeUninit` is laid
+    // out like its value, and what is `Copy` need not be dropped.
+    act(unsafe { slice::from_raw_parts(room.as_ptr().cast::<V>(), items.len()) })
 }
 
 /// Sends a whole response.
@@ -60,16 +71,8 @@ pub unsafe extern "C" fn oribi_respond(
         with(lane, |outlet| {
             with_fields(fields, field_count, |fields| {
                 let head = ResponseHead { status, fields };
-                let parts = array(parts, part_count);
                 let respond = |parts: &[&[u8]]| outcome(outlet.respond(ExchangeId(exchange), head, parts));
-                if part_count > FEW {
-                    return respond(&parts.iter().map(|part| part.get()).collect::<Vec<_>>());
-                }
-                let mut slices: [&[u8]; FEW] = [&[]; FEW];
-                for (slice, part) in slices.iter_mut().zip(parts) {
-                    *slice = part.get();
-                }
-                respond(&slices[..part_count])
+                with_each(array(parts, part_count), |part| part.get(), respond)
             })
         })
     }
