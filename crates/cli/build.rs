@@ -1,4 +1,4 @@
-//! Lets modules written in C be loaded into the Lua that is built in.
+//! Exports the Lua API from the program, so that modules written in C can be loaded into the built-in Lua.
 #![forbid(unsafe_code)]
 
 include!("../../hosts/lua/lua_api.rs");

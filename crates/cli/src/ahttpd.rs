@@ -1,4 +1,4 @@
-//! Answers as ahttpd does: one process, one thread, twelve bytes for whoever asks, over any I/O model.
+//! Answers like ahttpd: one process, one thread, and the same twelve bytes for every request, with any I/O model.
 
 use crate::trouble::Trouble;
 use clap::{Arg, Command, value_parser};
@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
 use std::path::Path;
 
-/// The word, and the name of the command, for serving so.
+/// The name of this command, as the first argument or as the program's name.
 const AHTTPD: &str = "ahttpd";
 
 const CONTENT: &str = "Hello World!";
@@ -27,10 +27,10 @@ It listens at PORT on all IPv4 interfaces, with one process and one thread, and 
 whatever its method (HEAD has no content), its target and the I/O model. It says once where it listens, nothing of
 connections, and ends by a signal.";
 
-/// What follows the word, with the name of the program first, if this is what the command line asks for.
+/// The arguments after the word, with the program's name first, if the command line asks for this command.
 pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = all.into_iter().collect();
-    // A link of that name is as good as the word.
+    // A link with this name does the same as the word.
     if Path::new(arguments.first()?).file_name() == Some(OsStr::new(AHTTPD)) {
         return Some(arguments);
     }
@@ -45,7 +45,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
-            // Help goes to standard output, mistakes to standard error. If that is closed, nobody wants to read it.
+            // Help goes to standard output, errors to standard error. If that is closed, there is no reader.
             let _ = error.print();
             if error.use_stderr() && !error.to_string().contains(USAGE) {
                 let _ = writeln!(io::stderr(), "Usage: {USAGE}");
@@ -69,7 +69,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     };
     log::prepare(&settings).map_err(Trouble::failure)?;
     let announce = |addresses: &[&str], io: &str| {
-        // Whoever has closed standard output does not want to know.
+        // If standard output is closed, there is no reader.
         let _ = writeln!(io::stdout(), "ahttpd: listening on {} ({io})", addresses.join(", "));
     };
     process::serve_alone(&settings, &Native::bare(CONTENT), announce).map_err(Trouble::failure)?;

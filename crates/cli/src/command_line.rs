@@ -1,4 +1,4 @@
-//! The command line: flags for every row of the table of settings, and a few that concern the app.
+//! The command line: flags for every row of the table of settings, and some that concern the app.
 
 use crate::help;
 use crate::options::{LuaOptions, Mode, Options};
@@ -11,32 +11,32 @@ use std::path::{Path, PathBuf};
 
 /// The heading of the flags that are not settings of the server.
 const APP: &str = "The app";
-/// The word, and the name of the command, for serving as luafcgid did.
+/// The name of the command that replaces luafcgid, as the first argument or as the program's name.
 const LUAFCGID: &str = "luafcgid";
 
-/// A command line that was understood.
+/// A valid command line.
 pub struct CommandLine {
     pub mode: Mode,
     pub subject: Subject,
-    /// Which Lua, if that was said.
+    /// Which Lua, if it was given.
     pub lua: Option<String>,
-    /// The settings, or the first that did not fit.
+    /// The settings, or the error for the first invalid one.
     pub config: Result<Config, SettingError>,
 }
 
 /// What to serve.
 pub enum Subject {
-    /// A fixed content, without any app.
+    /// A fixed content, without an app.
     Native(Content),
     /// An app, in a file or a directory; `None`: in the current directory.
     App { path: Option<PathBuf>, language: Option<String>, options: Options },
     /// The files of a directory.
     Files(PathBuf),
-    /// What a configuration file of luafcgid says; `None`: the one in the current directory.
+    /// The content of a configuration file of luafcgid; `None`: the file in the current directory.
     Luafcgid { file: Option<PathBuf>, options: Options },
 }
 
-/// Where the content of the fixed answer is.
+/// The source of the fixed answer's content.
 pub enum Content {
     /// On the command line.
     Text(String),
@@ -44,10 +44,9 @@ pub enum Content {
     File(PathBuf),
 }
 
-/// Reads a command line, the name of the program first.
+/// Parses a command line, whose first element is the program's name.
 ///
-/// # Errors
-/// A mistake, or a wish for help: what to print, and where.
+/// # Errors A mistake or a request for help: what to print, and where.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();
@@ -56,7 +55,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
         "check" => Some(Mode::Check),
         _ => None,
     };
-    // `oribi check serve DIR` is the same as `oribi serve DIR`, but for what is done.
+    // `oribi check serve DIR` takes the same arguments as `oribi serve DIR`.
     let mut serve = mode == Some(Mode::Serve);
     if mode.is_some() {
         arguments.remove(1);
@@ -67,7 +66,7 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
     } else if verb == "help" {
         arguments[1] = OsString::from("--help");
     }
-    // The name that the command is called by, as with a link to it, is as good as the word.
+    // A link with this name does the same as the word.
     let named = arguments.first().is_some_and(|program| Path::new(program).file_name() == Some(OsStr::new(LUAFCGID)));
     let worded = !named && arguments.get(1).is_some_and(|word| word == LUAFCGID);
     if worded {
@@ -117,7 +116,7 @@ fn options(matches: &ArgMatches) -> Options {
     }
 }
 
-/// What was given for a flag, each with its name.
+/// The values that were given for a flag, each with the flag's name.
 fn given<'a>(matches: &ArgMatches, name: &'a str) -> impl Iterator<Item = (&'a str, String)> {
     all::<String>(matches, name).into_iter().map(move |value| (name, value))
 }
@@ -136,7 +135,7 @@ fn collect(matches: &ArgMatches) -> Result<Config, SettingError> {
     Ok(config)
 }
 
-/// The flags of a setting that clap must tell apart: one, and those that mean the opposite.
+/// The flags of a setting that clap must distinguish: its own, and those that mean the opposite.
 fn forms(setting: &Setting) -> impl Iterator<Item = &'static str> {
     std::iter::once(setting.name).chain(setting.opposites.iter().copied())
 }
@@ -187,11 +186,11 @@ fn app_flags() -> Vec<Arg> {
             .conflicts_with("native")
             .help("Answer every request with the bytes of this file, which is read once, without any app"),
         Arg::new("language").long("language").value_name("NAME").help(help::wrap(
-            "The language of the app, where the name of its file does not say it (.psgi and .pl are Perl, .ru is Ruby, .lua is \
-             Lua): perl, ruby or lua",
+            "The language of the app: perl, ruby or lua; by default from the name of its file (.psgi and .pl are Perl, .ru is Ruby, \
+             .lua is Lua)",
         )),
         Arg::new("env").short('E').long("env").value_name("NAME").help(help::wrap(
-            "What the app runs in: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \
+            "The environment's name: PLACK_ENV for Perl [default: deployment], RACK_ENV for Ruby [default: production], \
                  require(\"oribi\").environment for Lua [default: production]",
         )),
         Arg::new("config").short('C').long("config").value_name("FILE").value_parser(OsStringValueParser::new()).help(
@@ -241,16 +240,16 @@ fn lua_flags() -> Vec<Arg> {
             .num_args(0..=1)
             .value_parser(OsStringValueParser::new())
             .help(help::wrap(
-                "Run the scripts below DIR that the paths of requests lead to: /shop/cart.lua/7 is shop/cart.lua with the PATH_INFO \
-                 /7, /shop/ is shop/index.lua. Over FastCGI, SCRIPT_FILENAME says which, and must be below DIR",
+                "Run scripts below DIR, chosen by the path of the request: /shop/cart.lua/7 is shop/cart.lua with the PATH_INFO /7, \
+                 /shop/ is shop/index.lua. Over FastCGI, SCRIPT_FILENAME chooses the script, which must be below DIR",
             ))
             .help_heading("Lua"),
         Arg::new("lua").long("lua").value_name("VERSION").help(help::wrap(
-            "Which Lua: jit (LuaJIT 2.1, which speaks Lua 5.1), or 5.4, which is a program beside this one\n[default: jit]",
+            "Which Lua: jit (LuaJIT 2.1, which runs Lua 5.1), or 5.4, which is a separate program\n[default: jit]",
         )),
     ];
     flags.push(Arg::new("hooks").long("hooks").value_name("FILE").value_parser(OsStringValueParser::new()).help(help::wrap(
-        "Call the functions of this file, which is Lua and returns a table, beside the scripts: startup, load, \
+        "Call the hook functions in the table that this Lua file returns: startup, load, \
                  request, response, flush, housekeeping, shutdown",
     )));
     flags.extend(oribi_lua::table().iter().map(lua_flag));
@@ -277,11 +276,11 @@ fn general_flags() -> Vec<Arg> {
             .short_alias('V')
             .long("version")
             .action(ArgAction::SetTrue)
-            .help("Print the version, and which languages were found"),
+            .help("Print the version, and the languages that were found"),
     ]
 }
 
-/// The flag of a setting by one of its forms, with `-` or `_` between words.
+/// The flag for one form of a setting, with `-` or `_` between words.
 fn flag(setting: &'static Setting, form: &'static str) -> Arg {
     let aliases = if form == setting.name { setting.aliases } else { &[] };
     let underscored = aliases.iter().chain([&form]).filter(|name| name.contains('-')).map(|name| name.replace('-', "_"));
@@ -299,7 +298,7 @@ fn flag(setting: &'static Setting, form: &'static str) -> Arg {
     valued(arg, setting.placeholder)
 }
 
-/// With a value called `placeholder`; an empty one is that of a switch.
+/// Adds a value called `placeholder`; an empty placeholder means a switch.
 fn valued(arg: Arg, placeholder: &'static str) -> Arg {
     if placeholder.is_empty() {
         return arg.num_args(0..=1).require_equals(true).default_missing_value("on").value_name("on|off");

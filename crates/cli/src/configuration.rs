@@ -1,4 +1,4 @@
-//! What an app's configuration file says of the server: it is written in the app's language, which reads it for the command.
+//! The content of an app's configuration file. The file is written in the app's language, whose host reads it for this command.
 
 use oribi_server::config::{Config, Origin, SettingError};
 use std::path::PathBuf;
@@ -10,21 +10,20 @@ pub struct Configuration {
     pub said: Vec<Said>,
 }
 
-/// One thing that a configuration file says.
+/// One statement of a configuration file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// A setting, at a place such as `config/puma.rb:3`.
     Setting { name: String, value: String, place: String },
-    /// What is not honoured, with the place.
+    /// A word that is not honoured, with its place.
     Note(String),
 }
 
 impl Configuration {
-    /// Adds the settings to what the command line and the environment say. Returns what people should know: words that are not
-    /// honoured, and settings that are unknown.
+    /// Adds the settings to those of the command line and the environment. Returns notes for the user: words that are not
+    /// honoured, and unknown settings.
     ///
-    /// # Errors
-    /// A value does not fit; with its place.
+    /// # Errors A value is invalid; names its place.
     pub fn apply(&self, config: &mut Config) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for said in &self.said {

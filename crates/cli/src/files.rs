@@ -1,4 +1,4 @@
-//! Serves the files of a directory, without any app.
+//! Serves the files of a directory, without an app.
 
 use crate::languages::app_in;
 use crate::options::Mode;
@@ -9,15 +9,15 @@ use oribi_server::config::{Plan, Resolved};
 use oribi_server::{log, process};
 use std::path::Path;
 
-/// Serves the files below `directory`, or says how it would.
+/// Serves the files below `directory`, or prints how it would.
 pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Trouble> {
     let shown = directory.display();
     if let Some(app) = app_in(directory) {
-        // Whoever means to run an app must not publish its source, with all that is in it.
+        // A user who meant to run an app must not publish its source.
         let message = format!("{shown} has an {app}: `oribi {shown}` runs it; `oribi serve` serves directories without an app");
         return Err(Trouble::usage(message));
     }
-    // The process may change its directory later.
+    // Absolute, because the process may change its directory later.
     let absolute = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     let runtime = FileRuntime::new(absolute, resolved.settings.files.options.clone())
         .map_err(|error| Trouble::failure(error.to_string()))?;

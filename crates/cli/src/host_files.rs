@@ -1,35 +1,35 @@
-//! Where the files of a language's host are, and the program that runs them.
+//! Finds the files of a language's host, and the program that runs them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// The files of a host, seen from the language.
+/// Where a language's host can be.
 pub struct HostFiles {
-    /// The name of the language for people.
+    /// The name of the language for users.
     pub title: &'static str,
-    /// The file that the mold runs, in one of the host's directories of modules.
+    /// The file that the mold runs, relative to one of the host's module directories.
     pub mold: &'static str,
-    /// The environment variable that says where the host is.
+    /// The environment variable that names the host's directory.
     pub variable: &'static str,
-    /// Where the host is in a checkout in which it was built.
+    /// The host's directory in a checkout in which it was built.
     pub checkout: &'static str,
-    /// Where it is below PREFIX.
+    /// The host's directory below PREFIX.
     pub installed: &'static str,
-    /// What the host's directories of modules may be, within its own (or, empty, that one itself): the first has the mold.
+    /// Possible sets of module directories, relative to the host's directory (empty: that directory itself); the first of a set
+    /// has the mold.
     pub layouts: &'static [&'static [&'static str]],
-    /// Words for the program by which it tells (status 0) that it finds the mold among its own modules.
+    /// Arguments with which the program tells, by status 0, that it finds the mold among its own modules.
     pub question: &'static [&'static str],
-    /// The flag that says which program.
+    /// The flag that names the program.
     pub flag: &'static str,
 }
 
 impl HostFiles {
-    /// The directory of the host: what the variable says, or a place beside this program, which may stand in the target directory
-    /// of a checkout or in PREFIX/bin. `None`: in neither, so that only the language itself may know.
+    /// The directory of the host: that of the variable, or a place relative to this program, which may be in the target
+    /// directory of a checkout or in PREFIX/bin. `None`: neither exists, so only the language itself may know it.
     ///
-    /// # Errors
-    /// The variable names a directory without it.
+    /// # Errors The variable names a directory without the host.
     pub fn find(&self) -> Result<Option<PathBuf>, String> {
         if let Some(place) = variable(self.variable).map(PathBuf::from) {
             return match self.directories_in(&place) {
@@ -40,10 +40,9 @@ impl HostFiles {
         Ok(self.places().into_iter().find(|place| self.directories_in(place).is_some()))
     }
 
-    /// The directories of modules that `program` must be told; none if it finds the host among its own.
+    /// The module directories that `program` must be given; none if it finds the host itself.
     ///
-    /// # Errors
-    /// What was looked for and where, or why the program cannot be run.
+    /// # Errors Says what was looked for and where, or why the program cannot be run.
     pub fn directories(&self, program: &OsStr) -> Result<Vec<PathBuf>, String> {
         match self.find()? {
             Some(place) => Ok(self.directories_in(&place).unwrap_or_default()),
@@ -51,7 +50,7 @@ impl HostFiles {
         }
     }
 
-    /// For `--version`: where the host is.
+    /// For `--version`: the directory of the host.
     pub fn describe(&self) -> String {
         match self.find() {
             Ok(Some(place)) => format!("its host is in {}", place.display()),
@@ -60,7 +59,7 @@ impl HostFiles {
         }
     }
 
-    /// Where the host may be, seen from this program.
+    /// Where the host may be, relative to this program.
     fn places(&self) -> Vec<PathBuf> {
         let Ok(program) = std::env::current_exe().and_then(|path| path.canonicalize()) else { return Vec::new() };
         let Some(directory) = program.parent() else { return Vec::new() };
@@ -72,7 +71,7 @@ impl HostFiles {
 
     fn directories_in(&self, place: &Path) -> Option<Vec<PathBuf>> {
         let layout = self.layouts.iter().find(|layout| place.join(layout[0]).join(self.mold).is_file())?;
-        // No path ends with a slash, as it would if something empty were joined to it.
+        // Joining an empty name would add a slash to the path.
         let full = |directory: &&str| if directory.is_empty() { place.to_owned() } else { place.join(directory) };
         Some(layout.iter().map(full).collect())
     }
@@ -95,17 +94,17 @@ impl HostFiles {
     }
 }
 
-/// The program of a language: what a flag says, what an environment variable says, or a name to look for in PATH.
+/// The program of a language: from a flag, from an environment variable, or a name to look up in PATH.
 pub fn program(flag: Option<&OsString>, named: &str, default: &str) -> OsString {
     flag.cloned().or_else(|| variable(named)).unwrap_or_else(|| OsString::from(default))
 }
 
-/// An environment variable that is there and not empty.
+/// An environment variable, if it is set and not empty.
 pub fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// A flag and its value in one word.
+/// A flag and its value as one argument.
 pub fn joined(flag: &str, value: &OsStr) -> OsString {
     let mut text = OsString::from(flag);
     text.push(value);

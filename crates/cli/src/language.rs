@@ -1,4 +1,4 @@
-//! What is known of a language, and of what runs its apps.
+//! What the command knows about a language, and how it runs the language's apps.
 
 use crate::configuration::Configuration;
 use crate::host_files::HostFiles;
@@ -10,13 +10,13 @@ use std::process::Command;
 pub struct Language {
     /// Its name for `--language`.
     pub name: &'static str,
-    /// Its name for people, with the interface between app and server.
+    /// Its name for users, with the interface between app and server.
     pub title: &'static str,
-    /// Endings of the files of its apps.
+    /// File name extensions of its apps.
     pub endings: &'static [&'static str],
-    /// What runs its scripts, by a first line that starts with `#!`; versions may follow the names.
+    /// Its interpreters in a first line that starts with `#!`; a version may follow the name.
     pub programs: &'static [&'static str],
-    /// Files that are looked for in a directory.
+    /// Files to look for in a directory.
     pub files: &'static [&'static str],
     /// Where its apps run.
     pub home: Home,
@@ -24,22 +24,22 @@ pub struct Language {
 
 /// Where the apps of a language run.
 pub enum Home {
-    /// In a process of the language's own, which is started and loads the app: the mold.
+    /// In a process of the language, the mold, which is started and loads the app.
     Mold {
         /// Where the language's host is.
         files: &'static HostFiles,
-        /// Finds what runs the apps, or says what is missing.
+        /// Finds the program that runs the apps, or says what is missing.
         find_runner: fn(&Options) -> Result<Box<dyn Runner>, String>,
     },
-    /// In this process and its workers: the language is built into the command.
+    /// In this process and its workers, because the language is built into the command.
     BuiltIn {
-        /// Says which one.
+        /// Describes the built-in version.
         describe: fn() -> String,
     },
 }
 
 impl Language {
-    /// For `--version`: what there is of it.
+    /// For `--version`: describes the language or its host.
     pub fn describe(&self) -> String {
         match &self.home {
             Home::Mold { files, .. } => files.describe(),
@@ -48,20 +48,19 @@ impl Language {
     }
 }
 
-/// What runs the apps of a language.
+/// Runs the apps of a language.
 pub trait Runner {
-    /// The program, for people.
+    /// The program, for users.
     fn program(&self) -> String;
 
-    /// What the app's configuration file says, if there is one.
+    /// The content of the app's configuration file, if there is one.
     ///
-    /// # Errors
-    /// Why it cannot be used, in words.
+    /// # Errors A message that says why it cannot be used.
     fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
         Ok(None)
     }
 
-    /// The process that loads the app and forks the workers (or, to check it, only loads it). It takes settings as further
+    /// The process that loads the app and forks the workers or, with `check`, only loads it. It takes settings as further
     /// arguments, each `name=value`.
     fn mold(&self, app: &App, check: bool) -> Command;
 }
@@ -70,6 +69,6 @@ pub trait Runner {
 pub struct App {
     /// Its file.
     pub path: PathBuf,
-    /// What it is written in.
+    /// Its language.
     pub language: &'static Language,
 }

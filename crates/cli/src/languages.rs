@@ -1,4 +1,4 @@
-//! All languages, and which of them an app is written in.
+//! All languages, and how to recognize the language of an app.
 
 use crate::language::{App, Language};
 use crate::{lua, perl, ruby};
@@ -6,17 +6,15 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// A new one is a line here and a file beside this one.
+/// To add a language, add an element here and a file next to this one.
 pub static LANGUAGES: [&Language; 3] = [&perl::LANGUAGE, &ruby::LANGUAGE, &lua::LANGUAGE];
 
-/// What the system itself reads of a first line (execve(2)).
+/// The kernel reads this much of a first line (execve(2)).
 const FIRST_LINE_BYTES: u64 = 256;
 
-/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless that is
-/// given.
+/// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless it is given.
 ///
-/// # Errors
-/// What was looked for and where, in words.
+/// # Errors Says what was looked for and where.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));
@@ -48,7 +46,7 @@ fn in_directory(directory: &Path, language: Option<&'static Language>) -> Result
         for file in candidate.files {
             let path = directory.join(file);
             if path.is_file() {
-                // "./app.psgi" would only be a longer way to say it.
+                // Shows "app.psgi" instead of "./app.psgi".
                 let path = path.strip_prefix(".").map(Path::to_owned).unwrap_or(path);
                 return Ok(App { path, language: candidate });
             }
@@ -71,7 +69,7 @@ fn by_ending(path: &Path) -> Option<&'static Language> {
     LANGUAGES.iter().copied().find(|language| language.endings.contains(&ending))
 }
 
-/// By a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
+/// Recognizes it by a line such as `#!/usr/bin/perl -w` or `#!/usr/bin/env ruby`.
 fn by_first_line(path: &Path) -> Option<&'static Language> {
     let mut start = Vec::new();
     File::open(path).ok()?.take(FIRST_LINE_BYTES).read_to_end(&mut start).ok()?;

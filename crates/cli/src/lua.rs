@@ -1,4 +1,4 @@
-//! Runs Lua scripts, in this process and its workers: Lua is built into the command.
+//! Runs Lua scripts in this process and its workers, because Lua is built into the command.
 
 mod plan;
 mod version;
@@ -20,7 +20,7 @@ use plan::LuaPlan;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// What is known of the language.
+/// The description of the language.
 pub static LANGUAGE: Language = Language {
     name: "lua",
     title: "Lua",
@@ -30,7 +30,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::BuiltIn { describe: version::describe },
 };
 
-/// Serves one script that answers everything, or checks that it could.
+/// Serves one script that answers everything, or checks it.
 pub fn one_script(mode: Mode, app: &App, options: &Options, config: Config) -> Result<u8, Trouble> {
     let settings = LuaSettings::new(ScriptSource::One(absolute(&app.path)));
     Service { app: app.path.clone(), settings, config, configuration: None, seed: None, hooks: Hooks::default() }
@@ -56,7 +56,7 @@ pub fn document_root(mode: Mode, path: Option<&Path>, options: &Options, config:
         .run(mode, options)
 }
 
-/// Serves what a configuration file of luafcgid says.
+/// Serves according to a configuration file of luafcgid.
 pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &Options, config: Config) -> Result<u8, Trouble> {
     let mut seed = SeedConfiguration::read(file.unwrap_or(Path::new(DEFAULT_FILE)));
     let hooks = std::mem::replace(&mut seed.hooks, Ok(Hooks::default())).map_err(Trouble::failure)?;
@@ -76,15 +76,15 @@ pub fn luafcgid(mode: Mode, file: Option<&Path>, options: &Options, config: Conf
     Service { app: seed.file.clone(), settings, config, configuration, seed: Some(seed), hooks }.run(mode, options)
 }
 
-/// What is to be served.
+/// Everything needed to serve.
 struct Service {
-    /// For people.
+    /// The app's name for users.
     app: PathBuf,
     settings: LuaSettings,
     config: Config,
-    /// What a configuration file says of the server.
+    /// The server settings of a configuration file.
     configuration: Option<Configuration>,
-    /// The same, with what it says of Lua.
+    /// The same file, with its settings for Lua.
     seed: Option<SeedConfiguration>,
     hooks: Hooks,
 }
@@ -115,7 +115,7 @@ impl Service {
             return self.serve(&mut resolved.settings, &notes);
         }
         for note in notes {
-            // As with every message: if nobody listens, nothing is lost.
+            // If standard error is closed, the message is lost.
             let _ = writeln!(io::stderr(), "oribi: {note}");
         }
         let runtime = self.runtime()?;
@@ -132,14 +132,14 @@ impl Service {
         })
     }
 
-    /// The runtime. It becomes the owner of the hooks, whose state is closed when the process ends.
+    /// The runtime. It takes ownership of the hooks, whose state is closed when the process ends.
     fn runtime(&mut self) -> Result<LuaRuntime, Trouble> {
         let hooks = std::mem::take(&mut self.hooks.process);
         let failed = |error| Trouble::failure(format!("cannot serve {}: {error}", self.app.display()));
         LuaRuntime::with_hooks(self.settings.clone(), hooks).map_err(failed)
     }
 
-    /// Loads the script once, if there is only one: what is wrong with it is said before a server listens.
+    /// Loads the script once, if there is only one, so that its errors are reported before the server listens.
     fn load(&self, runtime: &LuaRuntime) -> Result<Option<Style>, Trouble> {
         runtime.check().map_err(|failure| {
             let (app, title) = (self.app.display(), failure.fault.title());
@@ -164,7 +164,7 @@ impl Service {
     }
 }
 
-/// Puts what the command line says into the settings.
+/// Puts the values of the command line into the settings.
 fn apply(options: &Options, settings: &mut LuaSettings) -> Result<(), String> {
     settings.include = options.include.iter().map(|directory| absolute(Path::new(directory))).collect();
     for (name, text) in &options.lua.given {
@@ -189,7 +189,7 @@ fn refuse_other_languages(options: &Options) -> Result<(), Trouble> {
     }
 }
 
-/// A path that stays the same wherever the process goes.
+/// An absolute path, because the process may change its directory.
 fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

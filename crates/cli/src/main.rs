@@ -1,8 +1,8 @@
 //! The `oribi` command.
 //!
-//! It reads the command line, finds the language of the app and what runs it, and becomes the master; or, for a language that
-//! is built in, the supervisor. It exits with 0 when it has done what it was told and was stopped, 1 when that failed, 2 when
-//! the command line could not be understood.
+//! It reads the command line, finds the language of the app and the program that runs it, and becomes the master or, for a
+//! built-in language, the supervisor. The exit status is 0 if it has done its work and was stopped, 1 if it failed, 2 if the
+//! command line is invalid.
 #![forbid(unsafe_code)]
 
 mod ahttpd;
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {
             let hint = if status == Trouble::USAGE { "\nFor more information, try `oribi --help`.\n" } else { "" };
-            // Whom to tell that there is no standard error? The exit status is left.
+            // If standard error is closed, only the exit status is left.
             let _ = write!(io::stderr(), "oribi: {message}\n{hint}");
             ExitCode::from(status)
         }
@@ -50,7 +50,7 @@ fn run() -> Result<u8, Trouble> {
     let command_line = match command_line::parse(std::env::args_os()) {
         Ok(command_line) => command_line,
         Err(error) => {
-            // Help goes to standard output, mistakes to standard error. If that is closed, nobody wants to read it.
+            // Help goes to standard output, errors to standard error. If that is closed, there is no reader.
             let _ = error.print();
             return Ok(if error.use_stderr() { Trouble::USAGE } else { 0 });
         }
@@ -66,7 +66,7 @@ fn run() -> Result<u8, Trouble> {
         Subject::Native(content) => native(command_line.mode, content, &resolve(&config)?),
         Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config)?),
         Subject::App { path, language, options } => {
-            // What is wrong with the flags is said before anything is looked for.
+            // Reports invalid flags before anything else.
             resolve(&config)?;
             if options.lua.document_root.is_some() {
                 return lua::document_root(command_line.mode, path.as_deref(), &options, config);
@@ -88,7 +88,7 @@ fn run() -> Result<u8, Trouble> {
     }
 }
 
-/// Has lists of processes name the app, unless somebody has chosen a name. A path that cannot be shown is no name.
+/// Sets the app's name in process lists, unless the user has set one. A path with control characters is not used.
 fn name_app(config: &mut Config, path: &Path) -> Result<(), Trouble> {
     match path.to_str().filter(|name| !name.chars().any(char::is_control)) {
         Some(name) => config.set("app-name", name, Origin::Default).map_err(|error| Trouble::usage(error.to_string())),
@@ -100,7 +100,7 @@ fn resolve(config: &Config) -> Result<Resolved, Trouble> {
     config.resolve().map_err(|error| Trouble::usage(error.to_string()))
 }
 
-/// Writes what was asked for to standard output.
+/// Prints to standard output.
 fn print(text: &dyn fmt::Display) -> Result<u8, Trouble> {
     let mut out = io::stdout().lock();
     match write!(out, "{text}").and_then(|()| out.flush()) {
@@ -128,7 +128,7 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
     Ok(exit_status(process::supervise(&resolved.settings, &Native::new(bytes))))
 }
 
-/// Serves an app by a process of its language, or checks that it could.
+/// Serves an app in a process of its language, or checks it.
 fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Result<u8, Trouble> {
     let configuration = runner.configuration(app).map_err(Trouble::failure)?;
     let notes = match &configuration {
@@ -141,7 +141,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     if mode == Mode::Check {
         let status = mold.status().map_err(|error| Trouble::failure(format!("cannot run {}: {error}", runner.program())))?;
         for note in &notes {
-            // As with every message: if nobody listens, nothing is lost.
+            // If standard error is closed, the message is lost.
             let _ = writeln!(io::stderr(), "oribi: {note}");
         }
         if !status.success() {
@@ -160,7 +160,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     Ok(exit_status(process::master::run(&resolved.settings, mold)))
 }
 
-/// The server knows 0 and 1 only; anything else would be a failure too.
+/// The server returns only 0 and 1; any other value is a failure, too.
 fn exit_status(status: i32) -> u8 {
     u8::try_from(status).unwrap_or(Trouble::FAILED)
 }

@@ -1,4 +1,4 @@
-//! What the command line says of an app: what to do with it, and how to run it.
+//! The part of the command line that concerns the app: what to do with it, and how to run it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ pub enum Mode {
     Version,
 }
 
-/// What the command line says of how to run the app.
+/// The flags that say how to run the app.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Directories to look for modules in.
@@ -20,24 +20,24 @@ pub struct Options {
     pub modules: Vec<String>,
     /// Ruby libraries to load before the app.
     pub requires: Vec<OsString>,
-    /// What the app is told it runs in: `deployment`, `production`.
+    /// The name of the environment that the app runs in: `deployment`, `production`.
     pub environment: Option<String>,
-    /// The configuration file to read, instead of the one that would be found; `-` for none.
+    /// The configuration file to read instead of the default one; `-` for none.
     pub config: Option<PathBuf>,
     /// The perl to run.
     pub perl: Option<OsString>,
     /// The ruby to run.
     pub ruby: Option<OsString>,
-    /// What concerns Lua apps only.
+    /// Flags for Lua apps only.
     pub lua: LuaOptions,
 }
 
-/// What the command line says that concerns Lua apps only.
+/// Flags for Lua apps only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LuaOptions {
-    /// What was given for flags of the Lua host, in the order of their table.
+    /// The given flags of the Lua host, in the order of their table.
     pub given: Vec<(&'static str, String)>,
-    /// Whether the paths of requests lead to scripts, and below which directory if not below the app.
+    /// Whether the paths of requests choose scripts, and below which directory if not below the app.
     pub document_root: Option<Option<PathBuf>>,
     /// Which Lua.
     pub version: Option<String>,
@@ -46,10 +46,9 @@ pub struct LuaOptions {
 }
 
 impl LuaOptions {
-    /// Makes sure that an app of another language is not told what means nothing to it.
+    /// Refuses flags that have no meaning for the app's language.
     ///
-    /// # Errors
-    /// Which flag it was.
+    /// # Errors Names the flag.
     pub fn refuse(&self, title: &str) -> Result<(), String> {
         let root = self.document_root.as_ref().map(|_| "document-root");
         let version = self.version.as_ref().map(|_| "lua");

@@ -1,4 +1,4 @@
-//! Runs Perl apps: finds the Perl host of Oribi, and says how to start the process that loads the app.
+//! Runs Perl apps: finds Oribi's Perl host, and starts the process that loads the app.
 
 use crate::host_files::{HostFiles, joined, program, variable};
 use crate::language::{App, Home, Language, Runner};
@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What is known of the language.
+/// The description of the language.
 pub static LANGUAGE: Language = Language {
     name: "perl",
     title: "Perl (PSGI)",
@@ -17,7 +17,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::Mold { files: &FILES, find_runner: find_runner },
 };
 
-/// Where the Perl host is: as MakeMaker builds it (`lib` and `arch`), or all in one.
+/// Where the Perl host is: in MakeMaker's layout (`lib` and `arch`), or in one directory.
 static FILES: HostFiles = HostFiles {
     title: "Perl",
     mold: "Oribi/Mold.pm",
@@ -29,7 +29,7 @@ static FILES: HostFiles = HostFiles {
     flag: "--perl",
 };
 
-/// A perl, and where the host's modules are.
+/// A perl, and the host's module directories.
 struct Perl {
     program: OsString,
     /// Directories for `-I`; none if perl finds the modules by itself.
@@ -40,7 +40,7 @@ struct Perl {
 /// Finds the perl and the Perl host.
 ///
 /// # Errors
-/// What was looked for and where, in words.
+/// Says what was looked for and where.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if options.config.is_some() || !options.requires.is_empty() {
         return Err("--config and -r are for Ruby apps: a Perl app is configured by flags, and -M loads a module".to_owned());
@@ -69,7 +69,7 @@ impl Runner for Perl {
             command.arg("--check");
         }
         command.arg(&app.path);
-        // As with plackup: the flag wins over the environment. Conveniences for development are asked for, not given.
+        // As with plackup, the flag overrides the environment. Development features must be asked for.
         if let Some(name) = &self.options.environment {
             command.env("PLACK_ENV", name);
         } else if variable("PLACK_ENV").is_none() {

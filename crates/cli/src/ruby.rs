@@ -1,5 +1,4 @@
-//! Runs Ruby apps: finds the Ruby host of Oribi, reads the app's configuration file, and says how to start the process that loads
-//! the app.
+//! Runs Ruby apps: finds Oribi's Ruby host, reads the app's configuration file, and starts the process that loads the app.
 
 use crate::configuration::{Configuration, Said};
 use crate::host_files::{HostFiles, program, variable};
@@ -9,7 +8,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is known of the language.
+/// The description of the language.
 pub static LANGUAGE: Language = Language {
     name: "ruby",
     title: "Ruby (Rack)",
@@ -19,7 +18,7 @@ pub static LANGUAGE: Language = Language {
     home: Home::Mold { files: &FILES, find_runner: find_runner },
 };
 
-/// Where the Ruby host is: in a folder of its own, or as one of Ruby's directories.
+/// Where the Ruby host is: in a directory of its own, or in one of Ruby's directories.
 static FILES: HostFiles = HostFiles {
     title: "Ruby",
     mold: "oribi/mold.rb",
@@ -31,10 +30,10 @@ static FILES: HostFiles = HostFiles {
     flag: "--ruby",
 };
 
-/// Configuration files that are read if they are there, seen from the directory of the app; the first one only.
+/// Configuration files, relative to the directory of the app; the first existing one is read.
 const CONFIGURATIONS: [&str; 4] = ["config/oribi.rb", "oribi.rb", "config/puma.rb", "config/unicorn.rb"];
 
-/// A ruby, and where the host's files are.
+/// A ruby, and the host's directories.
 struct Ruby {
     program: OsString,
     /// Directories for `-I`; none if ruby finds the host by itself.
@@ -45,7 +44,7 @@ struct Ruby {
 /// Finds the ruby and the Ruby host.
 ///
 /// # Errors
-/// What was looked for and where, in words.
+/// Says what was looked for and where.
 fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
     if !options.modules.is_empty() {
         return Err("-M is for Perl apps: -r loads a Ruby library".to_owned());
@@ -57,7 +56,7 @@ fn find_runner(options: &Options) -> Result<Box<dyn Runner>, String> {
 }
 
 impl Ruby {
-    /// A ruby that knows where the host is and in what the app runs.
+    /// The ruby command, with the host's directories and the app's environment.
     fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         for place in &self.libraries {
@@ -66,12 +65,13 @@ impl Ruby {
         for place in &self.options.include {
             command.arg("-I").arg(place);
         }
-        // Whoever names a Gemfile (`bundle exec` does) wants its gems and no others. It is a second time where RUBYOPT says so, too.
+        // A user who names a Gemfile (as `bundle exec` does) wants its gems and no others. If RUBYOPT requires this, too, it
+        // has no further effect.
         if variable("BUNDLE_GEMFILE").is_some() {
             command.args(["-r", "bundler/setup"]);
         }
-        // The flag wins over the environment; Rails would listen to its own variable first. What holds without either is the
-        // host's to say, after it has read the configuration file.
+        // The flag overrides the environment; RAILS_ENV would override RACK_ENV in Rails. Without either, the host chooses
+        // after it has read the configuration file.
         if let Some(name) = &self.options.environment {
             command.env("RACK_ENV", name).env_remove("RAILS_ENV");
         }
@@ -126,13 +126,13 @@ impl Runner for Ruby {
     }
 }
 
-/// Reads what `Oribi::ConfigFile::Report` writes: rows of texts, with a NUL behind each text and one more behind each row.
+/// Parses the output of `Oribi::ConfigFile::Report`: rows of texts, with a NUL after each text and another one after each row.
 fn read_report(bytes: &[u8]) -> Option<Vec<Said>> {
     let text = std::str::from_utf8(bytes).ok()?;
     let mut rows = Vec::new();
     let mut texts = Vec::new();
     for piece in text.split_inclusive('\0') {
-        // Values may be empty, but a row that is complete has an end of its own.
+        // Values may be empty, but every complete row ends with its own NUL.
         let row = match (piece.strip_suffix('\0')?, texts.as_slice()) {
             ("", ["note", note]) => Said::Note((*note).to_owned()),
             ("", ["set", name, value, place]) => {

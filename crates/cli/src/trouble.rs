@@ -1,18 +1,18 @@
-//! Why the command ends before its work is done.
+//! Why the command ends early.
 
-/// What a person is told, and the exit status.
+/// A message for the user, and the exit status.
 #[derive(Debug)]
 pub struct Trouble {
-    /// In words.
+    /// The message.
     pub message: String,
-    /// 1: it could not be done; 2: it could not be understood.
+    /// 1: it failed; 2: the command line is invalid.
     pub status: u8,
 }
 
 impl Trouble {
-    /// What was asked for could not be done.
+    /// The request failed.
     pub const FAILED: u8 = 1;
-    /// What was asked for could not be understood.
+    /// The command line is invalid.
     pub const USAGE: u8 = 2;
 
     pub fn usage(message: impl Into<String>) -> Self {

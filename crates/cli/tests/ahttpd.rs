@@ -1,4 +1,4 @@
-//! `oribi ahttpd PORT` from outside: what the programs it is named for do, without what they get wrong, over every I/O model.
+//! `oribi ahttpd PORT` from outside: it behaves like ahttpd, without ahttpd's errors, with every I/O model.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -11,9 +11,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const LAST_GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-/// What every request is answered with that leaves the connection open.
+/// The answer to a request that leaves the connection open.
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello World!";
-/// The same from a server that closes.
+/// The answer when the server closes the connection.
 const LAST_ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nHello World!";
 
 const MODELS: &[&str] = &[
@@ -24,11 +24,11 @@ const MODELS: &[&str] = &[
     "libevent",
 ];
 
-/// A running server. It does not outlive its test.
+/// A running server, killed at the end of its test.
 struct Ahttpd {
     process: Child,
     output: BufReader<ChildStdout>,
-    /// What it says when it has begun to listen.
+    /// Its message when it begins to listen.
     said: String,
     port: u16,
 }
@@ -55,12 +55,12 @@ impl Ahttpd {
         Client(stream)
     }
 
-    /// How many descriptors it has.
+    /// How many descriptors it has open.
     fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.process.id())).expect("it runs").count()
     }
 
-    /// Ends it, and gives what it has written since it began to listen.
+    /// Ends it, and returns its output since it began to listen.
     fn end(mut self) -> String {
         self.process.kill().expect("it is a child");
         let mut written = String::new();
@@ -94,7 +94,7 @@ impl Client {
         self
     }
 
-    /// All that comes until the server closes.
+    /// All bytes until the server closes.
     fn rest(&mut self) -> String {
         let mut rest = Vec::new();
         self.0.read_to_end(&mut rest).expect("an orderly end");
@@ -135,7 +135,7 @@ fn pipelined_requests_get_an_answer_each() {
         for count in [2, 16, 100] {
             client.send(&GET.repeat(count)).expect(&ANSWER.repeat(count));
         }
-        // As many bytes as there are requests for: nothing comes behind them.
+        // Exactly as many answers as requests.
         assert_eq!(client.send(LAST_GET).rest().as_bytes(), LAST_ANSWER);
     }
 }
@@ -205,14 +205,14 @@ fn a_wish_to_close_is_read_in_any_case_and_announced() {
             let request = format!("GET / HTTP/1.1\r\nHost: a\r\n{wish}\r\n\r\n");
             assert_eq!(server.connect().send(request.as_bytes()).rest().as_bytes(), LAST_ANSWER, "{wish}");
         }
-        // What only looks like one is none.
+        // This only resembles a request.
         server
             .connect()
             .send(b"GET / HTTP/1.1\r\nHost: a\r\nX: Connection: Close\r\n\r\n")
             .expect(ANSWER)
             .send(GET)
             .expect(ANSWER);
-        // HTTP/1.0 closes unless it is asked not to, and says so to those who take keeping for granted.
+        // HTTP/1.0 connections close unless the client asks otherwise, and the answer says so.
         assert_eq!(server.connect().send(b"GET / HTTP/1.0\r\n\r\n").rest().as_bytes(), LAST_ANSWER);
     }
 }
@@ -228,7 +228,7 @@ fn no_descriptor_is_lost_to_clients_that_leave_as_they_like_and_nothing_is_said_
             half_closed.send(GET);
             half_closed.0.shutdown(Shutdown::Write).expect("it is connected");
             assert_eq!(half_closed.rest().as_bytes(), ANSWER);
-            // Silent, in the middle of a head, and with an answer that nobody reads: closing then resets.
+            // One silent, one in the middle of a head, and one with an unread answer: closing that one resets it.
             let mut leavers = [server.connect(), server.connect(), server.connect()];
             leavers[1].send(&GET[..10 + round % 5]);
             leavers[2].send(GET);

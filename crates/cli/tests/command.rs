@@ -1,4 +1,4 @@
-//! The `oribi` command, run as its users run it. The perl of these tests is a shell script that says how it was called.
+//! The `oribi` command, run as users run it. The perl in these tests is a shell script that records how it was called.
 
 use oribi_server::config::table;
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// How long something may take before a test gives up: far longer than it needs on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory for one test, which goes away with the value.
+/// A directory for one test, removed when the value is dropped.
 struct Place(PathBuf);
 
 impl Place {
@@ -32,7 +32,7 @@ impl Place {
         path
     }
 
-    /// A perl that writes its arguments and PLACK_ENV into the file `called` and exits with `status`, and a Perl host for it.
+    /// A perl that writes its arguments and PLACK_ENV to the file `called` and exits with `status`, and a Perl host for it.
     fn perl(&self, status: u8) -> PathBuf {
         self.file("host/lib/Oribi/Mold.pm", "");
         let called = self.0.join("called");
@@ -86,7 +86,7 @@ impl Outcome {
         }
     }
 
-    /// What the plan says of a setting: its value and origin.
+    /// The row of the plan for a setting: its value and origin.
     #[track_caller]
     fn planned(&self, name: &str) -> Vec<&str> {
         assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
@@ -307,7 +307,7 @@ fn the_perl_host_is_found_beside_the_program() {
                 output => Some(Outcome::of(output.expect("oribi runs"))),
             })
         };
-        // This perl says that it has it among its own modules.
+        // This perl says that the mold is among its own modules.
         assert_eq!(check().planned("app"), ["app.psgi"]);
         assert_eq!(place.called()[1], "-MOribi::Mold");
         place.perl(3);
@@ -321,7 +321,7 @@ fn the_perl_host_is_found_beside_the_program() {
     }
 }
 
-/// A server that is ended with the value.
+/// A server, killed when the value is dropped.
 struct Server(Child);
 
 impl Drop for Server {
@@ -365,7 +365,7 @@ fn a_text_is_served_until_term() {
     let socket = place.0.join("x.sock");
     let text = answer(&socket);
     assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nhello there"), "{text}");
-    // The worker may answer before the supervisor has heard that it is ready.
+    // The worker may answer before the supervisor knows that it is ready.
     let log = place.0.join("log/error");
     let said = |what: &str| fs::read_to_string(&log).is_ok_and(|text| text.contains(what)).then_some(());
     wait_for("the announcement", || said("x.sock"));
@@ -399,7 +399,7 @@ fn the_files_of_a_directory_are_served_where_it_has_no_app() {
         let outcome = place.run(arguments);
         match arguments[2..] {
             ["public"] => assert_eq!(outcome.planned("language"), ["none", "(files)"]),
-            // Without the word, a directory is one with an app; and what is no directory is one, too.
+            // Without the word, a directory must contain an app, and any other path must be one.
             _ => outcome.fails(2, &["cannot find the app"]),
         }
     }

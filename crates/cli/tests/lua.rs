@@ -1,4 +1,4 @@
-//! The `oribi` command with Lua scripts, run as its users run it.
+//! The `oribi` command with Lua scripts, run as users run it.
 
 mod lua_place;
 
@@ -233,7 +233,7 @@ fn hooks_that_never_end_are_stopped_as_scripts_are() {
     assert!(place.log().contains("the hook shutdown: "), "{}", place.log());
 }
 
-/// What runs in C is out of the reach of the watchdog, which stops at the next instruction of Lua.
+/// The watchdog stops a script at its next Lua instruction, so it cannot stop C code.
 #[test]
 fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread() {
     let place = Place::new();
@@ -274,7 +274,7 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
     slow.read_to_string(&mut text).expect("an answer");
     assert!(text.ends_with("\r\n\r\nfine"), "{text}");
     text.clear();
-    // Either way of ending a connection says that there is no answer.
+    // Either way of ending the connection means that there is no answer.
     let _ = stuck.read_to_string(&mut text);
     assert_eq!(text, "", "nothing comes of the pattern");
     for connection in &mut others {
@@ -356,7 +356,7 @@ fn threads_have_states_unless_the_operator_wants_fewer() {
     let plan = place.run(&["check", "--threads", "6", "--clones", "3"]);
     assert_eq!((plan.planned("states"), plan.planned("clones")), (vec!["6", "--threads"], vec!["3", "command", "line"]));
     assert!(plan.err.contains("6 threads, but a script has at most 3 states"), "{}", plan.err);
-    // All six answer at once: each waits until the others are there.
+    // All six answer at once: each waits until the others have started.
     place.file(
         "meet.lua",
         "return function()
@@ -403,7 +403,7 @@ fn a_worker_that_ends_in_good_order_leaves_nothing_unwritten() {
     assert!(server.0.wait().expect("it ends").success());
     let read = |name: &str| fs::read_to_string(place.0.join(name)).unwrap_or_default();
     assert_eq!((&*read("kept"), &*read("finalized"), &*read("hooked")), ("buffered", "by the script", "by a hook"));
-    // Once where it is checked, and once in the worker.
+    // Once by the check, and once in the worker.
     assert_eq!(read("output"), "loaded loaded answered");
 }
 

@@ -1,4 +1,4 @@
-//! Lua modules that are written in C, as the system's packages bring them, in the Lua that is built into `oribi`.
+//! Lua modules written in C from the system's packages, in the Lua that is built into `oribi`.
 
 #[allow(dead_code, reason = "another test uses the rest")]
 mod lua_place;
@@ -19,7 +19,7 @@ const HEADERS: (&str, &[&str]) = if cfg!(feature = "luajit") {
 fn declared(header: &str) -> Vec<String> {
     let mut names = Vec::new();
     for declaration in header.split(';') {
-        // A macro may stand before it.
+        // The macro may be preceded by another one.
         let Some(at) = ["LUA_API", "LUALIB_API", "LUAMOD_API"].iter().filter_map(|mark| declaration.rfind(mark)).max() else {
             continue;
         };
@@ -45,17 +45,17 @@ fn every_function_of_luas_headers_is_exported() {
     for header in headers {
         let text = fs::read_to_string(format!("{directory}/{header}")).expect("the header");
         for name in declared(&text) {
-            // LuaJIT declares this one and has never had it.
+            // LuaJIT declares this function but has never had it.
             let missing = cfg!(feature = "luajit") && name == "lua_setlevel";
             assert!(exported.contains(&*name) != missing, "{header}: {name} is not exported");
             count += 1;
         }
     }
-    // Lua 5.1 had 116 functions in these headers, without those of LuaJIT.
+    // Lua 5.1 has 116 functions in these headers, without those of LuaJIT.
     assert!(count >= 110, "{count}");
 }
 
-/// What a script in Oribi's own style answers.
+/// The answer of a script in Oribi's own style.
 fn answer(script: &str) -> String {
     let place = Place::new();
     place.file("app.lua", script);

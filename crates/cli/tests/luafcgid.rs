@@ -1,4 +1,4 @@
-//! What users of luafcgid rely on, and what it got wrong: `oribi luafcgid config.lua` from outside, by FastCGI.
+//! What users of luafcgid rely on, and errors of luafcgid that Oribi does not have: `oribi luafcgid config.lua` over FastCGI.
 
 mod fastcgi;
 
@@ -20,7 +20,7 @@ struct Site {
 }
 
 impl Site {
-    /// A server with two threads, whose configuration goes on with `configuration`.
+    /// A server with two threads; `configuration` is appended to its configuration file.
     fn new(configuration: &str) -> Self {
         let mut site = Self::prepare(configuration);
         site.start();
@@ -51,7 +51,7 @@ impl Site {
         wait_for("the start", || UnixStream::connect(self.place.join("lua.sock")).ok());
     }
 
-    /// Writes a file and gives its path.
+    /// Writes a file and returns its path.
     fn write(&self, name: &str, text: &str) -> String {
         let path = self.place.join(name);
         fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
@@ -63,7 +63,7 @@ impl Site {
         Connection::open(&self.place.join("lua.sock"))
     }
 
-    /// Asks for a script on a connection of its own.
+    /// Requests a script on a connection of its own.
     fn get(&self, script: &str) -> Answer {
         self.connect().ask(&[("SCRIPT_FILENAME", script)], b"", false)
     }
@@ -232,7 +232,7 @@ fn an_error_after_the_beginning_puts_nothing_into_the_body() {
 fn what_is_logged_is_no_format() {
     let site = Site::new("");
     let answer = site.get(&site.write("log.lua", "function main(_, con) con:log('100%s %n %d%%') end"));
-    // It is the web server's log that it goes to.
+    // The text goes to the web server's log.
     assert!(answer.errors.contains("100%s %n %d%%"), "{answer:?}");
 }
 

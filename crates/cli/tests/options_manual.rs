@@ -31,7 +31,7 @@ Flags of `oribi` for Lua scripts; [lua.md](lua.md) explains how they work togeth
 | `--hooks FILE` |  | Call the hook functions that this file returns |
 ";
 
-/// The manual as the tables have it.
+/// The manual as the tables define it.
 fn manual() -> String {
     let mut text = INTRODUCTION.to_owned();
     let mut section = None;
@@ -75,7 +75,8 @@ fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "\\<").replace('*', "\\*")
 }
 
-/// The table for Ruby, which must know the settings before the server is loaded: its configuration file has a word for each.
+/// The table for Ruby, which must know the settings before the server is loaded, because its configuration file has a word for
+/// each.
 fn ruby_table() -> String {
     let mut text = "\
 # frozen_string_literal: true
@@ -113,7 +114,7 @@ fn list(words: &[&str]) -> String {
     format!("%w[{}]", words.join(" "))
 }
 
-/// Compares a file with what it should be, or makes it so.
+/// Compares a file with the expected text, or writes it.
 fn keep(path: &str, expected: &str) {
     let file = format!("{}/../../{path}", env!("CARGO_MANIFEST_DIR"));
     if std::env::var_os("ORIBI_WRITE_DOCS").is_some() {

@@ -1,5 +1,5 @@
-//! How the `oribi` command calls Ruby. The ruby of these tests is a shell script that says how it was called, and what the
-//! configuration file is to say.
+//! How the `oribi` command calls Ruby. The ruby in these tests is a shell script that records how it was called, and prints a
+//! report of the configuration file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory with a Ruby host and a ruby, which goes away with the value.
+/// A directory with a Ruby host and a ruby, removed when the value is dropped.
 struct Place(PathBuf);
 
 impl Place {
@@ -28,8 +28,8 @@ impl Place {
         path
     }
 
-    /// A ruby that writes its environment and its arguments into `reported` or `molded`, and says `report` (as printf reads it)
-    /// of a configuration file.
+    /// A ruby that writes its environment and its arguments to `reported` or `molded`, and prints `report` (in printf's syntax)
+    /// as the report of a configuration file.
     fn ruby(&self, report: &str) {
         let here = self.0.display();
         let script = format!(
@@ -138,7 +138,7 @@ fn the_first_configuration_file_is_read() {
         let molded = place.called("molded").expect("called");
         assert!(molded.windows(3).any(|words| words == ["--config", name, "config.ru"]), "{molded:?}");
     }
-    // Seen from the app, not from where the command was started.
+    // Relative to the app, not to the directory in which the command was started.
     place.file("shop/config.ru", "");
     place.file("shop/config/puma.rb", "");
     out(&place.check(&["shop"], &[]));
@@ -221,7 +221,7 @@ fn the_host_of_a_checkout_is_found_beside_the_program() {
         let place = Place::new();
         let program = place.0.join(program);
         fs::create_dir_all(program.parent().expect("a directory")).expect("a directory");
-        // Not fs::copy: another test that forks meanwhile would keep the copy open for writing, and then it cannot be run.
+        // Not fs::copy: a test that forks meanwhile would keep the copy open for writing, and then it could not be executed.
         let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_oribi")).arg(&program).status().expect("cp runs");
         assert!(copied.success());
         place.file(&format!("{host}/oribi/mold.rb"), "");

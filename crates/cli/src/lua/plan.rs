@@ -1,4 +1,4 @@
-//! What `oribi check` prints of a Lua app: the server's plan, and a table of the Lua host's settings below it.
+//! The output of `oribi check` for a Lua app: the server's plan, and below it a table of the Lua host's settings.
 
 use crate::options::LuaOptions;
 use oribi_lua::script_path::ScriptSource;
@@ -7,17 +7,17 @@ use oribi_server::config::{Plan, Resolved};
 use std::fmt;
 use std::path::Path;
 
-/// The plan for Lua scripts. Displayed, it is a text of several lines for people.
+/// The plan for Lua scripts. Its `Display` is a text of several lines for users.
 pub struct LuaPlan<'a> {
     pub app: &'a Path,
     /// The style of the script, if there is only one.
     pub style: Option<Style>,
     pub settings: &'a LuaSettings,
-    /// The settings before the command line was looked at.
+    /// The settings before the command line is applied.
     pub before: &'a LuaSettings,
-    /// The same, with what `--env` changes.
+    /// The same after `--env`.
     pub in_environment: &'a LuaSettings,
-    /// The same, with what the command line changes: what differs from here follows from other settings.
+    /// The same after the command line: further differences follow from other settings.
     pub before_threads: &'a LuaSettings,
     pub options: &'a LuaOptions,
     /// The configuration file, if there is one.
@@ -45,7 +45,7 @@ impl fmt::Display for LuaPlan<'_> {
             let origin = if self.options.given.iter().any(|(given, _)| *given == name) {
                 "command line".to_owned()
             } else if value != setting.show(self.before_threads) {
-                // A script has no more states than there are, and threads have states.
+                // The number of clones is limited by the number of states, and that depends on the threads.
                 (if grown { "--threads" } else { "--states" }).to_owned()
             } else if value != setting.show(self.in_environment) {
                 "command line".to_owned()

@@ -1,4 +1,4 @@
-//! Which Lua: one is built into this program, and another one into a program beside it.
+//! Chooses the Lua: one is built into this program, the other into a program next to it.
 
 use crate::trouble::Trouble;
 use std::os::unix::process::CommandExt;
@@ -8,19 +8,18 @@ use std::process::Command;
 /// The Lua of this program, as `--lua` names it.
 const BUILT_IN: &str = if cfg!(feature = "luajit") { "jit" } else { "5.4" };
 
-/// Each Lua by its names for `--lua`, with the program that it is built into.
+/// Each Lua with its names for `--lua` and the program that contains it.
 const PROGRAMS: [(&[&str], &str); 2] = [(&["jit", "luajit", "5.1"], "oribi"), (&["5.4", "5", "lua5.4"], "oribi-lua5.4")];
 
-/// For `--version`: what is built in, and what is beside this program.
+/// For `--version`: the built-in Lua, and the one of the other program.
 pub fn describe() -> String {
     let other = other_program().filter(|path| path.is_file()).map(|path| format!("; another in {}", path.display()));
     format!("{} is built in{}", oribi_lua::built_in(), other.unwrap_or_default())
 }
 
-/// Becomes the program that has the wanted Lua built in, unless this one has it.
+/// Executes the program that contains the wanted Lua, unless this one does.
 ///
-/// # Errors
-/// There is no such Lua, or no such program.
+/// # Errors There is no such Lua, or its program does not exist.
 pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     let lowercase = wanted.to_ascii_lowercase();
     let Some((names, _)) = PROGRAMS.iter().find(|(names, _)| names.contains(&lowercase.as_str())) else {
@@ -31,7 +30,7 @@ pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     }
     let failed = |why: &str| Trouble::failure(format!("cannot run the Lua that --lua {lowercase} asks for: {why}"));
     let path = other_program().ok_or_else(|| failed("this program does not know where it is"))?;
-    // Running itself under another name would go on for ever.
+    // Executing this program again would never end.
     let itself = std::env::current_exe().and_then(|path| path.canonicalize()).ok();
     if path.canonicalize().ok() == itself {
         return Err(failed(&format!("{} is this program", path.display())));
@@ -45,7 +44,7 @@ pub fn change_over(wanted: &str) -> Result<(), Trouble> {
     Err(failed(&format!("{}: {error}", path.display())))
 }
 
-/// The program with the Lua that this one has not.
+/// The program with the other Lua.
 fn other_program() -> Option<PathBuf> {
     let (_, name) = PROGRAMS.iter().find(|(names, _)| !names.contains(&BUILT_IN))?;
     Some(std::env::current_exe().ok()?.canonicalize().ok()?.with_file_name(name))

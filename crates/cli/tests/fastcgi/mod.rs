@@ -1,4 +1,4 @@
-//! A small FastCGI client, written from the specification alone: it is a second opinion on the server's.
+//! A small FastCGI client, written from the specification only, to check the server's implementation independently.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ impl Connection {
         self.finish()
     }
 
-    /// Makes a request for `GET /x.lua`, with further parameters that may say otherwise.
+    /// Sends a request for `GET /x.lua`; further parameters may override that.
     pub fn begin(&mut self, parameters: &[(&str, &str)], content: &[u8], keep: bool) {
         self.out.clear();
         self.errors.clear();
@@ -53,7 +53,7 @@ impl Connection {
         self.stream.write_all(&bytes).expect("sent");
     }
 
-    /// Reads until the output has `text` in it, and gives the output so far.
+    /// Reads until the output contains `text`, and returns the output so far.
     pub fn read_until(&mut self, text: &str) -> String {
         loop {
             let so_far = String::from_utf8_lossy(&self.out).into_owned();
@@ -77,12 +77,12 @@ impl Connection {
         }
     }
 
-    /// Reads a record; `false`: it was the last one of the answer.
+    /// Reads a record; `false` if it was the last one of the answer.
     fn read_record(&mut self) -> bool {
         let mut head = [0; 8];
         match self.stream.read_exact(&mut head) {
             Ok(()) => {}
-            // A server that fails in the middle of an answer has no better way to say so.
+            // A server that fails in the middle of an answer can only close the connection.
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return false,
             Err(error) => panic!("{error}"),
         }
@@ -104,7 +104,7 @@ fn record(kind: u8, content: &[u8]) -> Vec<u8> {
     [&[1, kind, 0, 1, length[0], length[1], 0, 0], content].concat()
 }
 
-/// Records for a stream, and the empty one that ends it.
+/// Records for a stream, with the empty one that ends it.
 fn stream(kind: u8, content: &[u8]) -> Vec<u8> {
     content.chunks(60_000).chain([&[][..]]).flat_map(|chunk| record(kind, chunk)).collect()
 }
@@ -114,7 +114,7 @@ fn stream(kind: u8, content: &[u8]) -> Vec<u8> {
 pub struct Answer {
     fields: Vec<(String, String)>,
     body: String,
-    /// What goes into the web server's log.
+    /// The text for the web server's log.
     pub errors: String,
 }
 

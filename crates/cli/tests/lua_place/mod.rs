@@ -1,4 +1,4 @@
-//! A directory with Lua scripts, and `oribi` run in it as its users run it.
+//! A directory with Lua scripts, in which `oribi` is run as users run it.
 
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long something may take before a test gives up: far longer than it needs on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A directory for one test, which goes away with the value.
+/// A directory for one test, removed when the value is dropped.
 pub struct Place(pub PathBuf);
 
 impl Place {
@@ -65,14 +65,14 @@ impl Place {
         Server(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("oribi runs"))
     }
 
-    /// What the server answers to a GET for `target`.
+    /// The server's answer to a GET for `target`.
     pub fn get(&self, target: &str) -> String {
         let mut text = String::new();
         self.ask(target).read_to_string(&mut text).expect("an answer");
         text
     }
 
-    /// A connection with a GET for `target`, the last on it.
+    /// A connection with a GET for `target`, the last one on it.
     pub fn ask(&self, target: &str) -> UnixStream {
         let mut connection = self.connect();
         connection.write_all(request(target, "close").as_bytes()).expect("sent");
@@ -114,7 +114,7 @@ pub fn request(target: &str, connection: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: x\r\nConnection: {connection}\r\n\r\n")
 }
 
-/// A server that is ended with the value.
+/// A server, killed when the value is dropped.
 pub struct Server(pub Child);
 
 impl Server {
@@ -146,7 +146,7 @@ impl Outcome {
         }
     }
 
-    /// What the plan says of a setting: its value and origin.
+    /// The row of the plan for a setting: its value and origin.
     #[track_caller]
     pub fn planned(&self, name: &str) -> Vec<&str> {
         assert_eq!(self.status, Some(0), "{}{}", self.out, self.err);
@@ -155,7 +155,7 @@ impl Outcome {
     }
 }
 
-/// The process below `process` that has no children: its worker.
+/// The descendant of `process` that has no children: its worker.
 pub fn leaf(process: u32) -> u32 {
     let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).unwrap_or_default();
     children.split_whitespace().next().and_then(|child| child.parse().ok()).map_or(process, leaf)
