@@ -19,6 +19,7 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -26,15 +27,17 @@ use std::time::Duration;
 fn main() {
     if roles::role().is_some() {
         let settings = settings();
-        let failing = variable("ORIBI_TEST_FAILING").is_some();
-        std::process::exit(oribi_server::process::supervise(&settings, &Probe { opened: AtomicUsize::new(0), failing }));
+        let fails_while = variable("ORIBI_TEST_FAILS_WHILE").map(PathBuf::from);
+        std::process::exit(oribi_server::process::supervise(&settings, &Probe { opened: AtomicUsize::new(0), fails_while }));
     }
     roles::run(&[
         ("a_context_that_retires_takes_its_process_along", a_context_that_retires_takes_its_process_along),
         ("with_threads_only_the_context_retires", with_threads_only_the_context_retires),
         ("a_panic_ends_one_worker_and_is_logged", a_panic_ends_one_worker_and_is_logged),
         ("a_panic_in_one_lane_lets_the_others_finish", a_panic_in_one_lane_lets_the_others_finish),
-        ("contexts_that_cannot_be_made_are_tried_again", contexts_that_cannot_be_made_are_tried_again),
+        ("workers_that_cannot_start_end_the_first_start", workers_that_cannot_start_end_the_first_start),
+        ("workers_that_cannot_start_are_tried_again_ever_later", workers_that_cannot_start_are_tried_again_ever_later),
+        ("workers_stay_if_others_cannot_start", workers_stay_if_others_cannot_start),
         ("hooks_run_where_they_should", hooks_run_where_they_should),
         ("an_app_with_threads_is_refused", an_app_with_threads_is_refused),
         ("signals_to_a_child_of_an_app_are_its_own", signals_to_a_child_of_an_app_are_its_own),
@@ -67,7 +70,8 @@ fn settings() -> Settings {
 /// A runtime that says what happens to it, and whose contexts do what the target of a request says.
 struct Probe {
     opened: AtomicUsize,
-    failing: bool,
+    /// No context can be made while this file is there.
+    fails_while: Option<PathBuf>,
 }
 
 fn say(what: &str) {
@@ -78,7 +82,7 @@ fn say(what: &str) {
 
 impl Runtime for Probe {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
-        if self.failing {
+        if self.fails_while.as_ref().is_some_and(|file| file.exists()) {
             return Err("no interpreter today".to_owned());
         }
         let number = self.opened.fetch_add(1, Relaxed);
@@ -233,15 +237,65 @@ fn a_panic_in_one_lane_lets_the_others_finish() {
     assert_eq!(load.stop(), Vec::<String>::new());
 }
 
-fn contexts_that_cannot_be_made_are_tried_again() {
-    for threads in ["1", "2"] {
-        let mut server = start("1", threads, &[("ORIBI_TEST_FAILING", "1")]);
-        server.wait_for_log("no interpreter today");
-        server.wait_for_log("no worker has become ready so far; the next one starts in");
-        wait_until("a second attempt", || server.log().matches("worker_started 1").count() >= 2);
-        server.signal(Signal::TERM);
-        assert_eq!(server.wait(), 0, "{}", server.log());
+/// A server whose contexts cannot be made while `file` is there.
+fn start_failing_while(file: &Path, workers: &str, threads: &str) -> Server {
+    start(workers, threads, &[("ORIBI_TEST_FAILS_WHILE", file.to_str().expect("a plain name"))])
+}
+
+fn workers_that_cannot_start_end_the_first_start() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    for (workers, threads) in [("1", "1"), ("3", "1"), ("1", "2")] {
+        let mut server = start_failing_while(file.path(), workers, threads);
+        assert_eq!(server.wait(), 1, "{}", server.log());
+        let log = server.log();
+        assert!(log.contains("no interpreter today"), "{log}");
+        assert!(log.contains("ended with exit status 1 before it could serve"), "{log}");
+        assert!(
+            log.contains("no worker could start: mend what the messages above tell of, then start the server again"),
+            "{log}"
+        );
+        // A worker whose lanes have failed asks for another one before it ends.
+        let attempts = log.matches("before_fork").count();
+        assert!(attempts <= 2 * workers.parse::<usize>().expect("a number"), "{log}");
     }
+}
+
+fn workers_that_cannot_start_are_tried_again_ever_later() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("broken");
+    let mut server = start_failing_while(&file, "2", "1");
+    let target = Target::Tcp(server.address());
+    let before = server.wait_for_workers(2);
+    std::fs::write(&file, "").expect("written");
+    provoke_panic(&target);
+    let pauses = wait_for("several attempts", || {
+        let log = server.log();
+        let pauses = log.split("the next one starts in ").skip(1).filter_map(|rest| rest.split_once(' '));
+        let pauses: Vec<f64> = pauses.filter_map(|(number, _)| number.parse().ok()).collect();
+        Some(pauses).filter(|pauses| pauses.len() >= 4)
+    });
+    assert!(pauses.is_sorted() && pauses[3] >= 0.2, "{pauses:?}");
+    get(&target).expect("the other one serves on");
+    std::fs::remove_file(&file).expect("removed");
+    wait_until("a new worker", || server.workers().iter().filter(|worker| !before.contains(worker)).count() == 1);
+}
+
+fn workers_stay_if_others_cannot_start() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("broken");
+    let mut server = start_failing_while(&file, "2", "1");
+    let target = Target::Tcp(server.address());
+    let before = server.wait_for_workers(2);
+    std::fs::write(&file, "").expect("written");
+    server.signal(Signal::HUP);
+    server.wait_for_log("the present workers stay: mend what the messages above tell of, then send HUP again");
+    get(&target).expect("they serve on");
+    std::fs::remove_file(&file).expect("removed");
+    assert_eq!(server.workers(), before, "{}", server.log());
+    assert_eq!(server.log().matches("no interpreter today").count(), 1, "nothing is tried again by itself: {}", server.log());
+    server.signal(Signal::HUP);
+    server.wait_for_log("all workers have been replaced");
+    assert!(server.workers().iter().all(|worker| !before.contains(worker)), "{}", server.log());
 }
 
 fn hooks_run_where_they_should() {

@@ -144,20 +144,23 @@ fn hup_loads_the_script_anew_unless_it_is_broken() {
         let status = Command::new("kill").args(["-s", "HUP", &server.0.id().to_string()]).status();
         assert!(status.expect("kill runs").success());
     };
-    let wait_for = |part: &str| {
+    let wait_for = |has_come: &dyn Fn(&str) -> bool| {
         let start = Instant::now();
-        while !place.log().contains(part) {
-            assert!(start.elapsed() < PATIENCE, "no {part} in {}", place.log());
+        while !has_come(&place.log()) {
+            assert!(start.elapsed() < PATIENCE, "it has not come: {}", place.log());
             std::thread::sleep(Duration::from_millis(10));
         }
     };
-    place.file("app.lua", "return function(");
-    hang_up();
-    wait_for("the workers stay, for others could not serve: ");
-    assert!(place.get("/").ends_with("first"));
+    for (broken, why) in [("return function(", "Syntax Error"), ("return require('no_such_module')", "no_such_module.lua")] {
+        let before = place.log().matches("the present workers stay: ").count();
+        place.file("app.lua", broken);
+        hang_up();
+        wait_for(&|log| log.matches("the present workers stay: ").count() > before && log.contains(why));
+        assert!(place.get("/").ends_with("first"));
+    }
     app("second");
     hang_up();
-    wait_for("all workers have been replaced");
+    wait_for(&|log| log.contains("all workers have been replaced"));
     assert!(place.get("/").ends_with("second"), "{}", place.log());
 }
 

@@ -69,15 +69,6 @@ pub trait Runtime: Sync {
         let _ = worker;
     }
 
-    /// Called in the process that forks the workers, when all of them are about to be replaced by workers that load the app
-    /// anew: checks whether new workers could serve.
-    ///
-    /// # Errors
-    /// A message for the log; then the present workers stay.
-    fn may_replace_workers(&self) -> Result<(), String> {
-        Ok(())
-    }
-
     /// Called in a new worker before its first lane opens a context.
     fn worker_started(&self, worker: usize) {
         let _ = worker;

@@ -29,6 +29,25 @@ impl LuaHost {
         let slot = shared.watchdog.as_ref().map_or_else(Arc::default, |watchdog| watchdog.slot());
         Self { shared, paths: PathCache::default(), states: LaneCache::default(), slot }
     }
+
+    /// Loads the only script, if there is only one, into a state that is going to answer. A worker that cannot load it must not
+    /// take the place of one that has loaded it.
+    ///
+    /// # Errors
+    /// The script cannot be loaded.
+    pub(crate) fn load_only_script(&self) -> Result<(), String> {
+        let Some(script) = self.shared.scripts.only() else { return Ok(()) };
+        self.slot.enter();
+        let outcome = self.shared.pool.preload(script);
+        self.slot.leave();
+        match outcome {
+            Err(Refusal::LoadFailed(failure)) => {
+                Err(format!("{} cannot be loaded: {}: {}", script.display(), failure.fault.title(), failure.message))
+            }
+            // If there is no room, other lanes have states of it.
+            Ok(()) | Err(Refusal::Busy) => Ok(()),
+        }
+    }
 }
 
 impl Host for LuaHost {

@@ -21,7 +21,6 @@ pub mod seed_configuration;
 mod settings;
 mod shared;
 mod state;
-mod syntax;
 mod variables;
 mod version;
 mod vm;

@@ -10,7 +10,6 @@ use crate::pool::ScriptCounters;
 use crate::script_path::ScriptSource;
 use crate::shared::Shared;
 use crate::state::State;
-use crate::syntax;
 use crate::vm::Watchdog;
 use oribi_host::{Host, Runtime};
 use std::io;
@@ -92,15 +91,9 @@ impl LuaRuntime {
 
 impl Runtime for LuaRuntime {
     fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
-        Ok(Box::new(LuaHost::new(Arc::clone(&self.shared))))
-    }
-
-    fn may_replace_workers(&self) -> Result<(), String> {
-        match &self.shared.settings.source {
-            // It is not run here: what it does is for workers, and it might not end.
-            ScriptSource::One(path) => syntax::check(path).map_err(|why| format!("{}: {why}", path.display())),
-            ScriptSource::DocumentRoot { .. } | ScriptSource::Gateway { .. } => Ok(()),
-        }
+        let host = LuaHost::new(Arc::clone(&self.shared));
+        host.load_only_script()?;
+        Ok(Box::new(host))
     }
 
     fn worker_started(&self, _worker: usize) {

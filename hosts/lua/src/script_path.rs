@@ -108,6 +108,11 @@ impl ScriptMap {
         Ok(Self { source, only, generation: AtomicU64::new(0) })
     }
 
+    /// The only script, if there is only one.
+    pub(crate) fn only(&self) -> Option<&Arc<Path>> {
+        self.only.as_ref().map(|found| &found.script)
+    }
+
     /// Finds the script by what is known of the request: its path as it was sent, without a query, and the web server's
     /// SCRIPT_FILENAME if there is a web server and it sent one.
     ///

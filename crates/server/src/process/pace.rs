@@ -54,6 +54,11 @@ impl Pace {
         Some(pause)
     }
 
+    /// What has failed is forgotten: the next start may be made now.
+    pub(super) fn forgive(&mut self) {
+        (self.last_pause, self.not_before) = (None, None);
+    }
+
     fn hold_until(&mut self, moment: Instant) {
         self.not_before = self.not_before.max(Some(moment));
     }
@@ -97,6 +102,17 @@ mod tests {
         assert_eq!(pace.failed(now, SECOND), None);
         assert_eq!(pace.failed(now + SECOND / 2, SECOND), None);
         assert_eq!(pace.wait(now + SECOND), Duration::ZERO);
+    }
+
+    #[test]
+    fn what_is_forgiven_begins_anew() {
+        let mut pace = Pace::new(Duration::ZERO, SECOND);
+        let now = Instant::now();
+        pace.failed(now, SECOND);
+        pace.failed(now + SECOND * 2, SECOND);
+        pace.forgive();
+        assert_eq!(pace.wait(now + SECOND * 2), Duration::ZERO);
+        assert_eq!(pace.failed(now + SECOND * 2, SECOND), Some(SECOND));
     }
 
     #[test]

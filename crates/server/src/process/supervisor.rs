@@ -98,6 +98,8 @@ struct Supervisor<'a> {
     stage: Stage,
     /// Workers are to be replaced by fresh ones.
     replacing: bool,
+    /// How many workers have ended before they could serve, while none has become ready.
+    failed_starts: usize,
     /// When the first worker became ready.
     served_since: Option<Instant>,
     /// Whether that has been reported, to the master or in the log.
@@ -147,6 +149,7 @@ impl<'a> Supervisor<'a> {
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
             stage: Stage::Serving,
             replacing: false,
+            failed_starts: 0,
             served_since: None,
             announced: false,
             restart_file: None,
@@ -203,6 +206,7 @@ impl<'a> Supervisor<'a> {
                 }
                 Stage::Leaving { .. } => false,
                 Stage::Stopping { .. } => self.finish_up(),
+                Stage::Failed => self.members.is_empty(),
             };
             if finished {
                 break;
@@ -210,7 +214,7 @@ impl<'a> Supervisor<'a> {
             self.sleep();
         }
         match self.stage {
-            Stage::Stopping { cut: true, .. } => 1,
+            Stage::Stopping { cut: true, .. } | Stage::Failed => 1,
             _ => 0,
         }
     }
@@ -381,20 +385,27 @@ impl<'a> Supervisor<'a> {
             return;
         }
         let end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
-        log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
+        let started = state != WorkerState::Starting;
+        if started {
+            let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
+            log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
+        } else {
+            log::error!("worker {number} (pid {pid}) {end} before it could serve");
+        }
         match &mut self.stage {
             Stage::Serving => {}
-            Stage::Leaving { .. } => return,
+            Stage::Leaving { .. } | Stage::Failed => return,
             Stage::Stopping { cut, .. } => {
                 *cut |= connections > 0;
                 return;
             }
         }
+        if !started && self.start_has_failed(member.outdated) {
+            return;
+        }
         let now = Instant::now();
         if let Some(pause) = self.pace.failed(now, now - member.born) {
-            let so_far = if self.served_since.is_some() { "" } else { "no worker has become ready so far; " };
-            log::warn!("{so_far}the next one starts in {:.1} s", pause.as_secs_f64());
+            log::warn!("the next one starts in {:.1} s", pause.as_secs_f64());
         }
     }
 
@@ -438,6 +449,7 @@ impl<'a> Supervisor<'a> {
                 Some(next.saturating_duration_since(now))
             }
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
+            Stage::Failed => None,
         };
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
         let mut polled = vec![

@@ -121,6 +121,29 @@ impl<L: Loader> Pool<L> {
         Ok(Lease::new(script, entry))
     }
 
+    /// Loads a script, unless it has been loaded, so that its first request finds an idle state.
+    ///
+    /// # Errors
+    /// See [`Refusal`].
+    pub(crate) fn preload(&self, path: &Arc<Path>) -> Result<(), Refusal<L::Failure>> {
+        let script = self.script(path);
+        if script.lock().states > 0 {
+            return Ok(());
+        }
+        let entry = self.obtain(&script)?;
+        let mut inner = script.lock();
+        if entry.generation == inner.generation {
+            inner.put_idle(entry);
+            drop(inner);
+            script.wake_one();
+        } else {
+            drop(inner);
+            drop(entry);
+            script.forget_state();
+        }
+        Ok(())
+    }
+
     /// Gives a state back. `required` are files that it has loaded meanwhile.
     #[inline]
     pub(crate) fn give_back(&self, lease: Lease<'_, L>, verdict: Verdict, required: &[PathBuf]) {

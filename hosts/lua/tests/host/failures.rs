@@ -1,6 +1,9 @@
 //! What clients and the log get to see when a script fails.
 
 use crate::harness::{Call, Ended, Site, logged, take_log};
+use oribi_host::Runtime;
+use oribi_lua::script_path::ScriptSource;
+use oribi_lua::{LuaRuntime, LuaSettings};
 
 const FAILS: &str = "return function() error('it is <b>broken</b>') end";
 
@@ -55,7 +58,7 @@ fn error_objects_need_not_be_strings() {
 
 #[test]
 fn a_script_that_is_no_lua_says_where() {
-    let site = Site::new("return function( end");
+    let site = Site::on_demand("return function( end", |_| {});
     assert_eq!(site.get("/").status, 500);
     let log = take_log();
     assert!(log.iter().any(|line| line.contains("Syntax Error") && line.contains("app.lua:1:")), "{log:?}");
@@ -64,12 +67,26 @@ fn a_script_that_is_no_lua_says_where() {
 
 #[test]
 fn a_script_that_fails_while_it_is_loaded_says_so() {
-    let site = Site::new("error('not today')");
+    let site = Site::on_demand("error('not today')", |_| {});
     assert_eq!(site.get("/").status, 500);
     assert!(logged("not today"));
-    let exits = Site::new("os.exit()");
+    let exits = Site::on_demand("os.exit()", |_| {});
     assert_eq!(exits.get("/").status, 500);
     assert!(logged("called os.exit while it was loaded"));
+}
+
+#[test]
+fn a_worker_whose_only_script_cannot_be_loaded_has_no_host() {
+    let site = Site::on_demand("return require('no_such_module')", |_| {});
+    let settings = LuaSettings::new(ScriptSource::One(site.path("app.lua")));
+    let runtime = LuaRuntime::new(settings).expect("the file is there");
+    let why = runtime.open(false).err().expect("it cannot be loaded");
+    assert!(why.contains("app.lua cannot be loaded: Runtime Error:") && why.contains("no_such_module"), "{why}");
+    std::fs::write(site.path("app.lua"), "return function() return 'x' end").expect("written");
+    runtime.open(false).expect("it has been mended");
+    runtime.open(true).expect("another lane finds it loaded");
+    let counters = runtime.counters();
+    assert_eq!((counters[0].loads, counters[0].failures, counters[0].requests), (1, 1, 0));
 }
 
 #[test]

@@ -30,6 +30,12 @@ impl Site {
         Self::with_files(&[("app.lua", script)], |directory| ScriptSource::One(directory.join("app.lua")), set)
     }
 
+    /// A site whose script is loaded by its first request, as those of a directory are.
+    pub fn on_demand(script: &str, set: impl FnOnce(&mut LuaSettings)) -> Self {
+        let source = |directory: &Path| ScriptSource::DocumentRoot { root: directory.to_owned(), index: "app.lua".to_owned() };
+        Self::with_files(&[("app.lua", script)], source, set)
+    }
+
     /// A site with several files.
     pub fn with_files(
         files: &[(&str, &str)],
@@ -45,9 +51,9 @@ impl Site {
         set(&mut settings);
         let runtime = LuaRuntime::new(settings).expect("a runtime");
         runtime.worker_started(1);
+        take_log();
         let mut host = runtime.open(false).expect("a host");
         host.enter();
-        take_log();
         Self { directory, runtime, host: RefCell::new(host) }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::harness::{Site, logged};
 use oribi_lua::script_path::ScriptSource;
+use std::path::Path;
 
 #[test]
 fn modules_beside_the_script_are_found_and_the_directory_stays() {
@@ -30,10 +31,11 @@ fn included_directories_come_behind_the_scripts_own() {
 #[test]
 fn a_broken_module_says_where() {
     let files = [("app.lua", "require 'part'"), ("part.lua", "return return")];
-    let site = Site::with_files(&files, |directory| ScriptSource::One(directory.join("app.lua")), |_| {});
+    let source = |directory: &Path| ScriptSource::DocumentRoot { root: directory.to_owned(), index: "app.lua".to_owned() };
+    let site = Site::with_files(&files, source, |_| {});
     assert_eq!(site.get("/").status, 500);
     assert!(logged("part.lua:1:"));
-    let absent = Site::new("require 'no_such_module'");
+    let absent = Site::on_demand("require 'no_such_module'", |_| {});
     assert_eq!(absent.get("/").status, 500);
     assert!(logged("no_such_module.lua"));
 }

@@ -62,7 +62,7 @@ fn the_state_of_a_script_that_was_ended_is_thrown_away() {
 
 #[test]
 fn a_script_that_never_loads_is_ended() {
-    let site = Site::with("while true do end", |settings| settings.time_limit = Some(Duration::from_millis(50)));
+    let site = Site::on_demand("while true do end", |settings| settings.time_limit = Some(Duration::from_millis(50)));
     assert_eq!(site.get("/").status, 504);
     assert!(logged("has run for longer than it may"));
 }
@@ -113,7 +113,7 @@ fn what_is_put_counts_as_memory() {
 #[test]
 fn a_limit_that_is_too_low_for_anything_is_an_error() {
     for limit in [1, 100 << 10, 250 << 10, 300 << 10] {
-        let site = Site::with("return function() return 'x' end", |settings| settings.state_memory = Some(limit));
+        let site = Site::on_demand("return function() return 'x' end", |settings| settings.state_memory = Some(limit));
         let response = site.get("/");
         assert!(matches!(response.status, 200 | 500), "{}", response.status);
         assert_eq!(response.ended, Ended::Whole);

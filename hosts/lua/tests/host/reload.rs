@@ -61,7 +61,7 @@ fn a_change_that_cannot_be_loaded_leaves_the_last_good_state_serving() {
 
 #[test]
 fn a_script_that_could_not_be_loaded_is_tried_again() {
-    let site = Site::with("return function( end", still);
+    let site = Site::on_demand("return function( end", still);
     assert_eq!(site.get("/").status, 500);
     std::fs::write(site.path("app.lua"), "return function() return 'mended' end").expect("written");
     assert_eq!(site.text(), "mended");

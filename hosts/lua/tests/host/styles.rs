@@ -1,8 +1,8 @@
 //! How the ways to write an app are told apart.
 
 use crate::harness::{Site, logged};
-use oribi_lua::Style;
 use oribi_lua::script_path::ScriptSource;
+use oribi_lua::{LuaRuntime, LuaSettings, Style};
 
 fn style(script: &str) -> Option<Style> {
     Site::new(script).runtime.check().expect("the script loads")
@@ -48,10 +48,11 @@ fn a_module_of_lua_51_is_a_wsapi_app() {
 
 #[test]
 fn a_script_that_offers_nothing_is_told_what_was_looked_for() {
-    let site = Site::with("local nothing = 1", |settings| settings.handler = "serve".to_owned());
+    let site = Site::on_demand("local nothing = 1", |settings| settings.handler = "serve".to_owned());
     assert_eq!(site.get("/").status, 500);
     assert!(logged("must return a function, or a table with a function `run`, or define a global function `serve`, `run` or"));
-    let failure = site.runtime.check().expect_err("nothing to answer with");
+    let runtime = LuaRuntime::new(LuaSettings::new(ScriptSource::One(site.path("app.lua")))).expect("a runtime");
+    let failure = runtime.check().expect_err("nothing to answer with");
     assert!(!failure.message.contains("traceback"), "{}", failure.message);
 }
 

@@ -27,15 +27,40 @@ impl Supervisor<'_> {
         if !matches!(self.stage, Stage::Serving) {
             return;
         }
-        if let Err(why) = self.runtime.may_replace_workers() {
-            log::error!("the workers stay, for others could not serve: {why}");
-            return;
-        }
         for member in &mut self.members {
             member.outdated = member.serving().is_some();
         }
         self.replacing = true;
+        // What made workers fail may have been mended.
+        self.pace.forgive();
         log::info!("replacing the workers, one after the other");
+    }
+
+    /// Called when a worker has ended before it could serve. Where others would do no better, no other is started: at the very
+    /// start the server ends, and the first failure of a replacement leaves the present workers in their places. Returns whether
+    /// that is so. An `outdated` worker was started before the replacement was asked for, and tells nothing of it.
+    pub(super) fn start_has_failed(&mut self, outdated: bool) -> bool {
+        if self.served_since.is_none() {
+            self.failed_starts += 1;
+            // A few may be slower than the first that fails.
+            if self.failed_starts < self.wanted && !self.members.is_empty() {
+                return false;
+            }
+            log::error!("no worker could start: mend what the messages above tell of, then start the server again");
+            self.stage = Stage::Failed;
+            for member in &self.members {
+                member.end();
+            }
+            return true;
+        }
+        let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
+        let gives_up = self.replacing && !outdated && !fresh_accepts;
+        if gives_up {
+            self.replacing = false;
+            self.members.iter_mut().for_each(|member| member.outdated = false);
+            log::error!("the present workers stay: mend what the messages above tell of, then send HUP again");
+        }
+        gives_up
     }
 
     /// Starts missing workers, and retires workers that have been replaced.

@@ -16,6 +16,8 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 /// The phase of a supervisor.
 pub(super) enum Stage {
     Serving,
+    /// No worker has become ready, and no more are started: the app, or a hook of it, cannot run in workers.
+    Failed,
     /// Workers are told to finish one after the other, the next one at `next`; none is replaced.
     Leaving {
         next: Instant,
@@ -61,7 +63,7 @@ impl Supervisor<'_> {
                     *present = command;
                 }
             }
-            Stage::Stopping { .. } => return,
+            Stage::Stopping { .. } | Stage::Failed => return,
         }
         if command == WorkerCommand::Drain {
             let mut all = true;
