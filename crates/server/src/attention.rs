@@ -1,6 +1,7 @@
-//! What has a lane look up from its connections: a command of its worker's, its waker, its timer, and what its app has it watch.
+//! Everything that makes a lane turn from its connections: a command for its worker, its waker, its timer, and the descriptors
+//! that its app watches.
 //!
-//! All of them stand in an epoll instance of the lane's, which is one descriptor to the lane's backend, whatever that is.
+//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -14,11 +15,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-/// The worker's pipe, which the lane asks for its command.
+/// The worker's pipe, after which the lane reads its command.
 const COMMAND: u64 = 0;
-/// The waker's bell.
+/// The waker's eventfd.
 const BELL: u64 = 1;
-/// What the host is called for: the timer and the watched descriptors.
+/// The sources for which the host is called: the timer and the watched descriptors.
 const APP: u64 = 2;
 
 /// The sources of a lane's attention. Each reports a change once, whether or not it is read.
@@ -27,14 +28,14 @@ pub(crate) struct Attention {
     sources: OwnedFd,
     waker: Arc<LaneWaker>,
     timer: OnceCell<OwnedFd>,
-    /// The timer or a watched descriptor has had news that the host was not yet called for.
+    /// The timer or a watched descriptor has changed, and the host has not been called for that yet.
     news: Cell<bool>,
 }
 
 #[derive(Debug)]
 struct LaneWaker {
     bell: OwnedFd,
-    /// It was rung, and the lane has not seen to it.
+    /// It was rung, and the lane has not handled that yet.
     rung: AtomicBool,
 }
 
@@ -43,20 +44,19 @@ impl Wake for LaneWaker {
         self.wake_by_ref();
     }
 
-    /// For signal handlers, too: an atomic and a system call that leaves errno alone.
+    /// Signal handlers may call this: an atomic, and a system call that preserves errno.
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.rung.swap(true, SeqCst) {
-            // It never blocks: the count has room for 2^64 - 2, and nobody would miss one more.
+            // It never blocks, because the count has room for 2^64 - 2; beyond that a lost ring would not matter.
             let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
         }
     }
 }
 
 impl Attention {
-    /// Listens to `command`, the reading end of the worker's pipe, and to a waker.
+    /// Listens to `command`, the read end of the worker's pipe, and to a waker.
     ///
-    /// # Errors
-    /// The system's refusal.
+    /// # Errors An error of the system.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
         let sources = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
@@ -71,7 +71,7 @@ impl Attention {
         Ok(attention)
     }
 
-    /// The descriptor that the lane's backend is to watch.
+    /// The descriptor for the lane's backend to watch.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
         self.sources.as_fd()
     }
@@ -81,7 +81,8 @@ impl Attention {
         Waker::from(Arc::clone(&self.waker))
     }
 
-    /// Forgets what was reported, so that the next change is reported anew. To be called whenever the backend has told of it.
+    /// Clears the reported changes, so that the next change is reported. Call this whenever the backend has reported the
+    /// descriptor.
     pub(crate) fn look(&self) {
         let mut events = [MaybeUninit::uninit(); 8];
         while let Ok((reported, _)) = epoll::wait(&self.sources, &mut events, Some(&Timespec::default())) {
@@ -100,7 +101,7 @@ impl Attention {
         self.waker.rung.load(SeqCst) && self.waker.rung.swap(false, SeqCst)
     }
 
-    /// Whether the host is to be called: its waker has rung, or the timer or a watched descriptor has news.
+    /// Whether to call the host: its waker has rung, or the timer or a watched descriptor has changed.
     #[inline]
     pub(crate) fn take(&self) -> bool {
         self.take_ring() | self.news.take()
@@ -134,7 +135,7 @@ impl Attention {
         Ok(())
     }
 
-    /// Reports each change of `source` once, as long as it is not read.
+    /// Reports each change of `source` once, even if it is not read.
     fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
         Ok(epoll::add(&self.sources, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
     }
@@ -146,11 +147,11 @@ mod tests {
     use oribi_io::{Backend, Epoll, Event};
     use std::io::Write;
 
-    /// An attention, the worker's end of its pipe, and a backend that watches it.
+    /// An attention, the worker's end of its pipe, and a backend that watches the attention.
     fn watched() -> (Attention, io::PipeWriter, Epoll) {
         let (command, worker) = io::pipe().expect("a pipe is to be had");
         let attention = Attention::new(command.as_fd()).expect("epoll works");
-        // The lane's worker keeps its end for as long as it lives.
+        // The worker keeps its end open as long as it lives.
         std::mem::forget(command);
         let mut backend = Epoll::new().expect("epoll works");
         backend.watch(attention.descriptor()).expect("it can be watched");

@@ -32,20 +32,20 @@ use std::time::Duration;
 pub struct LaneSetup<'a> {
     /// All settings.
     pub settings: &'a Settings,
-    /// Where connections arrive.
+    /// The listeners.
     pub listeners: &'a [Listener],
-    /// Where this lane takes them: what [`doors`](crate::listen::doors) says.
+    /// The sockets from which this lane accepts: the result of [`doors`](crate::listen::doors).
     pub doors: &'a [Door<'a>],
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,
-    /// Where the supervisor sees what the threads of the lane are running; empty: nowhere.
+    /// Lines on which the supervisor sees what the threads of the lane are running; empty: none.
     pub running: &'static [SharedLine],
-    /// The reading end of a pipe: whatever is written to it makes the lane look at its command in `slot`.
+    /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
     pub wake: BorrowedFd<'a>,
 }
 
 impl<'a> LaneSetup<'a> {
-    /// An engine over `backend` that is one of `lanes` over all workers, and what wakes it.
+    /// An engine over `backend`, one of `lanes` in all workers, and its attention.
     pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, B>, Attention)> {
         let settings = self.settings;
         let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
@@ -63,43 +63,42 @@ impl<'a> LaneSetup<'a> {
         Ok((engine, attention))
     }
 
-    /// How often the log files have been opened, to be asked before a lane opens its own.
+    /// The count of log openings; read it before a lane opens its logs.
     pub(crate) fn log_opening(&self) -> u32 {
         self.slot.log_opening.load(Ordering::Relaxed)
     }
 }
 
-/// Where a lane gets its contexts from.
+/// Supplies a lane with contexts.
 pub trait ContextSupply {
     /// The first context.
     ///
     /// # Errors
-    /// Why there is none, in words for the log.
+    /// A message for the log.
     fn first(&mut self) -> Result<Box<dyn Host>, String>;
 
-    /// After how many requests [`ContextSupply::renew`] is to be asked for the first time.
+    /// After how many requests to call [`ContextSupply::renew`] for the first time.
     fn due(&self) -> u64;
 
-    /// Called, with a context that no thread uses, once so many requests have been answered or when the context has asked
-    /// to be retired.
+    /// Called with a context that no thread uses, when that many requests have been answered or when the context has asked to
+    /// be retired.
     fn renew(&mut self, present: Box<dyn Host>, answered: u64, after: After) -> Renewal;
 
-    /// Called once, when the lane takes no more connections.
+    /// Called once, when the lane accepts no more connections.
     fn retires(&mut self) {}
 }
 
-/// What a supply decides.
+/// The decision of a supply.
 pub enum Renewal {
-    /// Go on with this context, the old one or a new one, and ask again after so many requests in all.
+    /// Go on with this context, the old one or a new one, and ask again at this total number of requests.
     Serve(Box<dyn Host>, u64),
-    /// Take no more connections and end; this context answers what has been accepted.
+    /// Accept no more connections and end; this context answers what has been accepted.
     Stop(Box<dyn Host>),
 }
 
 /// Answers requests until the worker's command says otherwise and everything that was accepted is answered.
 ///
-/// # Errors
-/// The system's refusal of what a loop cannot do without, or that there is no context.
+/// # Errors The system refuses something essential, or there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     match setup.settings.io {
         IoModel::Uring => run_on(Uring::new()?, setup, supply),
@@ -141,12 +140,12 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
         } else {
             break;
         };
-        // A context that merely has had its share keeps the exchanges that it has yet to answer.
+        // A context that has only answered its share keeps the exchanges that it has not answered yet.
         if retire || (answered >= due && lane.engine().answering() == 0) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
-                    // Nothing if the context is the old one, for then nothing was left to answer.
+                    // This does nothing if the context is the old one, because then nothing was left to answer.
                     lane.engine().abandon_all();
                     host = next;
                     due = until;
@@ -168,17 +167,18 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
     Ok(())
 }
 
-/// An engine as its host's outlet. Every call borrows the engine for no longer than it takes.
+/// An engine as the outlet of its host. Every call borrows the engine only as long as it takes.
 pub struct Lane<'a, B: Backend> {
     engine: RefCell<Engine<'a, B>>,
-    /// What the engine watches, so it goes behind that one. `None`: it is the worker's pipe itself, and nobody has a waker.
+    /// What the engine watches; declared after the engine. `None`: the engine watches the worker's pipe itself, and there is no
+    /// waker.
     attention: Option<Attention>,
     slot: &'a WorkerSlot,
     /// What [`WorkerSlot::log_opening`] was when the log files were opened.
     logs_opened: Cell<u32>,
-    /// What the supervisor watches; `None`: it does not.
+    /// What the supervisor watches; `None`: nothing.
     running: Option<RunningApps>,
-    /// Where several threads share the lane: how they wait.
+    /// How threads wait, if several share the lane.
     aside: Option<Aside<'a, B>>,
     /// Files that are sent without asking the host.
     files: Option<RefCell<Mounts>>,
@@ -191,15 +191,15 @@ pub struct Lane<'a, B: Backend> {
 
 /// Waiting for a lane while other threads may use it.
 struct Aside<'a, B: Backend> {
-    /// Locked by the thread that waits.
+    /// Locked by the thread that is waiting.
     waiter: Mutex<B::Waiter>,
     runtime: &'a dyn Runtime,
-    /// Threads that may run an app at once, and that do.
+    /// How many threads may run an app at once, and how many do.
     threads: usize,
     busy: Cell<usize>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
-    /// What was due next when a thread was last told how long there is nothing to do: whoever waits looks by then.
+    /// What was due next when a thread was last told how long nothing is due: the waiting thread looks by then.
     foreseen: Cell<Option<Duration>>,
 }
 
@@ -220,8 +220,8 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// The same lane, as `settings` wants it: with files in front of its host and others that the host may name, and with what the
-    /// host gets of a request.
+    /// Applies `settings` to the lane: files in front of its host, files that the host may name, and which fields the host
+    /// gets.
     pub(crate) fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         let mounts = (!files.mounts.is_empty()).then(|| Mounts::open(&files.mounts, &files.options)).transpose()?;
@@ -241,17 +241,17 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(Self { aside: Some(aside), ..Self::new(engine, slot) })
     }
 
-    /// The same lane, whose engine watches `attention`.
+    /// Sets the attention that its engine watches.
     pub(crate) fn woken_by(self, attention: Attention) -> Self {
         Self { attention: Some(attention), ..self }
     }
 
-    /// The same lane, which tells on `lines` what its threads are running.
+    /// Sets the lines that show what its threads are running.
     pub(crate) fn watched(self, lines: &'static [SharedLine]) -> Self {
         Self { running: RunningApps::on(lines), ..self }
     }
 
-    /// The same lane, whose log files are those that [`LaneSetup::log_opening`] told of.
+    /// Sets which log opening its log files belong to: see [`LaneSetup::log_opening`].
     pub(crate) fn with_logs_of(self, opening: u32) -> Self {
         self.logs_opened.set(opening);
         self
@@ -267,14 +267,14 @@ impl<'a, B: Backend> Lane<'a, B> {
         outcome
     }
 
-    /// The engine, with the news that a waiting thread has found.
+    /// The engine, with the events that a waiting thread has found.
     pub(crate) fn engine_with_news(&self) -> RefMut<'_, Engine<'a, B>> {
         let mut engine = self.engine.borrow_mut();
         self.take_news(&mut engine);
         engine
     }
 
-    /// Gives the engine what a waiting thread has found. While one still waits, there is nothing.
+    /// Passes the events that a waiting thread has found to the engine; none while the thread is still waiting.
     fn take_news(&self, engine: &mut Engine<'a, B>) {
         if let Some(aside) = &self.aside
             && let Ok(mut waiter) = aside.waiter.try_lock()
@@ -283,7 +283,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// Answers with a file, if there is one for this request. Gives back what is for the host.
+    /// Answers with a file, if there is one for this request; otherwise returns the exchange for the host.
     #[inline]
     pub(crate) fn answer_with_file(&self, exchange: Exchange, listeners: &[Listener]) -> Option<Exchange> {
         let Some(files) = &self.files else { return Some(exchange) };
@@ -301,7 +301,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         None
     }
 
-    /// Has `host` answer; tells whether it wants to be retired.
+    /// Lets `host` answer; returns whether it asks to be retired.
     pub(crate) fn answer(&self, mut exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
         if let Some(named) = &self.named {
@@ -317,7 +317,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         {
             let mut engine = self.engine.borrow_mut();
             engine.expect_prompt_answers(host.is_prompt());
-            // Whatever waits to leave would wait for this app.
+            // Pending output would otherwise wait for this app.
             engine.submit();
         }
         let after = host.answer(&request, Reply::new(self, id));
@@ -334,7 +334,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.run_deferred(host, after)
     }
 
-    /// Has `host` see to what the lane was woken for, if it was; tells whether it wants to be retired.
+    /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.
     pub(crate) fn attend(&self, host: &mut dyn Host) -> bool {
         if !self.attention.as_ref().is_some_and(Attention::take) {
             return false;
@@ -351,8 +351,8 @@ impl<'a, B: Backend> Lane<'a, B> {
         after.retire | host.run_deferred().retire
     }
 
-    /// To be called before an app is, and in the middle of one: calls another thread if there is more to do, or if something is due
-    /// earlier than the one that waits knows of.
+    /// Call this before an app is called, and while it waits: summons another thread if there is more to do, or if something is
+    /// due earlier than the waiting thread expects.
     pub(crate) fn leave_to_others(&self) {
         let Some(aside) = &self.aside else { return };
         let engine = self.engine.borrow();
@@ -364,7 +364,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// A thread is told that there is nothing to do until something is due.
+    /// Records until when a thread is told that nothing is due.
     pub(crate) fn foresee(&self) {
         if let Some(aside) = &self.aside {
             aside.foreseen.set(self.engine.borrow().due());
@@ -376,7 +376,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.engine.borrow_mut()
     }
 
-    /// Looks at the worker's command; `false`: the lane ends.
+    /// Reads the worker's command; `false`: the lane ends.
     pub(crate) fn obey(&self) -> bool {
         let mut engine = self.engine.borrow_mut();
         if engine.take_wake()
@@ -391,12 +391,12 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.pass_on_command(&mut engine) && !engine.finished()
     }
 
-    /// Whether the lane takes no more connections.
+    /// Whether the lane accepts no more connections.
     pub(crate) fn stops(&self) -> bool {
         self.engine.borrow().stops()
     }
 
-    /// Tells the engine what the worker was told; `false`: to end at once.
+    /// Passes the worker's command to the engine; `false`: end at once.
     fn pass_on_command(&self, engine: &mut Engine<'a, B>) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve => {}
@@ -414,8 +414,8 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// Lets those apps go on whose clients have caught up or gone. To be called whenever news have been seen to, for it may have
-    /// been another thread that saw to them.
+    /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
+    /// thread may have handled them.
     pub(crate) fn release_held(&self) {
         let Some(aside) = &self.aside else { return };
         let mut held = aside.held.borrow_mut();
@@ -430,8 +430,8 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// Waits for news with an app in the middle of its answer to `exchange`, while more than `most` of what it has written
-    /// waits for its client. `None`: the app is to be interrupted.
+    /// Waits for events while an app is in the middle of its answer to `exchange` and more than `most` of its output waits for
+    /// its client. `None`: interrupt the app.
     fn wait_for_client<'e>(
         &'e self,
         mut engine: RefMut<'e, Engine<'a, B>>,
@@ -447,7 +447,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
         self.take_news(&mut engine);
         let timeout = engine.attend()?;
-        // Seeing to the news may have sent all that there was to wait for.
+        // Handling the events may have sent everything that there was to wait for.
         let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(engine);
         self.release_held();
@@ -465,7 +465,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(go_on.then(|| self.engine()))
     }
 
-    /// Has what was sent leave before an app takes its time.
+    /// Sends pending output before an app takes its time.
     #[inline]
     fn let_leave(&self) {
         self.engine.borrow_mut().submit();
@@ -479,7 +479,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
-    /// Sends the file that the head of a response names, if it does.
+    /// Sends the file that the head of a response names, if it names one.
     #[inline]
     fn send_named(&self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Option<Result<(), ReplyError>> {
         self.named.as_ref()?.respond(self, exchange, head)

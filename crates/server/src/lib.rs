@@ -1,8 +1,8 @@
 //! Oribi's server: the only crate that sees machines, backends and hosts together.
 //!
-//! `engine` drives connections, which arrive through `listen`, with timers over one backend; a *lane* is an engine with a host's
-//! context; `process` is the life of master, supervisor and workers, who see one another on the `scoreboard`; `config` is what they
-//! are told to do; `log` is what they say.
+//! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is an engine with a
+//! host's context; `process` is the life of master, supervisor and workers, which communicate by the `scoreboard`; `config` has
+//! the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
 mod attention;

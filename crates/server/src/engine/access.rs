@@ -8,11 +8,11 @@ use oribi_io::Backend;
 use oribi_message::{KnownField, RequestHead};
 use std::time::{Duration, SystemTime};
 
-/// What clients that went away before their answer are said to have got: the code that nginx made customary for it.
+/// The status in the log for a client that left before its answer: the code that nginx introduced.
 const CLIENT_GONE: u16 = 499;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Opens the log files again, by their names: whoever rotates logs has moved the old ones away.
+    /// Opens the log files again by their names, after log rotation has moved the old ones away.
     pub fn reopen_logs(&mut self) {
         let access = self.access_log.as_mut().map_or(Ok(()), AccessLog::reopen);
         for (name, outcome) in [("error", reopen_error_log(self.settings)), ("access", access)] {
@@ -22,8 +22,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A host has returned: writes the line if the response is finished, or if the client has gone (`None`). What the line will need
-    /// later is given back otherwise.
+    /// Called when a host has returned: writes the line if the response is finished, or if the client has gone (`None`).
+    /// Otherwise returns what the line will need later.
     pub(super) fn record(&mut self, exchange: &Exchange, outcome: Option<Outcome>) -> Option<Box<Draft>> {
         self.access_log.as_ref()?;
         let (status, sent, began) = match outcome {
@@ -35,7 +35,7 @@ impl<B: Backend> Engine<'_, B> {
         None
     }
 
-    /// A response has been finished, or its client has gone, after its host had returned.
+    /// Writes the line of a response that was finished, or whose client left, after its host had returned.
     pub(super) fn record_late(&mut self, line: Option<LateLine>, remote: Remote) {
         let Some(LateLine { draft, outcome: Outcome { finished, status, sent, began } }) = line else { return };
         let head = RequestHead::new(&draft.head, &draft.layout);
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(remote.address(), Some(head), status, sent, began);
     }
 
-    /// A request was refused before a host saw it.
+    /// Writes the line of a request that was refused before it reached a host.
     pub(super) fn record_refusal(&mut self, remote: &[u8], status: u16) {
         self.write_line(remote, None, status, 0, self.backend.now());
     }
@@ -68,7 +68,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// What the line of a request needs that is answered later.
+/// The parts of a request that its line needs if it is answered later.
 fn draft(exchange: &Exchange) -> Box<Draft> {
     Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: exchange.received.layout.clone() })
 }

@@ -1,10 +1,10 @@
-//! What is known of a response while a host works on it, whatever the protocol.
+//! The state of a response while a host works on it, the same for all protocols.
 
 use super::moment::Moment;
 use oribi_message::HeadLayout;
 use std::time::Duration;
 
-/// The response to one exchange, as far as it has come.
+/// The state of the response to one exchange.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// When the request was complete.
@@ -18,12 +18,13 @@ pub(super) struct Answer {
     pub(super) custody: Custody,
 }
 
-/// Who has the request that is answered.
+/// Who holds the request.
 #[derive(Debug)]
 pub(super) enum Custody {
-    /// It is out with a lane, and the buffers that it stands in are, too.
+    /// A lane has it, together with the buffers that it stands in.
     Lent,
-    /// Its host has given it back and will answer later. What the access log will need of it has been kept, if there is one.
+    /// Its host has returned it and will answer later. If there is an access log, what the log needs of the request is kept
+    /// here.
     Returned(Option<Box<Draft>>),
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Draft {
     pub(super) layout: HeadLayout,
 }
 
-/// What the access log says of a response.
+/// What the access log says about a response.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome {
     pub(super) finished: bool,
@@ -45,7 +46,7 @@ pub(super) struct Outcome {
     pub(super) began: Duration,
 }
 
-/// What is known of an exchange that ends after its host has returned.
+/// The log line of an exchange that ends after its host has returned.
 pub(super) struct LateLine {
     pub(super) draft: Box<Draft>,
     pub(super) outcome: Outcome,
@@ -61,7 +62,7 @@ impl Answer {
         matches!(self.custody, Custody::Lent)
     }
 
-    /// What is to be written of it, if its host has returned and there is a log.
+    /// The data of its log line, if its host has returned and there is a log.
     pub(super) fn late_line(&mut self) -> Option<LateLine> {
         let Custody::Returned(draft) = &mut self.custody else { return None };
         Some(LateLine { draft: draft.take()?, outcome: self.outcome() })

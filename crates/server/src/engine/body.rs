@@ -26,8 +26,8 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Whether it can be sent from where it is, together with its framing: it lies in memory, and in few parts. Content in many
-    /// parts is mostly in small ones, and copied.
+    /// Whether it can be sent from where it is, together with its framing: it is in memory, and in few parts. Content in many
+    /// parts mostly has small parts, and is copied.
     pub(super) fn can_be_gathered(&self) -> bool {
         match self {
             Self::Parts(parts) => parts.len() <= GATHERED_PARTS,
@@ -45,24 +45,24 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The content, to be taken from front to back.
+    /// The content, for taking it from front to back.
     #[inline]
     pub(super) const fn rest(self) -> Rest<'a> {
         Rest { body: self, part: 0, taken: 0 }
     }
 }
 
-/// What has not been taken yet.
+/// The content that has not been taken yet.
 #[derive(Clone, Debug)]
 pub(super) struct Rest<'a> {
     body: Body<'a>,
-    /// The part that is taken from next, and how much of it is gone.
+    /// The part to take from next, and how many of its bytes have been taken.
     part: usize,
     taken: u64,
 }
 
 impl<'a> Rest<'a> {
-    /// Gives the next `size` bytes to `sink`, piece by piece. No piece is empty.
+    /// Passes the next `size` bytes to `sink`, piece by piece. No piece is empty.
     #[inline]
     pub(super) fn take(&mut self, mut size: u64, mut sink: impl FnMut(Piece<'a>)) {
         while size > 0

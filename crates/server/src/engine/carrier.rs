@@ -1,12 +1,12 @@
-//! What a connection owns that carries several exchanges at once, those of a web server.
+//! The data of a connection that carries several exchanges at once, those of a web server.
 
 use oribi_proto::fcgi;
 
-/// What a connection that speaks FastCGI owns.
+/// The data of a FastCGI connection.
 #[derive(Debug, Default)]
 pub(super) struct Carrier {
     pub(super) machine: fcgi::Machine,
-    /// The requests that are not finished: id and number of the stream, in order of ids.
+    /// The unfinished requests: id and number of the stream, in order of ids.
     pub(super) streams: Vec<(u16, u32)>,
 }
 

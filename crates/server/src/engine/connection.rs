@@ -1,4 +1,4 @@
-//! One connection: a socket with what waits to be sent, a machine, and the state in which it is.
+//! One connection: its socket with the output that waits, its machine, and its state.
 
 use super::answer::{Answer, Custody};
 use super::carrier::Carrier;
@@ -10,14 +10,14 @@ use super::remote::Remote;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
 
-/// One connection. Idle, it owns no memory but this, and every byte of it counts (see the test).
+/// One connection. While idle, it owns no other memory, and every byte of it counts (see the test).
 #[derive(Debug)]
 pub(super) struct Connection<S> {
     pub(super) line: Line<S>,
     pub(super) input: Input,
     pub(super) machine: Machine,
     pub(super) state: State,
-    /// The number of the latest exchange; ids that carry another one are out of date.
+    /// The number of the latest exchange; ids with another number are stale.
     pub(super) serial: u32,
     /// Requests that have begun.
     pub(super) requests: u32,
@@ -27,53 +27,53 @@ pub(super) struct Connection<S> {
     pub(super) remote: Remote,
 }
 
-/// Where a connection stands. Each state owns what is meaningful in it.
+/// The state of a connection. Each state owns the data that has a meaning in it.
 #[derive(Debug)]
 pub(super) enum State {
-    /// It waits for a request or reads one.
+    /// It waits for a request, or reads one.
     Reading(Reading),
     /// A complete request waits for a lane to take it.
     Queued(Box<Received>),
-    /// A host has the request, or its response is finished and the host has not returned yet.
+    /// A host has the request; or its response is finished, but the host has not returned yet.
     Answering(Answering),
-    /// The response is finished and waits for the socket; then comes the next request, or the end.
+    /// The response is finished and waits for the socket. The next request or the end follows.
     Flushing(Fate),
-    /// The response is sent and the sending side is ended; what the client still sends is thrown away.
+    /// The response is sent and the sending side is closed; what the client still sends is discarded.
     Lingering,
-    /// It carries the exchanges of a web server, each with a state of its own: see [`super::stream`].
+    /// It carries the exchanges of a web server, each with its own state: see [`super::stream`].
     Carrying(Box<Carrier>),
 }
 
-/// A request on its way in.
+/// A request that is being received.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// What has come of it; `None` before its head is complete.
+    /// The part that has been received; `None` before its head is complete.
     pub(super) request: Option<Box<Received>>,
-    /// Bytes of content still to come, where that is known.
+    /// Bytes of content still to come, if known.
     pub(super) content_left: u64,
-    /// There is unread input, which is not looked at before the connection's turn.
+    /// There is unread input, which waits for the connection's turn.
     pub(super) yielded: bool,
 }
 
-/// A request in the hands of a host.
+/// A request that a host has.
 #[derive(Debug)]
 pub(super) struct Answering {
     pub(super) answer: Answer,
     pub(super) outlook: Outlook,
-    /// What came behind a request for another protocol: whoever takes the socket gets these bytes first.
+    /// Bytes that came behind a request for another protocol: the host that takes the socket must read them first.
     pub(super) early: Option<Box<[u8]>>,
 }
 
 /// What comes after a response on a connection that only one exchange uses at a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outlook {
-    /// What becomes of the connection once the response has left; settled when the response is finished.
+    /// What happens to the connection after the response is sent; decided when the response is finished.
     pub(super) fate: Fate,
     pub(super) departure: Departure,
-    /// The client may still be sending what nobody will read: bytes behind a close, if it did not announce that itself, and the CR LF
-    /// that old clients send behind the content of a POST (RFC 9112, section 2.2).
+    /// The client may still be sending bytes that nobody will read: bytes after a close that it did not announce itself, or the
+    /// CR LF that old clients send behind the content of a POST (RFC 9112, section 2.2).
     pub(super) sends_on: bool,
-    /// A host has a descriptor of the socket.
+    /// The host has a descriptor of the socket.
     pub(super) taken: bool,
 }
 
@@ -90,45 +90,46 @@ impl Outlook {
     }
 }
 
-/// When a response leaves that is finished while its host has not returned.
+/// When to send a response that is finished before its host has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Departure {
     /// As soon as it is written.
     AtOnce,
-    /// With the response to the next request, which stands in the input buffer already.
+    /// Together with the response to the next request, which is in the input buffer already.
     WithNext,
-    /// With those of its batch: see [`super::send`].
+    /// Together with the responses of its batch: see [`super::send`].
     WithBatch,
 }
 
-/// What becomes of a connection once its response has left.
+/// What happens to a connection after its response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The next request may come.
+    /// It can serve the next request.
     Reuse,
     /// It ends.
     Close,
-    /// Its sending side ends, and what the client still sends is read for a while, so that the end does not overtake the response.
+    /// Its sending side ends, and what the client still sends is read for a while, so that a reset does not overtake the
+    /// response.
     Linger,
-    /// Its sending side ends for the host, too, which has a descriptor of its own.
+    /// Its sending side is shut down, also for the host, which has a descriptor of its own.
     ShutDown,
 }
 
-/// A socket, what is known of it, and what waits for it.
+/// A socket, its state, and the output that waits for it.
 #[derive(Debug)]
 pub(super) struct Line<S> {
     pub(super) socket: S,
-    /// What waits to be sent; `None` if that is nothing.
+    /// Output that waits to be sent; `None` if there is none.
     pub(super) output: Option<Box<Output>>,
-    /// The backend reports its news.
+    /// The backend reports its events.
     pub(super) opened: bool,
     /// A receive is worth trying.
     pub(super) readable: bool,
     /// The peer has ended its side.
     pub(super) ended: bool,
-    /// A send found the socket full, and there has been no news since.
+    /// A send found the socket full, and no event has come since.
     pub(super) blocked: bool,
-    /// The connection stands in the queue for a turn without an event.
+    /// The connection is in the queue for a turn without an event.
     pub(super) turn_asked: bool,
 }
 
@@ -163,10 +164,10 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Changes over to another state.
+    /// Changes to another state.
     #[inline]
     pub(super) fn enter(&mut self, state: State) {
-        // On the way of most requests no state owns anything, which is seen sooner than it is dropped.
+        // For most requests the old state owns nothing; checking that is faster than dropping it.
         let owns_nothing = match &self.state {
             State::Reading(reading) => reading.request.is_none(),
             State::Answering(answering) => {
@@ -187,7 +188,7 @@ impl<S> Connection<S> {
         matches!(self.state, State::Reading(_))
     }
 
-    /// Whether no request has begun, so that the connection may be closed for want of one.
+    /// Whether no request has begun, so that the connection may be closed for being idle.
     pub(super) fn is_idle(&self) -> bool {
         matches!(self.state, State::Reading(Reading { request: None, .. })) && !self.input.has_unread()
     }
@@ -198,7 +199,7 @@ impl<S> Connection<S> {
         if let State::Carrying(carrier) = &mut self.state { Some(carrier) } else { None }
     }
 
-    /// What must hold whenever the engine is done with a connection; for debug builds.
+    /// Checks the invariants that hold whenever the engine is not working on a connection; for debug builds.
     pub(super) fn check(&self) {
         let (machine, output) = (&self.machine, &self.line.output);
         assert!(output.as_ref().is_none_or(|output| !output.is_empty()), "an empty output is not kept");
@@ -230,7 +231,8 @@ mod tests {
     #[test]
     fn an_idle_connection_is_small() {
         type Socket = <Epoll as oribi_io::Backend>::Socket;
-        // Beside it stand a deadline's link (24 bytes) and a place's generation (8). Of libevent's, a connection needs some 200.
+        // In addition there are a deadline's link (24 bytes) and a place's generation (8). libevent needs about 200 bytes for
+        // each connection.
         assert!(size_of::<Connection<Socket>>() + 32 <= 304, "{} bytes", size_of::<Connection<Socket>>());
     }
 }

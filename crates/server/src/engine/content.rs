@@ -1,4 +1,4 @@
-//! Where request content is kept until the app gets it: in the input buffer, in memory, or in an unlinked file.
+//! Where request content is stored until the app gets it: in the input buffer, in memory, or in an unlinked file.
 
 use super::input::{BUFFER_BYTES, Input};
 use crate::config::Settings;
@@ -8,23 +8,23 @@ use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The content of one request, complete or on its way.
+/// The content of one request, complete or being received.
 #[derive(Debug, Default)]
 pub(super) enum StoredContent {
     /// The request has none.
     #[default]
     None,
-    /// It stands in the input buffer, from `start` on.
+    /// It is in the input buffer, starting at `start`.
     Inline { start: usize, size: usize },
-    /// In memory. `bytes` has room for all that is known to come, and maybe more; `filled` of them have come.
+    /// In memory. `bytes` has room for everything that is expected, or more; `filled` bytes have arrived.
     Memory { bytes: Vec<u8>, filled: usize },
     /// In an unlinked file.
     File { file: File, size: u64 },
 }
 
-/// What there is to choose from for content that is to come.
+/// The places for content that is about to arrive.
 pub(super) struct Room<'a> {
-    /// The buffer that the head stands in, if content may stand behind it.
+    /// The buffer with the head, if content may follow the head there.
     pub(super) input: Option<&'a mut Input>,
     /// Memory of earlier content.
     pub(super) spare: &'a mut Vec<u8>,
@@ -35,8 +35,8 @@ impl StoredContent {
     /// Content of no bytes.
     pub(super) const EMPTY: Self = Self::Memory { bytes: Vec::new(), filled: 0 };
 
-    /// A place for content that is to come: the input buffer if all of it fits behind what has been received, else memory, else a
-    /// file. What is of unknown size begins in memory.
+    /// Chooses a place for content: the input buffer if all of it fits behind what has been received, else memory, else a file.
+    /// Content of unknown size begins in memory.
     pub(super) fn with_room(size: Option<u64>, room: &mut Room<'_>) -> io::Result<Self> {
         let Some(size) = size else { return Ok(Self::EMPTY) };
         if let Some(input) = &mut room.input
@@ -48,8 +48,8 @@ impl StoredContent {
         if size > room.settings.limits.content_memory_bytes as u64 {
             return Self::file(&room.settings.temporary_directory);
         }
-        // Fresh pages are the kernel's until content arrives in them, so a declared size alone costs nothing. Pages that have
-        // been used before cost nothing either: the kernel need not clear them again.
+        // A declared size alone costs nothing, because the kernel allocates fresh pages only when content arrives. Reused pages
+        // cost nothing, either, because the kernel need not clear them.
         let size = size as usize;
         let bytes = if room.spare.len() >= size { std::mem::take(room.spare) } else { vec![0; size] };
         Ok(Self::Memory { bytes, filled: 0 })
@@ -73,7 +73,7 @@ impl StoredContent {
     /// Adds a piece. Content in memory that grows above `largest` moves to a file.
     pub(super) fn add(&mut self, piece: &[u8], largest: usize, directory: &Path) -> io::Result<()> {
         match self {
-            // Nothing is added where nothing was announced.
+            // A request without content gets none.
             Self::None => {}
             Self::Inline { size, .. } => *size += piece.len(),
             Self::Memory { bytes, filled } if *filled + piece.len() > largest => {
@@ -98,13 +98,13 @@ impl StoredContent {
         Ok(())
     }
 
-    /// Whether the request has none at all.
+    /// Whether the request has no content at all.
     #[inline]
     pub(super) const fn is_none(&self) -> bool {
         matches!(self, Self::None)
     }
 
-    /// Whether none has come.
+    /// Whether no content has arrived.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::None => true,
@@ -114,7 +114,7 @@ impl StoredContent {
         }
     }
 
-    /// Makes it ready to be read from its start.
+    /// Prepares it for reading from its start.
     pub(super) fn complete(&mut self) -> io::Result<()> {
         match self {
             Self::File { file, .. } => file.rewind(),
@@ -122,7 +122,7 @@ impl StoredContent {
         }
     }
 
-    /// As hosts see it; `input` is the buffer that inline content stands in.
+    /// The content in the form for hosts; `input` is the buffer with inline content.
     #[inline]
     pub(super) fn view<'a>(&'a self, input: &'a [u8]) -> Content<'a> {
         match self {

@@ -1,11 +1,11 @@
-//! Deadlines without a heap: each kind lasts equally long for every connection, so a list in order of arrival is in order of
-//! expiry, and setting, moving and clearing a deadline are a few writes.
+//! Deadlines without a heap: each kind has the same length for all connections, so a list in order of start is in order of
+//! expiry. Setting, moving and clearing a deadline take a few writes.
 
 use super::moment::Moment;
 use super::slots::{grow_gently, with_room};
 use std::time::Duration;
 
-/// What a connection is given time for. It waits for one thing at a time.
+/// What a connection waits for. It waits for one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Deadline {
@@ -17,9 +17,9 @@ pub(super) enum Deadline {
     Idle = 2,
     /// Room in the socket for the next part of the response.
     Write = 3,
-    /// The client to stop sending into a connection that is ending.
+    /// The client to stop sending on a connection that is ending.
     Linger = 4,
-    /// The next request of a web server that keeps its connection.
+    /// The next request on a connection that a web server keeps.
     Kept = 5,
 }
 
@@ -55,14 +55,13 @@ impl Deadlines {
         Self { links: Vec::new(), lists: ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) }) }
     }
 
-    /// With room for so many connections.
+    /// With room for this many connections.
     pub(super) fn for_many(mut self, connections: usize) -> Self {
         self.links = with_room(connections);
         self
     }
 
-    /// Makes a kind last no longer than `lasts`. Those that run already get so much from `now` on, unless they would have passed
-    /// earlier anyhow.
+    /// Shortens a kind to `lasts`. Deadlines that are running get that time from `now` on, unless they expire earlier.
     pub(super) fn shorten(&mut self, kind: Deadline, lasts: Duration, now: Duration) {
         let list = &mut self.lists[kind as usize];
         if list.lasts <= lasts {
@@ -73,13 +72,13 @@ impl Deadlines {
         let mut index = list.first;
         while index != NONE {
             let link = &mut self.links[index as usize];
-            // Its end was so much later than this one would be if it counted from its own beginning.
+            // Its start is moved so that it expires at the earlier of its old end and `now` plus the new length.
             link.since = (link.since.time() + sooner).min(now).into();
             index = link.next;
         }
     }
 
-    /// Starts a deadline in place of the one that ran.
+    /// Starts a deadline; it replaces the running one.
     pub(super) fn set(&mut self, index: u32, kind: Deadline, now: Duration) {
         self.set_here(index, kind, now);
     }
@@ -115,7 +114,7 @@ impl Deadlines {
         self.links.get(index as usize).is_some_and(|link| link.kind == Some(kind))
     }
 
-    /// Stops the deadline, if one runs.
+    /// Clears the deadline, if one is running.
     #[inline]
     pub(super) fn clear(&mut self, index: u32) {
         let Some(link) = self.links.get_mut(index as usize) else { return };
@@ -140,14 +139,14 @@ impl Deadlines {
         (first != NONE).then_some(first)
     }
 
-    /// When the next deadline passes.
+    /// When the next deadline expires.
     #[inline]
     pub(super) fn next(&self) -> Option<Duration> {
         let ends = |list: &List| (list.first != NONE).then(|| self.links[list.first as usize].since.time() + list.lasts);
         self.lists.iter().filter_map(ends).min()
     }
 
-    /// A connection whose deadline has passed; the deadline is cleared.
+    /// A connection whose deadline has expired; clears the deadline.
     pub(super) fn expired(&mut self, now: Duration) -> Option<(u32, Deadline)> {
         let kind = ALL.into_iter().find(|&kind| {
             let list = &self.lists[kind as usize];
@@ -203,11 +202,11 @@ mod tests {
         deadlines.set(0, Deadline::Idle, Duration::ZERO);
         deadlines.set(1, Deadline::Idle, SECOND * 5);
         deadlines.shorten(Deadline::Idle, SECOND, SECOND * 19 / 2);
-        // The first would have passed after ten seconds in any case, the other one gets a second from now on.
+        // The first would have expired after ten seconds anyway, the other gets a second from now on.
         assert_eq!(deadlines.next(), Some(SECOND * 10));
         assert_eq!(deadlines.expired(SECOND * 10), Some((0, Deadline::Idle)));
         assert_eq!(deadlines.next(), Some(SECOND * 21 / 2));
-        // A second time it changes nothing.
+        // A second call changes nothing.
         deadlines.shorten(Deadline::Idle, SECOND, SECOND * 10);
         assert_eq!(deadlines.next(), Some(SECOND * 21 / 2));
     }

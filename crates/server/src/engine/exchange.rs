@@ -1,4 +1,4 @@
-//! A complete request in the hands of a lane: everything that its host may look at, owned, so that the engine is free meanwhile.
+//! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
 
 use super::content::StoredContent;
 use super::input::Input;
@@ -9,20 +9,20 @@ use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
 use oribi_message::{HeadLayout, RequestHead};
 
-/// A complete request, taken out of the engine. Give it back with `Engine::give_back`.
+/// A complete request, taken out of the engine. Return it with `Engine::give_back`.
 ///
-/// It goes from hand to hand and is larger than it looks, so it moves as a box, which the engine uses again.
+/// It is larger than it looks and is passed on several times, so it is a box, which the engine reuses.
 #[derive(Debug)]
 pub struct Exchange {
     pub(super) id: ExchangeId,
     pub(super) received: Box<Received>,
 }
 
-/// A request as far as it has been received, from its head on. Boxes that wait for their next request keep the memory of the
-/// layout and nothing else.
+/// A request as far as it has been received, from its head on. A box that waits for its next request keeps only the memory of
+/// the layout.
 #[derive(Debug, Default)]
 pub(super) struct Received {
-    /// The buffer that the head stands in. It is the connection's until the request is lent.
+    /// The buffer with the head. The connection keeps it until the request is lent.
     pub(super) input: Input,
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
@@ -30,7 +30,7 @@ pub(super) struct Received {
     pub(super) complete_at: Moment,
     pub(super) remote: Remote,
     pub(super) listener: u16,
-    /// What a web server said; then the head stands there, too.
+    /// The variables from a web server; the head is in their memory then.
     pub(super) variables: Option<Box<Variables>>,
 }
 
@@ -42,7 +42,7 @@ impl Exchange {
         self.id
     }
 
-    /// What the host gets to see.
+    /// The request in the form for hosts.
     #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, listeners: &'a [Listener]) -> Request<'a> {
@@ -63,7 +63,7 @@ impl Exchange {
         request
     }
 
-    /// Takes out fields that have no number and whose names are `unwanted`.
+    /// Removes unknown fields whose names are `unwanted`.
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
         let Received { input, layout, variables, .. } = &mut *self.received;
         let bytes = match variables {
@@ -73,7 +73,7 @@ impl Exchange {
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
     }
 
-    /// The bytes that the layout speaks of.
+    /// The bytes that the layout refers to.
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
         match &self.received.variables {

@@ -1,22 +1,22 @@
-//! How the protocols write a response: the one thing about it that differs between them.
+//! How each protocol writes a response, the only thing about responses that differs between protocols.
 
 use oribi_message::ResponseHead;
 use oribi_proto::{fcgi, h1};
 
-/// What a CGI program that has failed exits with.
+/// The exit status of a CGI program that has failed.
 pub(super) const FAILURE: u32 = 1;
 
-/// Writes the response to one exchange, in the words of the protocol that it came by.
+/// Writes the response to one exchange in the protocol of its request.
 #[derive(Debug)]
 pub(super) enum Framing<'e> {
     Http(&'e mut h1::Machine),
     FastCgi(&'e mut fcgi::Exchange),
 }
 
-/// What a head is written with, beside what the app says.
+/// What is needed for a head besides the app's fields.
 #[derive(Debug)]
 pub(super) struct Terms<'e> {
-    /// The size of the whole content, where that is known.
+    /// The size of the whole content, if known.
     pub(super) size: Option<u64>,
     /// Whether the connection may serve another request (HTTP).
     pub(super) persist: bool,
@@ -24,10 +24,10 @@ pub(super) struct Terms<'e> {
     pub(super) preset: h1::Preset<'e>,
 }
 
-/// What becomes of a connection that only one exchange uses at a time, once the response has left.
+/// What happens to a connection with one exchange at a time after the response has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// The next request may come.
+    /// It can serve the next request.
     Reuse,
     /// It ends.
     Close,
@@ -43,7 +43,7 @@ impl Framing<'_> {
         }
     }
 
-    /// Writes the head. An invalid one leaves no trace; the error says what is wrong with it.
+    /// Writes the head. If it is invalid, nothing is written, and the error says what is wrong.
     #[inline]
     pub(super) fn write_head(
         &mut self,
@@ -61,7 +61,7 @@ impl Framing<'_> {
         }
     }
 
-    /// Writes what goes in front of up to `size` bytes of content; tells in front of how many. 0: the rest is not to be sent.
+    /// Writes what precedes up to `size` bytes of content; returns for how many bytes. 0: do not send the rest.
     #[inline]
     pub(super) fn write_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
         match self {
@@ -70,7 +70,7 @@ impl Framing<'_> {
         }
     }
 
-    /// Writes what goes behind the content that was announced last.
+    /// Writes what follows the content that was announced last.
     #[inline]
     pub(super) fn write_suffix(&mut self, out: &mut Vec<u8>) {
         match self {

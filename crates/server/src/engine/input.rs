@@ -1,14 +1,14 @@
-//! Received bytes that no machine has consumed yet, and the pool their buffers come from.
+//! Received bytes that no machine has consumed yet, and the pool of their buffers.
 
 use oribi_message::Span;
 
-/// Size of a pooled buffer: nearly every head fits, with a form's worth of content behind it.
+/// Size of a pooled buffer: nearly every head fits, with the content of a form behind it.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Buffers kept for the next connection that receives; more than these are freed.
+/// Buffers that are kept for the next receiving connections; more are freed.
 const POOLED: usize = 64;
 
-/// Buffers that no connection uses. The last one given back goes out first, for it is likeliest in the cache.
+/// Unused buffers. The last one given back is used first, because it is most likely in the cache.
 #[derive(Debug, Default)]
 pub(super) struct Pool(Vec<Vec<u8>>);
 
@@ -24,17 +24,17 @@ impl Pool {
     }
 }
 
-/// What a connection has received: the head of the present request, kept until its exchange is over, and what is unread.
-/// An empty input owns no memory.
+/// The received bytes of a connection: the head of the present request, which is kept until its exchange is over, and unread
+/// bytes. An empty input owns no memory.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    // As in a span: no head exceeds 1 GiB, and no buffer has room for four.
+    // As in a span: no head exceeds 1 GiB, and no buffer has room for 4 GiB.
     start: u32,
     end: u32,
-    /// Where the head of the present request stands.
+    /// The place of the present request's head.
     pub(super) head: Option<Span>,
-    /// Content of the present request stands in this buffer, so that nothing in it may move.
+    /// This buffer contains content of the present request, so nothing in it may move.
     pub(super) pinned: bool,
 }
 
@@ -50,13 +50,13 @@ impl Input {
         self.start < self.end
     }
 
-    /// Where the unread bytes start.
+    /// The position of the unread bytes.
     #[inline]
     pub(super) fn position(&self) -> usize {
         self.start as usize
     }
 
-    /// All received bytes that are kept.
+    /// All received bytes that are still kept.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.end as usize]
@@ -73,7 +73,7 @@ impl Input {
         self.start += count as u32;
     }
 
-    /// A place to receive into, never empty. `largest_head` is the size up to which a head may grow.
+    /// Room to receive into, never empty. `largest_head` is the limit for the size of a head.
     #[inline]
     pub(super) fn room(&mut self, pool: &mut Pool, largest_head: usize) -> &mut [u8] {
         if self.bytes.is_empty() {
@@ -101,13 +101,13 @@ impl Input {
             larger[..self.end as usize].copy_from_slice(self.bytes());
             self.bytes = larger;
         } else {
-            // The machine refuses a head above its limit, and pinned content was chosen to fit, so this is bounded.
+            // This is bounded: the machine refuses a head above its limit, and pinned content was chosen to fit.
             let larger = (self.bytes.len() * 2).max(largest_head + BUFFER_BYTES);
             self.bytes.resize(larger, 0);
         }
     }
 
-    /// Ends the present request: its head is needed no more. Gives the buffer back if nothing is unread.
+    /// Ends the present request: its head is not needed any more. Gives the buffer back if nothing is unread.
     #[inline]
     pub(super) fn end_request(&mut self, pool: &mut Pool) {
         self.head = None;
@@ -135,7 +135,7 @@ impl Input {
         self.pinned = false;
     }
 
-    /// Moves a short remainder out of a pooled buffer: a client that sends slowly must not hold 16 KiB for a few bytes.
+    /// Moves a short remainder out of a pooled buffer, so that a slow client does not hold 16 KiB for a few bytes.
     pub(super) fn park(&mut self, pool: &mut Pool) {
         let end = self.end as usize;
         if self.bytes.len() != BUFFER_BYTES || end > BUFFER_BYTES / 4 {

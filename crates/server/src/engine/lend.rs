@@ -1,4 +1,4 @@
-//! 4. Lend: a complete request goes out to the lane.
+//! 4. Lend: a complete request is handed to the lane.
 
 use super::answer::Answer;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
@@ -10,7 +10,7 @@ use oribi_io::Backend;
 use oribi_message::{KnownField, RequestHead};
 
 impl<B: Backend> Engine<'_, B> {
-    /// Hands a request out that is complete; `None` if its client has gone meanwhile.
+    /// Hands out a complete request; `None` if its client has gone meanwhile.
     #[inline]
     pub(super) fn lend(&mut self, place: Place) -> Option<Exchange> {
         match place {

@@ -2,17 +2,18 @@
 //!
 //! # The life of a request
 //! 1. **Wait** (`wait`): the backend reports a readable socket;
-//! 2. **Receive** (`receive`): its bytes come into a pooled buffer;
+//! 2. **Receive** (`receive`): the engine receives its bytes into a pooled buffer;
 //! 3. **Parse** (`parse`): the connection's machine reads a head, pieces of content, the end; content is kept in the buffer, in
 //!    memory or in a file (`content`);
-//! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands the complete [`Exchange`] out. From here on **the engine is not borrowed**
-//!    and may be driven by others;
-//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`framing`), and it is sent, or queued
-//!    behind what waits already (`send`, `output`);
-//! 6. **Settle** (`settle`): [`Engine::give_back`] returns the buffers; the connection waits for its next request, or ends.
+//! 4. **Lend** (`lend`): [`Engine::next_exchange`] hands out the complete [`Exchange`]. From then on **the engine is not borrowed**
+//!    and others may drive it;
+//! 5. **Answer** (`respond`): the lane's host answers; the protocol frames the response (`framing`), and the engine sends it, or
+//!    queues it behind output that already waits (`send`, `output`);
+//! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
-//! A `connection` is in one of six states, each of which owns what is meaningful in it; `fastcgi` has those that carry several
-//! requests at once. The engine knows machines, never a language, and no system call but the backend's.
+//! A `connection` is in one of six states, and each state owns the data that has a meaning in it; `fastcgi` handles connections
+//! that carry several requests at once. The engine knows machines, never a language, and makes no system calls except those of
+//! the backend.
 
 mod accept;
 mod access;
@@ -66,14 +67,14 @@ use std::time::Duration;
 use stream::Stream;
 use variables::Variables;
 
-/// How long an idle connection may still ask for something once the server is stopping. A client that was about to send its
-/// next request does so within this time and is answered; closing at once would lose that request.
+/// How long an idle connection may still send a request when the server is stopping. A client that was about to send its next
+/// request does so within this time and is answered; closing at once would lose that request.
 const IDLE_WHILE_STOPPING: Duration = Duration::from_secs(1);
 
-/// How long a client may still take for the head of a request once the server is stopping.
+/// How long a client may still take for the head of a request when the server is stopping.
 const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 
-/// What an engine does with new connections and with those that it has.
+/// The phase of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
@@ -86,15 +87,15 @@ pub struct Engine<'a, B: Backend> {
     backend: B,
     settings: &'a Settings,
     listeners: &'a [Listener],
-    /// Where this lane takes connections.
+    /// The sockets from which this lane accepts.
     doors: Vec<Door<'a>>,
-    /// Where open connections are counted.
+    /// The counts of open connections.
     census: Option<Census<'a>>,
     limits: h1::Limits,
     record_limits: fcgi::Limits,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
-    /// The exchanges that connections of web servers carry, and their deadlines.
+    /// The exchanges on connections of web servers, and their deadlines.
     streams: Slots<Stream>,
     stream_deadlines: Deadlines,
     #[expect(clippy::vec_box, reason = "a box goes out with an exchange and comes back")]
@@ -107,34 +108,34 @@ pub struct Engine<'a, B: Backend> {
     haste: Haste,
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
-    /// Requests of a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
+    /// Whether requests for a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
     batches: bool,
-    /// What the last wait reported, handled up to `handled`.
+    /// The events of the last wait; those before `handled` have been handled.
     events: Vec<Event>,
     handled: usize,
-    /// Requests that are complete.
+    /// Complete requests.
     ready: VecDeque<Place>,
-    /// Connections whose responses leave together, once all that is ready has been answered.
+    /// Connections whose responses are sent together, after all ready requests have been answered.
     batch: Vec<Token>,
-    /// Connections that want a turn without an event: more input, or the next part of a file.
+    /// Connections that need a turn without an event: more input, or the next part of a file.
     turns: VecDeque<Token>,
-    /// How many of them may be taken before the backend is asked for news again: those that asked for more during this round
-    /// come behind the connections that have news.
+    /// How many of them get a turn before the backend is asked for events again. Connections that asked during this round come
+    /// after the connections with events.
     turns_due: usize,
-    /// When a batch is interrupted for news.
+    /// When to interrupt a batch to ask for events.
     news_due: Duration,
-    /// Exchanges handed out whose responses are not finished.
+    /// Exchanges that were handed out and whose responses are not finished.
     answering: usize,
     serials: Serials,
     pool: input::Pool,
     outputs: output::Pool,
-    /// Where content belongs in the response that is being framed.
+    /// The places of content in the response that is being framed.
     gaps: Vec<Gap>,
-    /// Where the next head is laid out.
+    /// The layout for the next head.
     blank: Box<Received>,
-    /// Where content on its way to a file is received.
+    /// Buffer for receiving content that goes to a file.
     spool: Vec<u8>,
-    /// Memory of the last content, for the next.
+    /// Memory of the last content, for the next one.
     spare_content: Vec<u8>,
     stamp: Stamp,
     access_log: Option<AccessLog>,
@@ -142,35 +143,34 @@ pub struct Engine<'a, B: Backend> {
     woken: bool,
 }
 
-/// Whether connections are taken.
+/// Whether connections are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Accepting {
     Yes,
-    /// Descriptors or connections have run out: not before this time, or until a connection closes.
+    /// There are no free descriptors or connections: wait until this time, or until a connection closes.
     Paused(Duration),
-    /// Nobody here could answer now, but others who share the listeners might: not before this lane asks for a request again.
+    /// This lane cannot answer now, but others that share the listeners might: wait until this lane asks for a request again.
     Left,
-    /// Other lanes come first, until this time.
+    /// Other lanes come first until this time.
     Aside(Duration),
     Never,
 }
 
-/// What comes next.
+/// What the caller has to do next.
 #[derive(Debug)]
 pub enum Next {
     /// A complete request.
     Exchange(Exchange),
-    /// See to [`Engine::take_wake`] and [`Engine::finished`].
+    /// Check [`Engine::take_wake`] and [`Engine::finished`].
     Command,
-    /// Nothing for so long, unless the backend has news.
+    /// Nothing for this time, unless the backend reports events.
     Nothing(Option<Duration>),
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// An engine that takes connections from `listeners`. `wake` is the reading end of a pipe: see [`Engine::take_wake`].
+    /// An engine that accepts connections from `listeners`. `wake` is the read end of a pipe: see [`Engine::take_wake`].
     ///
-    /// # Errors
-    /// The system's refusal to watch the listeners.
+    /// # Errors The system refuses to watch the listeners.
     pub fn new(
         backend: B,
         settings: &'a Settings,
@@ -181,10 +181,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         Self::with_doors(backend, settings, listeners, doors(listeners, Seat::ONLY), wake, access_log)
     }
 
-    /// An engine that takes connections at `doors`, which belong to `listeners`.
+    /// An engine that accepts connections at `doors`, which belong to `listeners`.
     ///
-    /// # Errors
-    /// As [`Engine::new`].
+    /// # Errors The same as for [`Engine::new`].
     pub fn with_doors(
         mut backend: B,
         settings: &'a Settings,
@@ -249,10 +248,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         })
     }
 
-    /// The next complete request. `None`: see to [`Engine::take_wake`] and [`Engine::finished`], then call again.
+    /// Waits for the next complete request. `None`: check [`Engine::take_wake`] and [`Engine::finished`], then call again.
     ///
-    /// # Errors
-    /// The backend can wait no more.
+    /// # Errors The backend cannot wait any more.
     pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
             match self.next(true)? {
@@ -263,10 +261,10 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The next complete request, if there is one without waiting for it.
+    /// The next complete request, if there is one without waiting.
     ///
     /// # Errors
-    /// The backend cannot be asked any more.
+    /// The backend cannot report events any more.
     pub fn next_exchange_now(&mut self) -> io::Result<Next> {
         self.next(false)
     }
@@ -302,7 +300,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Takes over what a waiter of the backend has found.
+    /// Takes the events that a waiter of the backend has found.
     pub fn collect(&mut self, waiter: &mut B::Waiter) {
         self.backend.collect(waiter, &mut self.events);
     }
@@ -310,15 +308,14 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// A waiter of the backend.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// An error of the system.
     pub fn waiter(&self) -> io::Result<B::Waiter> {
         self.backend.waiter()
     }
 
-    /// Does what there is to do without waiting and without handing out a request; tells how long nothing else is due.
+    /// Does everything that needs no waiting, without handing out a request; returns how long nothing else is due.
     ///
-    /// # Errors
-    /// The backend cannot be asked any more.
+    /// # Errors The backend cannot report events any more.
     pub fn attend(&mut self) -> io::Result<Option<Duration>> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
@@ -332,14 +329,14 @@ impl<'a, B: Backend> Engine<'a, B> {
         !self.ready.is_empty() || self.woken || self.handled < self.events.len() || !self.turns.is_empty()
     }
 
-    /// When something is due even if there is no news, on the backend's clock.
+    /// When something is due even without events, on the backend's clock.
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let resume = self.due_at_doors();
         self.next_deadline().into_iter().chain(resume).min()
     }
 
-    /// Has what was sent leave now, not with the next wait, if the host may take its time.
+    /// Sends pending output now instead of with the next wait, if the host may take its time.
     #[inline]
     pub fn submit(&mut self) {
         if !self.prompt {
@@ -349,23 +346,22 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Whether the host that will be given the next requests answers at once, and returns at once: then what it answers may wait
-    /// for what follows it.
+    /// Sets whether the next requests go to a host that answers and returns at once: then its answers may wait for what follows
+    /// them.
     #[inline]
     pub fn expect_prompt_answers(&mut self, prompt: bool) {
         self.prompt = prompt;
     }
 
-    /// Complete requests that wait to be handed out.
+    /// The number of complete requests that wait to be handed out.
     #[must_use]
     pub fn waiting_requests(&self) -> usize {
         self.ready.len()
     }
 
-    /// Does what there is to do for connections without handing out a request: for a lane whose app is waiting.
+    /// Serves connections without handing out a request: for a lane whose app is waiting.
     ///
-    /// # Errors
-    /// The backend can wait no more.
+    /// # Errors The backend cannot wait any more.
     pub fn turn(&mut self) -> io::Result<()> {
         self.leave_line();
         while self.handle_event() {}
@@ -379,28 +375,27 @@ impl<'a, B: Backend> Engine<'a, B> {
         std::mem::take(&mut self.woken)
     }
 
-    /// Bytes of a response that may wait for a slow client before its app is held.
+    /// Bytes of a response that may wait for a slow client before its app must wait, too.
     #[must_use]
     pub fn output_limit(&self) -> usize {
         self.settings.limits.output_bytes
     }
 
-    /// From now on takes part in `census`, and leaves connections to others when it has more than its share.
+    /// Takes part in `census` from now on: leaves connections to others when it has more than its share.
     ///
-    /// # Errors
-    /// The system's refusal to watch the bell.
+    /// # Errors The system refuses to watch the bell.
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.census = Some(census);
         self.hear_the_bell()
     }
 
-    /// Connections open now.
+    /// The number of open connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Exchanges handed out whose response is not finished.
+    /// The number of exchanges that were handed out and whose responses are not finished.
     #[must_use]
     pub fn answering(&self) -> usize {
         self.answering
@@ -418,8 +413,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stage == Stage::Stopping
     }
 
-    /// Takes no more connections, asks for no more requests than clients have begun, and is then finished. With
-    /// `empty_queue`, first accepts all that wait in the queues of the listeners; without, those are left to other workers.
+    /// Stops accepting connections, takes only requests that clients have begun, and is then finished. With `empty_queue`,
+    /// first accepts all connections that wait in the queues of the listeners; otherwise these are left to other workers.
     pub fn stop(&mut self, empty_queue: bool) {
         if self.accepting != Accepting::Never {
             self.stop_accepting();
@@ -435,8 +430,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
     }
 
-    /// Called before a response by who has kept the engine waiting for it: deadlines and the access log count from now, not
-    /// from before. With `stopping`, responses are the last of their connections although [`Engine::stop`] is yet to come.
+    /// Called before a response by a caller that has kept the engine waiting: deadlines and the access log count from now on.
+    /// With `stopping`, each response is the last on its connection, although [`Engine::stop`] has not been called yet.
     #[inline]
     pub fn catch_up(&mut self, stopping: bool) {
         self.backend.read_clock();
@@ -446,7 +441,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// What must hold whenever a step is done that concerned a connection; in debug builds only.
+    /// Checks the invariants after a step that concerned a connection; only in debug builds.
     #[inline]
     fn check(&self, index: u32) {
         if cfg!(debug_assertions)
@@ -478,7 +473,7 @@ fn record_limits(settings: &Settings) -> fcgi::Limits {
     fcgi::Limits {
         connections: u32::try_from(limits.connections).unwrap_or(u32::MAX),
         requests: u16::try_from(limits.fastcgi_requests).unwrap_or(u16::MAX),
-        // As much again for what the web server adds to what the client has sent.
+        // The same size again for what the web server adds to the client's request.
         params_bytes: limits.head_bytes * 2,
         pairs: limits.fields + defaults.pairs,
         target_bytes: limits.target_bytes,

@@ -1,8 +1,8 @@
-//! A time on the backend's clock, kept in 12 bytes where a duration, alone or among small things, takes 16.
+//! A time on the backend's clock in 12 bytes; a `Duration`, alone or next to small fields, takes 16.
 
 use std::time::Duration;
 
-/// For tables that have an entry for each connection.
+/// For tables with an entry for each connection.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(Rust, packed(4))]
 pub(super) struct Moment {
@@ -13,7 +13,7 @@ pub(super) struct Moment {
 impl Moment {
     pub(super) const ZERO: Self = Self { seconds: 0, nanoseconds: 0 };
 
-    /// The same, to be reckoned with.
+    /// As a `Duration`, for arithmetic.
     #[inline]
     pub(super) fn time(self) -> Duration {
         Duration::new(self.seconds, self.nanoseconds)

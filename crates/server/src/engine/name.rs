@@ -1,27 +1,27 @@
-//! Names of exchanges: which place an exchange has, and which of all exchanges that had this place it is.
+//! Names of exchanges: the place of an exchange, and which of all exchanges at that place it is.
 
 use oribi_host::ExchangeId;
 
-/// Where the state of an exchange stands.
+/// The table and index of an exchange's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// It is the present exchange of the connection with that number (HTTP/1).
+    /// The present exchange of the connection with this number (HTTP/1).
     Connection(u32),
-    /// It is the stream with that number, which shares its connection with others (FastCGI).
+    /// The stream with this number, which shares its connection with others (FastCGI).
     Stream(u32),
 }
 
-/// The name of an exchange, told by the number of its place and a number that no other exchange of this engine has.
+/// The name of an exchange: its place, and a number that no other exchange of this engine has.
 ///
-/// Hosts know it as an [`ExchangeId`], 64 bits that they do not look into.
+/// Hosts know it as an [`ExchangeId`], 64 opaque bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) place: Place,
     pub(super) serial: u32,
 }
 
-/// Set in the lower half of an id if the place is a stream's. Neither connections nor streams reach so high a number: there cannot
-/// be so many descriptors, and a connection has at most 65,535 streams of FastCGI.
+/// Set in the lower half of an id if the place is a stream. Neither connections nor streams reach such numbers: there are not
+/// that many descriptors, and a connection has at most 65,535 FastCGI streams.
 const STREAM: u32 = 1 << 31;
 
 impl From<Name> for ExchangeId {
@@ -44,12 +44,12 @@ impl From<ExchangeId> for Name {
     }
 }
 
-/// Gives every exchange of an engine a number of its own.
+/// Gives every exchange of an engine a unique number.
 #[derive(Debug, Default)]
 pub(super) struct Serials(u32);
 
 impl Serials {
-    /// The next number. None is 0, which connections bear that have had no exchange.
+    /// The next number, never 0, which marks connections that have had no exchange.
     #[inline]
     pub(super) fn next(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(1).max(1);

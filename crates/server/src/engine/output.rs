@@ -1,7 +1,7 @@
 //! Response bytes that wait for room in the socket.
 //!
-//! They stand in segments of a bounded size, each of which is freed when it has left, so that what is kept in memory is what waits
-//! and never what has been sent. Framing is written straight into the last segment; see [`Output::tail`].
+//! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
+//! is written directly into the last segment; see [`Output::tail`].
 
 use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
@@ -11,22 +11,22 @@ use std::io::IoSlice;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-/// A segment takes no more bytes than this, but for the framing of what stands in it.
+/// A segment takes at most this many bytes, plus the framing of its content.
 pub(super) const SEGMENT_BYTES: usize = 64 << 10;
 
-/// Segments that leave with one call: a megabyte, which is more than a socket takes at once.
+/// The most segments that one call sends: a megabyte, which is more than a socket takes at once.
 const GATHERED_SEGMENTS: usize = 16;
 
-/// One turn of a connection moves this much of a file at most, so that a fast reader does not keep others waiting.
+/// The most bytes of a file that one turn of a connection sends, so that a fast reader does not keep others waiting.
 const FILE_TURN: usize = 1 << 20;
 
-/// Outputs kept for the next response; more than these are freed.
+/// Outputs that are kept for the next responses; more are freed.
 const POOLED: usize = 64;
 
-/// Memory that a kept output may own: most responses fit.
+/// The most memory that a kept output may own: most responses fit.
 const POOLED_BYTES: usize = 16 << 10;
 
-/// Outputs that no connection uses. The last one given back goes out first, for it is likeliest in the cache.
+/// Unused outputs. The last one given back is used first, because it is most likely in the cache.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a connection without output has room for no more than a pointer")]
 pub(super) struct Pool(Vec<Box<Output>>);
@@ -37,7 +37,7 @@ impl Pool {
         self.0.pop().unwrap_or_default()
     }
 
-    /// Keeps an output from which everything has left.
+    /// Keeps an output that has been sent completely.
     #[inline(always)]
     pub(super) fn give(&mut self, mut output: Box<Output>) {
         debug_assert!(output.is_empty(), "an output is given back with bytes in it");
@@ -55,41 +55,41 @@ impl Pool {
 /// A queue of bytes and files.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    /// What stands in front of the last segment.
+    /// The segments before the last one.
     closed: VecDeque<Segment>,
-    /// Bytes in memory in there.
+    /// Bytes in memory in them.
     closed_bytes: usize,
-    /// The last segment, which is written into; mostly the only one.
+    /// The last segment, which is written to; mostly the only one.
     tail: Vec<u8>,
-    /// Bytes of the first segment that have left.
+    /// Bytes of the first segment that have been sent.
     sent: usize,
     /// Bytes sent since the deadline for writing was last set.
     pub(super) progress: usize,
     /// The deadline for writing has been set.
     pub(super) timed: bool,
-    /// The memory of a segment that has left.
+    /// The memory of a segment that has been sent.
     spare: Vec<u8>,
 }
 
-/// A segment that is not written into any more. None is empty.
+/// A segment that is not written to any more; never empty.
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
     File { file: Arc<File>, offset: u64, left: u64 },
 }
 
-/// What became of an attempt to send everything.
+/// The result of sending everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flushed {
-    /// All of it left.
+    /// All was sent.
     All,
     /// The socket is full; an event will say when to go on.
     Later,
-    /// A long file has had its turn; go on without waiting for an event.
+    /// A long file has used its turn; go on without waiting for an event.
     Turn,
     /// The connection is broken.
     Broken,
-    /// A file ended before the size that was promised for it.
+    /// A file ended before its promised size.
     FileEnded,
 }
 
@@ -105,8 +105,8 @@ impl Output {
         self.closed_bytes + self.tail.len() - self.sent
     }
 
-    /// The end of the queue, to be appended to. Bytes that have left in part are not added to: whoever writes here may still change
-    /// what it has written last.
+    /// The end of the queue, for appending. Not a segment of which a part has been sent, because the writer may still change
+    /// its last bytes.
     #[inline]
     pub(super) fn tail(&mut self) -> &mut Vec<u8> {
         if self.tail.len() >= SEGMENT_BYTES || (self.sent > 0 && self.closed.is_empty()) {
@@ -115,7 +115,7 @@ impl Output {
         &mut self.tail
     }
 
-    /// Begins a new last segment.
+    /// Starts a new last segment.
     #[cold]
     fn close_tail(&mut self) {
         let next = std::mem::take(&mut self.spare);
@@ -124,7 +124,7 @@ impl Output {
         self.closed.push_back(Segment::Bytes(bytes));
     }
 
-    /// Adds bytes behind all others.
+    /// Appends bytes.
     #[inline]
     pub(super) fn push(&mut self, piece: &[u8]) {
         let tail = self.tail();
@@ -144,7 +144,7 @@ impl Output {
         }
     }
 
-    /// Adds a piece of content behind all others.
+    /// Appends a piece of content.
     #[inline]
     pub(super) fn push_piece(&mut self, piece: &Piece<'_>) {
         match *piece {
@@ -163,20 +163,21 @@ impl Output {
         self.closed.push_back(Segment::File { file: file.clone(), offset, left: size });
     }
 
-    /// Whether all that waits is one segment of which nothing has left. It can be sent together with bytes that are not copied.
+    /// Whether everything that waits is one segment of which nothing has been sent. It can be sent together with bytes that are
+    /// not copied.
     #[inline]
     pub(super) fn is_one_segment(&self) -> bool {
         self.closed.is_empty() && self.sent == 0
     }
 
-    /// That one segment, however long it is.
+    /// That single segment, of any length.
     #[inline]
     pub(super) fn only_segment(&mut self) -> &mut Vec<u8> {
         debug_assert!(self.is_one_segment(), "there are others");
         &mut self.tail
     }
 
-    /// Takes it out.
+    /// Takes that segment out.
     pub(super) fn take_only_segment(&mut self) -> Vec<u8> {
         debug_assert!(self.is_one_segment(), "there are others");
         std::mem::take(&mut self.tail)
@@ -192,7 +193,7 @@ impl Output {
         }
     }
 
-    /// Sends what can be sent now. With `last`, the end of the connection follows at once.
+    /// Sends what the socket takes now. With `last`, the end of the connection follows at once.
     #[inline]
     pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool) -> Flushed {
         if !self.closed.is_empty() {
@@ -218,7 +219,7 @@ impl Output {
         Flushed::All
     }
 
-    /// Sends all that stands in front of the last segment.
+    /// Sends everything before the last segment.
     #[inline(never)]
     fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket) -> Flushed {
         let mut file_turn = FILE_TURN;
@@ -241,7 +242,7 @@ impl Output {
         }
     }
 
-    /// Sends the bytes at the front of the queue, as far as one call takes them.
+    /// Sends the bytes at the front of the queue, as many as one call takes.
     fn send_several<B: Backend>(&self, backend: &mut B, socket: &mut B::Socket) -> Attempt {
         let mut slices = [IoSlice::new(&[]); GATHERED_SEGMENTS];
         let mut count = 0;
@@ -261,7 +262,7 @@ impl Output {
         backend.send_gathered(socket, &slices[..count])
     }
 
-    /// Takes out what has left; tells how much of that was a file's.
+    /// Removes what has been sent; returns how much of it was from a file.
     fn left(&mut self, mut count: usize) -> usize {
         self.progress += count;
         loop {
@@ -285,7 +286,7 @@ impl Output {
                         return 0;
                     }
                 }
-                // Some of the first segment, or of the last one, which was sent with those in front of it.
+                // A part of the first segment, or of the last one, which was sent together with those before it.
                 Some(Segment::Bytes(_)) | None => {
                     self.sent += count;
                     return 0;
@@ -300,7 +301,7 @@ mod tests {
     use super::{Flushed, Output, Pool, SEGMENT_BYTES};
     use oribi_io::{Backend, Sim, World};
 
-    /// What arrives at a client whose socket takes `window` bytes at a time, and the most that waited in memory meanwhile.
+    /// What a client receives whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
     fn drained(output: &mut Output, window: usize) -> (Vec<u8>, usize) {
         let world = World::new();
         let client = world.connect();
@@ -328,7 +329,7 @@ mod tests {
     }
 
     impl Output {
-        /// Bytes that its segments hold, sent or not.
+        /// The bytes in its segments, sent or not.
         fn memory(&self) -> usize {
             self.closed_bytes + self.tail.len()
         }

@@ -1,4 +1,4 @@
-//! 3. Parse: the machine reads a head and its content out of what has been received.
+//! 3. Parse: the machine reads a head and its content from the received bytes.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -13,7 +13,7 @@ use oribi_proto::h1::{Event, Framing, Refusal};
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Has the machine read unread input until it wants more, or a request is complete.
+    /// Lets the machine read unread input until it needs more, or a request is complete.
     pub(super) fn parse(&mut self, index: u32) -> Still {
         loop {
             let Connection { machine, input, state, requests, .. } = &mut self.connections[index];
@@ -76,7 +76,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Chooses where content goes, whose size is known or not, and gives its sender time.
+    /// Chooses a place for content of known or unknown size, and sets the deadline for it.
     fn make_room_for_content(&mut self, index: u32, size: Option<u64>) -> Still {
         let Self { connections, settings, spare_content, .. } = self;
         let Connection { input, state, .. } = &mut connections[index];
@@ -94,7 +94,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// More input must come first.
+    /// Prepares to wait for more input.
     fn await_input(&mut self, index: u32) -> Still {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
@@ -125,7 +125,7 @@ impl<B: Backend> Engine<'_, B> {
         still
     }
 
-    /// The request has come whole and waits for a lane.
+    /// Queues a request that is complete.
     pub(super) fn complete(&mut self, index: u32) -> Still {
         let connection = &mut self.connections[index];
         let State::Reading(reading) = &mut connection.state else { return Still::Open };
@@ -145,7 +145,7 @@ impl<B: Backend> Engine<'_, B> {
         connection.enter(State::Queued(request));
         self.deadlines.clear(index);
         if connection.in_a_row > 0 {
-            // The next of several in one buffer: they have their turn together.
+            // The next of several requests in one buffer: they are answered in a row.
             self.ready.push_front(Place::Connection(index));
         } else {
             self.ready.push_back(Place::Connection(index));

@@ -1,4 +1,4 @@
-//! 2. Receive: from the socket into the input buffer, or to where content will stay.
+//! 2. Receive: from the socket into the input buffer, or directly to the content's place.
 
 use super::Engine;
 use super::connection::{Connection, State};
@@ -8,19 +8,20 @@ use super::send::Still;
 use oribi_io::{Attempt, Backend};
 use oribi_proto::h1::Refusal;
 
-/// Received at once when content goes to a file, or nowhere.
+/// How much to receive at once when content goes to a file, or is discarded.
 const SPOOL_BYTES: usize = 64 << 10;
 
-/// Receives of a connection before another one has its turn: 1 MiB of content on its way to a file.
+/// How often to receive from a connection before another has its turn: 1 MiB of content on its way to a file.
 pub(super) const RECEIVES_PER_TURN: usize = 16;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Receives and has the machine read until the socket is empty, a request is complete or the turn is over.
+    /// Receives and lets the machine read until the socket is empty, a request is complete or the turn is over.
     pub(super) fn receive(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
             let reading = match &mut connection.state {
-                // What has been received waits for its turn, and comes before what follows it, the end above all.
+                // Received bytes that wait for the connection's turn come before everything that follows them, above all before
+                // the end.
                 State::Reading(reading) if reading.yielded => return Still::Open,
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
@@ -33,7 +34,7 @@ impl<B: Backend> Engine<'_, B> {
             let more;
             let still = match attempt {
                 Attempt::Done(count) => {
-                    // A short read has emptied the socket, unless the end stands behind it.
+                    // A short read has emptied the socket, unless the end follows.
                     more = count == room || connection.line.ended;
                     connection.line.readable = more;
                     if direct {
@@ -48,7 +49,7 @@ impl<B: Backend> Engine<'_, B> {
                     connection.line.readable = false;
                     Still::Open
                 }
-                // A request cut off by its sender is nobody's to answer.
+                // Nobody waits for the answer to an incomplete request.
                 Attempt::End | Attempt::Broken => {
                     self.drop_connection(index);
                     return Still::Gone;
@@ -76,7 +77,7 @@ impl<B: Backend> Engine<'_, B> {
         (attempt, size)
     }
 
-    /// Receives content where it will stay, or next to its file.
+    /// Receives content into its place in memory, or into the buffer for its file.
     fn receive_content(&mut self, index: u32) -> (Attempt, usize) {
         let Connection { line, state, .. } = &mut self.connections[index];
         let State::Reading(reading) = state else { unreachable!("content is received while a request is read") };
@@ -92,7 +93,7 @@ impl<B: Backend> Engine<'_, B> {
         (self.backend.receive(&mut line.socket, room), size)
     }
 
-    /// Takes over content that was received past the input buffer.
+    /// Stores content that was not received into the input buffer.
     fn take_received_content(&mut self, index: u32, count: usize) -> Still {
         let connection = &mut self.connections[index];
         let State::Reading(reading) = &mut connection.state else {
@@ -115,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Throws away what a client still sends into a connection that is ending.
+    /// Discards what a client still sends on a connection that is ending.
     fn discard(&mut self, index: u32) -> Still {
         self.spool.resize(SPOOL_BYTES, 0);
         for _ in 0..RECEIVES_PER_TURN {
@@ -132,7 +133,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sees to the connections whose time is up.
+    /// Handles the connections whose deadline has expired.
     pub(super) fn expire(&mut self, now: std::time::Duration) {
         while let Some((index, kind)) = self.deadlines.expired(now) {
             match kind {
@@ -142,7 +143,7 @@ impl<B: Backend> Engine<'_, B> {
                     if connection.is_reading() && connection.input.has_unread() {
                         let _ = self.refuse(index, Refusal::HEAD_TIMEOUT);
                     } else {
-                        // There is nobody to tell.
+                        // Nobody is left to be told.
                         self.drop_connection(index);
                     }
                 }
@@ -159,7 +160,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes an idle connection, but not over a request that arrived unnoticed.
+    /// Closes an idle connection, unless a request has arrived unnoticed.
     pub(super) fn close_idle(&mut self, index: u32) {
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;

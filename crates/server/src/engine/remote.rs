@@ -1,14 +1,14 @@
-//! The other end of a connection in text, rendered once for all its requests.
+//! The peer's address as text, rendered once for all requests of a connection.
 
 use oribi_io::Peer;
 use std::io::Write;
 
-/// An IPv6 address has up to 39; what a web server gives may name a zone.
+/// An IPv6 address has up to 39 bytes; an address from a web server may also name a zone.
 const LONGEST_ADDRESS: usize = 41;
 const LONGEST_PORT: usize = 5;
 const TEXT_BYTES: usize = LONGEST_ADDRESS + LONGEST_PORT;
 
-/// The other end of a connection in text, rendered once for all its requests.
+/// The peer's address as text, rendered once for all requests of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Remote {
     text: [u8; TEXT_BYTES],
@@ -26,7 +26,7 @@ impl Remote {
     pub(super) fn new(peer: Peer) -> Self {
         let mut text = [0; TEXT_BYTES];
         let mut rest = &mut text[..];
-        // Neither write can fail: the text has room for every address.
+        // Neither write can fail, because the text has room for every address.
         let (address, end) = match peer {
             Peer::Internet(socket) => {
                 let _ = match socket.ip().to_canonical() {
@@ -37,7 +37,7 @@ impl Remote {
                 let _ = write!(rest, "{}", socket.port());
                 (address, TEXT_BYTES - rest.len())
             }
-            // What servers of this field say for the peer of a Unix socket.
+            // What other application servers report for the peer of a Unix socket.
             Peer::Local => {
                 let _ = write!(rest, "0");
                 (0, 1)
@@ -46,7 +46,7 @@ impl Remote {
         Self { text, address: address as u8, end: end as u8 }
     }
 
-    /// As a web server gives it; what would be too long for an address is cut off.
+    /// The address that a web server gives; cut off if it is too long for an address.
     pub(super) fn given(address: &[u8], port: &[u8]) -> Self {
         let mut text = [0; TEXT_BYTES];
         let bytes = address.iter().take(LONGEST_ADDRESS).chain(port.iter().take(LONGEST_PORT));

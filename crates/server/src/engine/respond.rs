@@ -1,7 +1,7 @@
-//! 5. Answer: what hosts ask for, whole responses or piece by piece.
+//! 5. Answer: what hosts call, with a whole response or piece by piece.
 //!
-//! Every call finds out once where its response goes (see [`Target`]), has the protocol frame it, and hands what was written to
-//! [`super::send`], which keeps the order of what leaves.
+//! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
+//! the result to [`super::send`], which keeps the order of the output.
 
 use super::answer::Answer;
 use super::body::Body;
@@ -21,7 +21,7 @@ use oribi_proto::h1;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
-/// Where a response goes, and all that writing it may touch.
+/// The destination of a response, and everything that writing it may change.
 pub(super) struct Target<'e, S> {
     pub(super) place: Place,
     /// The connection.
@@ -29,11 +29,11 @@ pub(super) struct Target<'e, S> {
     pub(super) line: &'e mut Line<S>,
     pub(super) framing: Framing<'e>,
     pub(super) answer: &'e mut Answer,
-    /// What is to be settled for a connection that only one exchange uses at a time.
+    /// What must be decided for a connection that only one exchange uses at a time.
     pub(super) alone: Option<Alone<'e>>,
 }
 
-/// Of an exchange that has a connection for itself.
+/// The part of the target that exists only if the exchange has the connection for itself.
 pub(super) struct Alone<'e> {
     pub(super) outlook: &'e mut Outlook,
     /// Requests that its connection has had.
@@ -41,7 +41,8 @@ pub(super) struct Alone<'e> {
 }
 
 impl<'e, S> Target<'e, S> {
-    /// The target of an exchange whose response is not finished. (Not inlined, it would be copied field by field each time.)
+    /// The target of an exchange whose response is not finished. (Inlined, because otherwise it would be copied field by
+    /// field.)
     #[inline(always)]
     pub(super) fn find(
         connections: &'e mut Slots<Connection<S>>,
@@ -83,7 +84,7 @@ impl<S> Target<'_, S> {
             && settings.limits.requests_per_connection.is_none_or(|most| alone.requests < most)
     }
 
-    /// Writes a head behind what waits already.
+    /// Appends a head to the output.
     #[inline]
     fn write_head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, outputs: &mut Pool) -> Result<(), &'static str> {
         let output = self.line.output.get_or_insert_with(|| outputs.take());
@@ -95,7 +96,7 @@ impl<S> Target<'_, S> {
         written
     }
 
-    /// Writes a whole response of little content behind what waits already, all of it into one segment.
+    /// Appends a whole response with little content to the output, all of it in one segment.
     #[inline(always)]
     fn frame_small(
         &mut self,
@@ -137,7 +138,7 @@ impl<S> Target<'_, S> {
         Ok((Way::Queued, framing.finish(out)))
     }
 
-    /// Writes a whole response of any content behind what waits already.
+    /// Appends a whole response with any content to the output.
     fn frame(
         &mut self,
         head: ResponseHead<'_>,
@@ -153,8 +154,8 @@ impl<S> Target<'_, S> {
         Ok((way, self.framing.finish(out)))
     }
 
-    /// Frames `size` bytes of content behind what waits already, or as many of them as the response has. Much content in memory is
-    /// left where it is, to be sent from there: then `gaps` tells where in the output it belongs.
+    /// Appends the framing of `size` bytes of content, or of as many as the response has. Large content in memory is not copied
+    /// but sent from its place; then `gaps` tells where in the output it belongs.
     #[inline]
     fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
         let Self { line, framing, answer, .. } = self;
@@ -179,7 +180,7 @@ impl<S> Target<'_, S> {
     }
 }
 
-/// Writes the framing of `size` bytes of content, and notes where these belong; tells how many of them the response has.
+/// Writes the framing of `size` bytes of content, and records their places; returns how many of them the response has.
 #[inline(never)]
 fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
     let mut left = size;
@@ -218,7 +219,7 @@ impl<B: Backend> Engine<'_, B> {
         self.respond_whole(exchange, head, None, Body::Pieces(pieces))
     }
 
-    /// Sends a whole response with status 200 and fields that were written before.
+    /// Sends a whole response with status 200 and prepared fields.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::respond_prepared`.
@@ -247,7 +248,7 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let terms = Terms { size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset(prepared) };
-        // Content of a known size has nothing behind it, so the end of the response is settled before it is sent.
+        // Content of known size needs no framing at its end, so the end of the response is decided before it is sent.
         let framed = match body {
             Body::Parts(parts) if size <= COPIED_BYTES => target.frame_small(head, &terms, parts, outputs),
             _ => target.frame(head, &terms, body, gaps, outputs),
@@ -295,7 +296,7 @@ impl<B: Backend> Engine<'_, B> {
         Ok(())
     }
 
-    /// Begins a response whose content follows. The head leaves with the first piece; a piece of no bytes sends it alone.
+    /// Begins a response whose content follows. The head is sent with the first piece; an empty piece sends the head alone.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::start`.
@@ -309,13 +310,13 @@ impl<B: Backend> Engine<'_, B> {
         }
         let index = target.index;
         if let Some(Alone { outlook, .. }) = target.alone {
-            // An app that produces piece by piece wants its pieces to leave, even with another request behind this one.
+            // An app that writes piece by piece wants its pieces to be sent, even if another request follows this one.
             outlook.departure = Departure::AtOnce;
         }
         self.open(index).or_gone()
     }
 
-    /// Sends a piece of content and tells how many bytes wait for the client now.
+    /// Sends a piece of content and returns how many bytes wait for the client now.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
@@ -388,12 +389,13 @@ impl<B: Backend> Engine<'_, B> {
         let index = target.index;
         let begun = target.framing.begun();
         match (target.framing, target.alone) {
-            // Its host speaks for itself.
+            // The host has spoken on the socket itself.
             (_, Some(Alone { outlook: Outlook { taken: true, .. }, .. })) => self.drop_connection(index),
             (Framing::Http(_), _) if begun => self.cut(index),
             (Framing::FastCgi(framing), _) if begun => {
-                // The end of the connection is the only way to say that content of unknown length is not whole. If it carries others,
-                // who are whole, what is left is the status; and content that is shorter than announced says it by itself.
+                // Only the end of the connection can show that content of unknown length is incomplete. If the connection
+                // carries other, complete responses, only the status shows it. Content that is shorter than announced shows it
+                // by itself.
                 let open_ended = framing.is_open_ended();
                 if open_ended && self.connections[index].carrier().is_some_and(|carrier| carrier.carries() == 1) {
                     return self.cut(index);
@@ -402,13 +404,13 @@ impl<B: Backend> Engine<'_, B> {
             }
             _ => {
                 let head = ResponseHead { status: 500, fields: TEXT };
-                // The head is valid, and if the client has gone there is nobody to tell.
+                // The head is valid; if the client has gone, nobody is left to be told.
                 let _ = self.respond(exchange, head, &[b"Internal Server Error\n"]);
             }
         }
     }
 
-    /// Gives up every exchange that is out: the context that held them is going.
+    /// Gives up every exchange that was handed out, because the context that held them is going.
     pub fn abandon_all(&mut self) {
         let on_connections = self.connections.indices().map(|index| (Place::Connection(index), self.connections[index].serial));
         let on_streams = self.streams.indices().map(|number| (Place::Stream(number), self.streams[number].serial));
@@ -423,7 +425,7 @@ impl<B: Backend> Engine<'_, B> {
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, .. } = self;
         let target = Target::find(connections, streams, exchange)?;
-        // CGI responses are final ones only (RFC 3875, section 6).
+        // CGI has only final responses (RFC 3875, section 6).
         let Framing::Http(machine) = target.framing else { return Ok(()) };
         let output = target.line.output.get_or_insert_with(|| outputs.take());
         let written = machine.write_informational(status, fields, output.tail());
@@ -433,7 +435,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index).or_gone()
     }
 
-    /// Passes a message on to the web server's log; `false` if the exchange is over or is none of a web server's.
+    /// Passes a message on to the web server's log; `false` if the exchange is over or did not come from a web server.
     pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { connections, streams, outputs, .. } = self;
         let Ok(Target { index, line, framing: Framing::FastCgi(framing), .. }) = Target::find(connections, streams, exchange)
@@ -445,14 +447,14 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// The head of a response was invalid, and nothing of it has been written: the client gets 500 in its place.
+    /// The head of a response was invalid, and nothing of it has been written: the client gets a 500 instead.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);
         ReplyError::Invalid(why)
     }
 
-    /// A response has been written to its end.
+    /// Called when a response has been written completely.
     pub(super) fn answer_finished(&mut self, place: Place) {
         self.answering -= 1;
         match place {

@@ -1,16 +1,16 @@
-//! What leaves, and in which order.
+//! What is sent, and in which order.
 //!
-//! Every byte that a connection sends passes through its [`Output`](super::output::Output), which is a queue: whatever is written later
-//! stands behind what was written before, however full the socket is. Three things are decided here and nowhere else:
+//! Every byte that a connection sends passes through its [`Output`](super::output::Output), which is a queue: later output
+//! stands behind earlier output, however full the socket is. Three things are decided only here:
 //!
-//! - **Much content is not copied.** If nothing but one segment waits, it leaves with one call together with content that stays where
-//!   its host has it ([`Engine::send_between`]). What the socket does not take goes into the queue.
-//! - **Responses of a batch leave together.** To send is a long way through the kernel, after which the processor has forgotten the
-//!   engine, and what comes next is fetched anew from slower memory. So where the host answers at once, the requests of a batch are
-//!   received, then answered, and then all their responses are sent ([`Engine::send_batch`]). Until then such a connection is
-//!   [`Flushing`](State::Flushing) like any other whose response has not left. A request that is alone waits for nobody.
-//!   Backends that send with their next wait (io_uring) do so by themselves.
-//! - **A full socket is not tried again** before the backend has news of it.
+//! - **Large content is not copied.** If only one segment waits, one call sends it together with content that stays in the host's
+//!   memory ([`Engine::send_between`]). What the socket does not take goes into the queue.
+//! - **Responses of a batch are sent together.** A send runs much kernel code, which displaces the engine from the processor's
+//!   caches. So if the host answers at once, the requests of a batch are first received, then answered, and then all responses are
+//!   sent ([`Engine::send_batch`]). Until then such a connection is [`Flushing`](State::Flushing), like any other whose response has
+//!   not been sent. A request that is alone in its batch is sent at once. Backends that send with their next wait (io_uring) send
+//!   together by themselves.
+//! - **A full socket is not tried again** before the backend reports it.
 
 use super::Engine;
 use super::body::Body;
@@ -24,37 +24,37 @@ use std::io::IoSlice;
 /// Content up to this size is copied behind the head: one buffer costs the kernel less than several.
 pub(super) const COPIED_BYTES: u64 = 4 << 10;
 
-/// Slices sent by one gathered call: two for each record of FastCGI, and as many as an app gives for its content. 30 records are
-/// 2 MiB; what is beyond that waits in the queue.
+/// The most slices that one gathered call sends: two for each FastCGI record, and as many as an app gives for its content. 30
+/// records are 2 MiB; content beyond that waits in the queue.
 const GATHERED_SLICES: usize = 64;
 
-/// Requests that are received before the first of them is answered, and responses that leave together: by then the first has waited
-/// for some tens of microseconds, and what a batch saves is shared by enough requests.
+/// The most requests that are received before the first is answered, and responses that are sent together. At this size the
+/// first request has waited some tens of microseconds, and enough requests share the savings.
 const BATCH: usize = 32;
 
-/// Larger responses leave at once: they fill the processor's caches by themselves.
+/// Larger responses are sent at once: they fill the processor's caches by themselves.
 pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
 
-/// The deadline for writing starts anew with every so many bytes that the client has taken.
+/// After this many bytes that the client has taken, the deadline for writing starts anew.
 const WRITE_PROGRESS: usize = 64 << 10;
 
-/// Where content goes between the bytes of framing in an output: behind the first `position` of them.
+/// The place of content between the bytes of framing in an output: after the first `position` bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gap {
     pub(super) position: usize,
     pub(super) size: u64,
 }
 
-/// How content that was framed is to leave.
+/// How framed content is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// It stands in the queue.
+    /// It is in the queue.
     Queued,
-    /// It stays where its host has it: [`Engine::send_between`] sends it from there.
+    /// It stays in the host's memory: [`Engine::send_between`] sends it from there.
     Gathered,
 }
 
-/// Whether a connection is still there after a step that may have ended it.
+/// Whether a connection still exists after a step that may have ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Still {
@@ -73,7 +73,7 @@ impl Still {
 }
 
 impl<S> Line<S> {
-    /// Gives an output back into which nothing was written after all.
+    /// Gives back an output that has remained empty.
     #[inline]
     pub(super) fn trim(&mut self, outputs: &mut Pool) {
         if self.output.as_ref().is_some_and(|output| output.is_empty())
@@ -85,8 +85,8 @@ impl<S> Line<S> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// From now on responses of a prompt host may wait for those of the same batch. This is for who is alone with the engine and
-    /// asks for the next exchange as soon as one is answered.
+    /// From now on responses of a prompt host may wait for others of the same batch. For a caller that uses the engine alone
+    /// and asks for the next exchange as soon as one is answered.
     pub fn answer_in_batches(&mut self) {
         self.batches = B::SENDS_AT_ONCE;
     }
@@ -97,30 +97,30 @@ impl<B: Backend> Engine<'_, B> {
         self.batches && self.prompt
     }
 
-    /// Whether a response may wait for others of its batch: there are some.
+    /// Whether a response may wait for others of its batch, because there are others.
     #[inline]
     pub(super) fn others_wait(&self) -> bool {
         self.in_batches() && (!self.ready.is_empty() || !self.batch.is_empty() || self.handled < self.events.len())
     }
 
-    /// Receives what the next events tell of before the first of the requests is answered.
+    /// Receives from the next reported sockets before the first of the requests is answered.
     #[inline]
     pub(super) fn receive_batch(&mut self) {
         if self.in_batches() {
-            // Who comes now can wait: a host may be held up after all, and others may be free.
+            // New connections can wait: the host may take long after all, and other lanes may be free.
             while self.ready.len() < BATCH && matches!(self.events.get(self.handled), Some(Event::Socket { .. })) {
                 self.handle_event();
             }
         }
     }
 
-    /// Lets a response wait for the others of its batch.
+    /// Lets a response wait for others of its batch.
     #[inline]
     pub(super) fn join_batch(&mut self, index: u32) {
         self.batch.push(self.connections.token(index));
     }
 
-    /// Sends the responses that wait for each other.
+    /// Sends the responses of the batch.
     #[inline]
     pub(super) fn send_batch(&mut self) {
         if !self.batch.is_empty() {
@@ -132,7 +132,7 @@ impl<B: Backend> Engine<'_, B> {
     fn send_whole_batch(&mut self) {
         let mut batch = std::mem::take(&mut self.batch);
         for token in batch.drain(..) {
-            // A connection whose client has gone meanwhile is not there any more.
+            // A connection whose client has gone meanwhile does not exist any more.
             if let Some(index) = self.connections.find(token) {
                 let _ = self.flush(index);
             }
@@ -140,13 +140,14 @@ impl<B: Backend> Engine<'_, B> {
         self.batch = batch;
     }
 
-    /// Sends what waits, and goes on when all of it has left.
+    /// Sends what waits, and goes on when all of it has been sent.
     #[inline]
     pub(super) fn flush(&mut self, index: u32) -> Still {
         self.flush_as(index, false)
     }
 
-    /// As [`Engine::flush`]; with `last`, the connection ends behind what is sent as soon as its host has returned, which is at once.
+    /// Like [`Engine::flush`]; with `last`, the connection ends after this output as soon as its host has returned, which is at
+    /// once.
     pub(super) fn flush_as(&mut self, index: u32, last: bool) -> Still {
         let line = &mut self.connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
@@ -193,7 +194,7 @@ impl<B: Backend> Engine<'_, B> {
                 Still::Open
             }
             State::Reading(Reading { request: Some(_), .. }) => {
-                // Its content has its time from now on: until now the client had something else to do.
+                // The deadline for its content starts now: until now the client was busy with the response.
                 self.deadlines.set(index, Deadline::Content, self.backend.now());
                 Still::Open
             }
@@ -214,7 +215,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Sends the one segment that waits, with content in its gaps. What does not leave is queued.
+    /// Sends the one segment that waits, with content in its gaps. Queues what the socket does not take.
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
         let Self { connections, backend, gaps, .. } = self;
         let line = &mut connections[index].line;
@@ -250,7 +251,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// Slices that stand behind each other: few of them in an array, the rest, which is rare, beside it.
+/// Slices in a row: few of them in an array, the rest, which is rare, in a list.
 struct Slices<'a> {
     first: [IoSlice<'a>; GATHERED_SLICES],
     count: usize,
@@ -274,12 +275,12 @@ impl<'a> Slices<'a> {
         }
     }
 
-    /// Those that one call sends.
+    /// The slices that one call sends.
     fn first(&self) -> &[IoSlice<'a>] {
         &self.first[..self.count]
     }
 
-    /// Gives everything behind the first `sent` bytes to `sink`.
+    /// Passes everything after the first `sent` bytes to `sink`.
     fn behind(&self, mut sent: usize, mut sink: impl FnMut(&[u8])) {
         for slice in self.first().iter().map(|slice| &**slice).chain(self.rest.iter().copied()) {
             let skipped = sent.min(slice.len());

@@ -1,4 +1,4 @@
-//! 6. Settle: what comes after a response, the next request or one of the ways in which a connection ends.
+//! 6. Settle: after a response comes the next request, or one of the ways in which a connection ends.
 
 use super::answer::{Custody, Draft};
 use super::connection::{Connection, Departure, Fate, Outlook, Reading, State};
@@ -15,7 +15,7 @@ use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Boxes for requests that are kept for the next ones; more than these are freed.
+/// Boxes for requests that are kept for the next ones; more are freed.
 const SPARE_REQUESTS: usize = 64;
 
 /// What comes after a response.
@@ -55,7 +55,7 @@ impl<S> Connection<S> {
 }
 
 impl<B: Backend> Engine<'_, B> {
-    /// Takes an exchange back whose host has returned. It may still be answered later.
+    /// Takes back an exchange whose host has returned. It may still be answered later.
     pub fn give_back(&mut self, exchange: Exchange) {
         match Name::from(exchange.id()) {
             Name { place: Place::Connection(index), serial } => self.give_back_request(index, serial, exchange),
@@ -82,7 +82,7 @@ impl<B: Backend> Engine<'_, B> {
             self.recycle(exchange.received);
             self.proceed(index, next);
         } else {
-            // What is written later must not wait for the next of several requests.
+            // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
@@ -92,7 +92,7 @@ impl<B: Backend> Engine<'_, B> {
         self.check(index);
     }
 
-    /// Writes the access log's line of an exchange whose host has returned, or gives back what it will need.
+    /// Writes the access log's line of an exchange whose host has returned, or returns what the line will need later.
     #[inline(never)]
     fn record_returned(&mut self, index: u32, serial: u32, exchange: &Exchange) -> Option<Box<Draft>> {
         let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
@@ -113,7 +113,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Sends the response of an exchange that was given back, even if it could leave together with the next one.
+    /// Sends the response of an exchange that was given back, even if it could be sent together with the next one.
     pub fn send_now(&mut self, exchange: ExchangeId) {
         if let Name { place: Place::Connection(index), serial } = exchange.into()
             && self.connections.get(index).is_some_and(|connection| connection.serial == serial)
@@ -122,7 +122,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The response is finished and the input is back: goes on, now or when the response has left.
+    /// The response is finished and the input is back: continues now, or when the response has been sent.
     pub(super) fn settle(&mut self, index: u32) {
         let next = self.connections[index].settle(&mut self.pool, &self.settings.limits);
         self.proceed(index, next);
@@ -138,7 +138,7 @@ impl<B: Backend> Engine<'_, B> {
         };
     }
 
-    /// Nothing of the response waits any more, or what waits may wait for the next one.
+    /// Called when the response has been sent, or may wait for the next one: continues with the connection.
     #[inline(always)]
     pub(super) fn go_on(&mut self, index: u32, fate: Fate) -> Still {
         let connection = &mut self.connections[index];
@@ -161,7 +161,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.input.has_unread() {
             connection.in_a_row += 1;
             if connection.in_a_row >= most {
-                // Others first.
+                // Other connections come first.
                 connection.in_a_row = 0;
                 reading.yielded = true;
                 connection.enter(State::Reading(reading));
@@ -173,7 +173,7 @@ impl<B: Backend> Engine<'_, B> {
         self.read_on(index)
     }
 
-    /// The connection waits for its next request, of which nothing has come.
+    /// Waits for the next request, of which nothing has arrived.
     #[inline(always)]
     fn rest(&mut self, index: u32) {
         let connection = &mut self.connections[index];
@@ -186,7 +186,7 @@ impl<B: Backend> Engine<'_, B> {
         self.room_was_made();
     }
 
-    /// Reads the next request as far as it has been received; without one, the connection waits for it.
+    /// Reads the next request from what has been received; if there is nothing, waits for it.
     pub(super) fn read_on(&mut self, index: u32) -> Still {
         if self.connections[index].input.has_unread() && self.parse(index) == Still::Gone {
             return Still::Gone;
@@ -196,7 +196,7 @@ impl<B: Backend> Engine<'_, B> {
         let State::Reading(reading) = &connection.state else { return Still::Open };
         connection.in_a_row = 0;
         if connection.line.output.is_some() {
-            // No other response will come soon for this one to wait for.
+            // No other response will soon be sent that this one could wait for.
             if reading.request.is_none() {
                 connection.enter(State::Flushing(Fate::Reuse));
                 return self.flush(index);
@@ -206,7 +206,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         let connection = &mut self.connections[index];
-        // The deadline for writing may have taken the place of the one that a begun request had.
+        // The deadline for writing may have replaced the one for a request that has begun.
         if connection.machine.awaits_content() {
             if !self.deadlines.runs(index, Deadline::Content) {
                 self.deadlines.set(index, Deadline::Content, now);
@@ -221,19 +221,19 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// The last response has left: ends the connection in an orderly way.
+    /// Called when the last response has been sent: ends the connection cleanly.
     fn end_connection(&mut self, index: u32, fate: Fate) -> Still {
         let now = self.backend.now();
         let connection = &mut self.connections[index];
-        // It has been answered: whoever drops it now must not take it for one that still waits for its host.
+        // It has been answered: code that drops it now must not take it for one that still waits for its host.
         connection.enter(State::Flushing(fate));
         if fate == Fate::ShutDown {
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
             self.drop_connection(index);
             return Still::Gone;
         }
-        // Closing a socket with unread bytes makes the kernel send a reset, which may overtake the response (RFC 9112,
-        // section 9.6): end the sending side only, and read on for a while.
+        // Closing a socket with unread bytes makes the kernel send a reset, which may overtake the response (RFC 9112, section
+        // 9.6). So only the sending side is closed, and input is read for a while.
         if fate == Fate::Linger || connection.input.has_unread() || connection.line.readable {
             connection.input.release(&mut self.pool);
             connection.enter(State::Lingering);
@@ -248,7 +248,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Gone
     }
 
-    /// Answers a request that the server does not pass on, and ends the connection.
+    /// Answers a request that the server refuses, and ends the connection.
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
@@ -266,7 +266,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
     }
 
-    /// Breaks a connection so that its response cannot look whole.
+    /// Resets a connection, so that its response cannot look complete.
     pub(super) fn cut(&mut self, index: u32) {
         self.backend.shutdown(&mut self.connections[index].line.socket, Direction::Abort);
         self.drop_connection(index);
@@ -280,7 +280,7 @@ impl<B: Backend> Engine<'_, B> {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);
         }
-        // A socket that a host has taken is the host's to end.
+        // The host must end a socket that it has taken.
         let ends = !matches!(&connection.state, State::Answering(answering) if answering.outlook.taken);
         match connection.state {
             State::Answering(mut answering) if !answering.answer.finished => {
@@ -294,7 +294,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         connection.input.release(&mut self.pool);
         if ends && has_forked() {
-            // Closing is not the end while a child has a copy of the socket.
+            // Closing does not end the connection while a child has a copy of the socket.
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
         }
         self.backend.close(connection.line.socket);

@@ -1,19 +1,19 @@
-//! Where connections live: numbered places that are used again under a new generation.
+//! The table of connections: numbered places that are reused with a new generation.
 
 use oribi_io::Token;
 use std::ops::{Index, IndexMut};
 
-/// Entries for which a table has room from the beginning, at most. Room costs nothing where no entry has been: the system gives
-/// pages only to those that are touched, and a table that never moves leaves none behind.
+/// The most entries for which a table reserves room at the start. Unused room costs nothing, because the system allocates a
+/// page only when it is touched; and a table that never moves leaves no touched pages behind.
 const MOST_ROOM: usize = 1 << 16;
 
-/// An empty table with room for so many entries, within reason.
+/// An empty table with room for this many entries, up to a limit.
 pub(super) fn with_room<T>(entries: usize) -> Vec<T> {
     Vec::with_capacity(entries.min(MOST_ROOM))
 }
 
-/// Makes room for one more by a quarter of the length, where a vector would double: what a connection costs should not depend
-/// on how far its number is from a power of two.
+/// Makes room for another entry by growing a quarter, where a vector would double: the cost of a connection should not depend
+/// on how far their number is from a power of two.
 pub(super) fn grow_gently<T>(table: &mut Vec<T>) {
     if table.len() == table.capacity() {
         table.reserve_exact((table.len() / 4).max(16));
@@ -38,7 +38,7 @@ impl<T> Slots<T> {
         Self { places: Vec::new(), free: Vec::new() }
     }
 
-    /// With room for so many values.
+    /// With room for this many values.
     pub(super) fn with_room(values: usize) -> Self {
         Self { places: with_room(values), free: with_room(values) }
     }
@@ -47,7 +47,7 @@ impl<T> Slots<T> {
         self.places.len() - self.free.len()
     }
 
-    /// Puts a value into a free place and tells its number.
+    /// Puts a value into a free place and returns its number.
     pub(super) fn insert(&mut self, value: T) -> u32 {
         if let Some(index) = self.free.pop() {
             self.places[index as usize].value = Some(value);
@@ -58,11 +58,11 @@ impl<T> Slots<T> {
         (self.places.len() - 1) as u32
     }
 
-    /// Empties a place. Tokens made for what was in it are out of date from now on.
+    /// Empties a place. Tokens of its old value are invalid from now on.
     pub(super) fn remove(&mut self, index: u32) -> Option<T> {
         let place = self.places.get_mut(index as usize)?;
         let value = place.value.take()?;
-        // One bit less than the field has, so that no token reaches the backend's own (Token::LIMIT).
+        // One bit less than the field, so that no token is in the backend's own range (Token::LIMIT).
         place.generation = (place.generation + 1) & 0x7fff_ffff;
         self.free.push(index);
         Some(value)
@@ -78,12 +78,12 @@ impl<T> Slots<T> {
         self.places.get_mut(index as usize)?.value.as_mut()
     }
 
-    /// The name of what is in a place now.
+    /// The token of the present value of a place.
     pub(super) fn token(&self, index: u32) -> Token {
         Token(u64::from(self.places[index as usize].generation) << 32 | u64::from(index))
     }
 
-    /// The place that a token was made for, if its value is still there.
+    /// The place of a token, if its value still exists.
     #[inline]
     pub(super) fn find(&self, token: Token) -> Option<u32> {
         let index = token.0 as u32;
@@ -97,7 +97,7 @@ impl<T> Slots<T> {
     }
 }
 
-/// For a place that is known to be in use: that it is not would be a mistake of the engine's own.
+/// For a place that is known to be in use; a free place would be a bug of the engine.
 impl<T> Index<u32> for Slots<T> {
     type Output = T;
 

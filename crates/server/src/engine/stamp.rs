@@ -18,7 +18,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// What the settings want.
+    /// The fields that the settings ask for.
     pub(super) fn new(settings: &Settings) -> Self {
         let server = match settings.server_header.as_str() {
             "" => Vec::new(),
@@ -27,7 +27,7 @@ impl Stamp {
         Self { date: Vec::new(), dated: settings.date, server, until_close: !settings.chunked_transfer, second: None }
     }
 
-    /// Renders the date anew when the second has changed; `wall_clock` is asked only then.
+    /// Renders the date anew when the second has changed; `wall_clock` is called only then.
     #[inline]
     pub(super) fn update(&mut self, now: Duration, wall_clock: impl FnOnce() -> Duration) {
         if self.second == Some(now.as_secs()) {

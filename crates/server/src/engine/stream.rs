@@ -10,7 +10,7 @@ use oribi_proto::fcgi;
 /// One request of a web server, and its response.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// The number of the connection that carries it, which outlives it.
+    /// The number of the connection that carries it. The connection outlives the stream.
     pub(super) connection: u32,
     pub(super) framing: fcgi::Exchange,
     /// The number of its exchange; 0 before it has been lent.
@@ -19,24 +19,24 @@ pub(super) struct Stream {
     pub(super) state: StreamState,
 }
 
-/// Where a stream stands.
+/// The state of a stream.
 #[derive(Debug)]
 pub(super) enum StreamState {
-    /// Its request is on its way in.
+    /// Its request is being received.
     Reading(Reading),
     /// Its request is complete and waits for a lane.
     Queued(Box<Received>),
-    /// A host has its request, or its response is finished and the host has not returned yet.
+    /// A host has its request; or its response is finished, but the host has not returned yet.
     Answering(Answer),
 }
 
-/// A request on its way in.
+/// A request that is being received.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) request: Box<Received>,
-    /// Content that was announced.
+    /// The announced size of its content.
     pub(super) announced: Option<u64>,
-    /// Content that has come.
+    /// Bytes of content that have arrived.
     pub(super) arrived: u64,
 }
 

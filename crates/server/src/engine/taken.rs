@@ -1,8 +1,8 @@
-//! Sockets that hosts take: what an app does that speaks another protocol with its client.
+//! Sockets that hosts take, because an app speaks another protocol with its client.
 //!
-//! The host gets a descriptor of its own. If bytes came behind the request, which the server has received with it, the app must find
-//! them first. A socket cannot be given bytes back, so the app gets one end of a pair of sockets then, and a thread passes on what comes,
-//! beginning with these bytes. That is rare: a client waits for the answer to a request for another protocol before it goes on.
+//! The host gets a descriptor of its own. If the server has received bytes behind the request, the app must read them first;
+//! but bytes cannot be put back into a socket. So the app gets one end of a socket pair, and a thread passes on first these
+//! bytes, then everything that follows. This is rare, because a client waits for the answer before it uses the other protocol.
 
 use super::Engine;
 use super::connection::State;
@@ -17,11 +17,10 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 
 impl<B: Backend> Engine<'_, B> {
-    /// A descriptor of the client's connection for a host that speaks for itself.
+    /// A descriptor of the client's connection for a host that speaks on the socket itself.
     ///
-    /// # Errors
-    /// The system's refusal; an exchange that is over gives `NotConnected`. `WouldBlock`: answers to earlier requests wait for the
-    /// client, and must reach it first.
+    /// # Errors An error of the system; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier requests
+    /// still wait for the client and must reach it first.
     pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let target =
             Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;
@@ -46,10 +45,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 }
 
-/// A descriptor from which `early` can be read first, and then what `client` sends.
+/// A descriptor from which first `early` can be read, and then what `client` sends.
 fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    // Both are used by reading and writing alone, which is the same for every kind of socket.
+    // Both are only read from and written to, which is the same for every kind of socket.
     let client = UnixStream::from(client);
     let (client_out, ours_out) = (client.try_clone()?, ours.try_clone()?);
     let spawn = |name: &str, task: Box<dyn FnOnce() + Send>| thread::Builder::new().name(name.to_owned()).spawn(task);
@@ -58,9 +57,9 @@ fn with_early_bytes(client: OwnedFd, early: Vec<u8>) -> io::Result<OwnedFd> {
     Ok(theirs.into())
 }
 
-/// Passes on `first`, and then everything until the end, of which the other side is told.
+/// Passes on `first`, then everything up to the end, and then ends the other side's input.
 fn pass_on(mut from: UnixStream, mut to: UnixStream, first: &[u8]) {
-    // A side that has gone ends the thread; the other one learns of it by its own socket.
+    // If one side has gone, the thread ends; the other side learns it by its own socket.
     let _ = to.write_all(first).and_then(|()| copy(&mut from, &mut to));
     let _ = to.shutdown(Shutdown::Write);
     let _ = from.shutdown(Shutdown::Read);

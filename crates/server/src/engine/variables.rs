@@ -1,10 +1,10 @@
-//! What a web server in front says of a request that it passes on.
+//! What a web server in front says about a request that it passes on.
 
 use super::content::StoredContent;
 use oribi_host::{Endpoint, Gateway, Request};
 use oribi_message::{KnownVariable, Role, Variable};
 
-/// Its variables with their bytes, in which the head stands too, and for a filter its data.
+/// Its variables with their bytes, which contain the head, too; and the data for a filter.
 #[derive(Debug, Default)]
 pub(super) struct Variables {
     pub(super) bytes: Vec<u8>,
@@ -19,16 +19,16 @@ impl Variables {
         Some(variable.value.of(&self.bytes)).filter(|value| !value.is_empty())
     }
 
-    /// Adds what is known from the variables. Out of the way of a request by HTTP.
+    /// Adds what the variables say. Not inlined, to keep it off the path of HTTP requests.
     #[inline(never)]
     pub(super) fn complete<'a>(&'a self, request: &mut Request<'a>) {
         request.server = Endpoint {
             address: self.get(KnownVariable::ServerName).unwrap_or(request.server.address),
             port: self.get(KnownVariable::ServerPort).unwrap_or(request.server.port),
         };
-        // "on" is what CGI programs have always been told; some web servers say "1".
+        // CGI programs have always been told "on"; some web servers say "1".
         request.https = self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1");
-        // What is filtered never stands in an input buffer.
+        // Data to filter is never in an input buffer.
         request.gateway = Some(Gateway::new(self.role, &self.bytes, &self.list, self.data.view(&[])));
     }
 

@@ -1,4 +1,5 @@
-//! 1. Wait: for the backend's news, which are seen to one after the other, for turns of connections that yielded, and for what is due.
+//! 1. Wait: for events of the backend, which are handled one after the other, for turns of connections that yielded, and for
+//!    deadlines.
 
 use super::Engine;
 use super::connection::State;
@@ -7,12 +8,12 @@ use oribi_io::{Backend, Event};
 use std::io;
 use std::time::Duration;
 
-/// An app that takes its time must not keep the others of a batch from the news: slow readers that can go on, a command to
-/// stop, deadlines. A batch is interrupted for them when it has lasted this long.
+/// How long a batch may last before it is interrupted to ask for events: a slow app must not delay slow readers that can go on,
+/// a command to stop, or deadlines.
 const NEWS_AFTER: Duration = Duration::from_millis(10);
 
 impl<B: Backend> Engine<'_, B> {
-    /// Sees to one thing that has happened; `false` if nothing has.
+    /// Handles one event; `false` if there is none.
     pub(super) fn handle_event(&mut self) -> bool {
         let Some(&event) = self.events.get(self.handled) else {
             return self.take_turn();
@@ -38,7 +39,7 @@ impl<B: Backend> Engine<'_, B> {
         line.ended |= ended;
         line.readable |= readable;
         if broken && !matches!(connection.state, State::Reading(_)) {
-            // Nobody is left to answer. (While reading, the bytes that came before the end are looked at first.)
+            // Nobody is left to answer. (While reading, bytes that came before the end are handled first.)
             return self.drop_connection(index);
         }
         if writable && line.blocked {
@@ -79,7 +80,7 @@ impl<B: Backend> Engine<'_, B> {
         let _ = self.receive(index);
     }
 
-    /// Asks for a turn of a connection, behind the others.
+    /// Queues a connection for a turn, after the others.
     pub(super) fn ask_for_turn(&mut self, index: u32) {
         let token = self.connections.token(index);
         let line = &mut self.connections[index].line;
@@ -90,14 +91,14 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     pub(super) fn wait(&mut self) -> io::Result<()> {
-        // Before the timeout is computed: a full socket has a deadline.
+        // Before the timeout is computed, because a full socket gets a deadline.
         self.send_batch();
         let busy = !self.turns.is_empty() || self.handled < self.events.len();
         let timeout = if busy { Some(Duration::ZERO) } else { self.time_left() };
         self.look(timeout)
     }
 
-    /// Asks for news, waiting no longer than `timeout`, and sees to what is due whenever the clock has moved.
+    /// Asks for events, waits at most for `timeout`, and handles what is due whenever the clock has moved.
     pub(super) fn look(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         self.send_batch();
         if let Some(log) = &mut self.access_log {
@@ -114,7 +115,7 @@ impl<B: Backend> Engine<'_, B> {
         self.news_due = now + NEWS_AFTER;
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
-        // Deadlines come behind the news of the same moment: a request that has arrived in time is in time.
+        // Deadlines come after the events of the same moment: a request that has arrived in time is in time.
         if self.next_deadline().is_some_and(|deadline| deadline <= now) {
             while self.handle_event() {}
             self.expire(now);

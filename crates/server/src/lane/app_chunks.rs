@@ -1,18 +1,18 @@
-//! Apps that frame their own content in chunks, as those do that were written for servers which pass everything on: their heads say
-//! `Transfer-Encoding: chunked`. How content is framed on a connection depends on its protocol and version, which such an app
-//! does not know. So its chunks are taken apart here, and what was in them is framed like any other content.
+//! Apps that frame their own content in chunks, because they were written for servers that pass everything on: their heads say
+//! `Transfer-Encoding: chunked`. Such an app cannot know how content is framed on its connection, because that depends on the
+//! protocol and its version. So its chunks are removed here, and the content is framed like any other.
 
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_proto::h1::FramedContent;
 use std::cell::RefCell;
 
-/// Exchanges are looked through for those that are over when there are so many, and at twice as many as were left.
+/// At this number of exchanges, the finished ones are removed; the next time at twice the remaining number.
 const MANY: usize = 64;
 
 const BROKEN: ReplyError = ReplyError::Invalid("the content is not in the chunks that Transfer-Encoding announces");
 
-/// The exchanges of a lane whose apps send chunks, piece by piece.
+/// The exchanges of a lane whose apps send chunks piece by piece.
 #[derive(Debug, Default)]
 pub(super) struct AppChunks {
     begun: RefCell<Begun>,
@@ -42,14 +42,14 @@ fn is_announcement((name, value): &FieldPair<'_>) -> bool {
     name.len() == NAME.len() && name.eq_ignore_ascii_case(NAME) && value.trim_ascii().eq_ignore_ascii_case(b"chunked")
 }
 
-/// The fields of a head but those that say how the content is framed. A Content-Length does not count beside chunks
-/// (RFC 9112, section 6.3).
+/// The fields of a head except those that describe the framing. A Content-Length has no meaning next to chunks (RFC 9112,
+/// section 6.3).
 pub(super) fn other_fields<'a>(head: &ResponseHead<'a>) -> Vec<FieldPair<'a>> {
     let frames = |field: &FieldPair<'_>| is_announcement(field) || field.0.eq_ignore_ascii_case(b"content-length");
     head.fields.iter().filter(|field| !frames(field)).copied().collect()
 }
 
-/// What is in the chunks of a whole content.
+/// The content of the chunks of a whole response.
 pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let (mut framed, mut content) = (FramedContent::new(), Vec::new());
     for part in parts {
@@ -58,7 +58,7 @@ pub(super) fn take_apart<'a>(parts: &[&'a [u8]]) -> Result<Vec<&'a [u8]>, ReplyE
     if framed.may_end() { Ok(content) } else { Err(BROKEN) }
 }
 
-/// The same of pieces, none of which may be a file: a file is what the client is to get, and nobody looks into it.
+/// The same for pieces. A file is an error, because the server does not read files.
 pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]>, ReplyError> {
     let bytes = |piece: &Piece<'a>| match piece {
         Piece::Bytes(bytes) => Ok(*bytes),
@@ -68,7 +68,7 @@ pub(super) fn take_pieces_apart<'a>(pieces: &[Piece<'a>]) -> Result<Vec<&'a [u8]
 }
 
 impl AppChunks {
-    /// The content of an exchange comes in chunks. `is_open` tells whether an exchange is still to be answered.
+    /// The content of an exchange comes in chunks. `is_open` tells whether an exchange has not been answered yet.
     pub(super) fn begin(&self, exchange: ExchangeId, is_open: impl Fn(ExchangeId) -> bool) {
         let mut begun = self.begun.borrow_mut();
         if begun.exchanges.len() >= begun.bound {
@@ -78,7 +78,7 @@ impl AppChunks {
         begun.exchanges.push((exchange, FramedContent::new()));
     }
 
-    /// What is in the chunks of a piece of content; `None`: the app sends none.
+    /// The content in a piece of chunks; `None`: the app sends no chunks.
     #[inline]
     pub(super) fn read<'a>(&self, exchange: ExchangeId, piece: &'a [u8]) -> Option<Result<Vec<&'a [u8]>, ReplyError>> {
         let mut begun = self.begun.borrow_mut();
@@ -92,8 +92,7 @@ impl AppChunks {
 
     /// An exchange is finished or given up.
     ///
-    /// # Errors
-    /// Its last chunk has not come.
+    /// # Errors Its last chunk has not come.
     #[inline]
     pub(super) fn end(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let mut begun = self.begun.borrow_mut();

@@ -1,6 +1,5 @@
-//! What a lane does for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect): it keeps what their requests
-//! say of the representation that they want until the response comes, which may be later, and drops the content that was not
-//! wanted.
+//! Support for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect). It stores the conditions and ranges of
+//! their requests until the response comes, which may be later, and drops the content that the file replaces.
 
 use crate::engine::Exchange;
 use oribi_files::root::NotFound;
@@ -11,21 +10,21 @@ use oribi_message::{FieldPair, KnownField, RequestHead, ResponseHead};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-/// Requests are looked through for those that are over when there are so many, and twice as many as were left the last time.
+/// At this number of requests, the finished ones are removed; the next time at twice the remaining number.
 const MANY: usize = 1024;
 
-/// Files that the app of a lane may name, and the exchanges that have to do with them.
+/// Files that the app of a lane may name, and the exchanges that involve them.
 #[derive(Debug)]
 pub(crate) struct Named {
     files: NamedFiles,
-    /// Of a request that is not here, nothing is known but that it is a GET that wants everything.
+    /// The conditions and ranges of requests. A request that is not here is a GET without any.
     asked: RefCell<HashMap<u64, Asked>>,
     bound: Cell<usize>,
     /// Exchanges that were answered with a file while their app still sends content.
     dropped: RefCell<Vec<ExchangeId>>,
 }
 
-/// What a request says.
+/// The relevant parts of a request.
 #[derive(Debug)]
 struct Asked {
     method: Vec<u8>,
@@ -47,7 +46,7 @@ impl Named {
         Self { files, asked: RefCell::default(), bound: Cell::new(MANY), dropped: RefCell::default() }
     }
 
-    /// An app is about to get a request. `is_open` tells whether an exchange is still to be answered.
+    /// An app is about to get a request. `is_open` tells whether an exchange has not been answered yet.
     pub(crate) fn begin(&self, exchange: &mut Exchange, is_open: impl Fn(ExchangeId) -> bool) {
         exchange.remove_fields(NamedFiles::steers_app);
         if let Some(asked) = Asked::of(&exchange.head()) {
@@ -64,7 +63,7 @@ impl Named {
         all.insert(exchange.0, asked);
     }
 
-    /// A response begins, through `outlet`. If its fields name a file, that is sent in its place. `None`: they do not.
+    /// A response begins, through `outlet`. If its fields name a file, sends that instead. `None`: they do not.
     pub(crate) fn respond(
         &self,
         outlet: &dyn Outlet,
@@ -84,14 +83,14 @@ impl Named {
             representation: &representation,
             method: asked.as_ref().map_or(b"GET", |asked| &asked.method),
             wishes: &Wishes::of(lines),
-            // Which part of the file is sent is not for the app to say any more.
+            // The server decides now which part of the file is sent.
             status: if head.status == 206 { 200 } else { head.status },
             fields: &fields,
         };
         Some(respond(outlet, exchange, &response))
     }
 
-    /// The content that the app is about to send is dropped.
+    /// Drops the content that the app is about to send.
     pub(crate) fn drop_content(&self, exchange: ExchangeId) {
         self.dropped.borrow_mut().push(exchange);
     }
@@ -101,7 +100,7 @@ impl Named {
         self.dropped.borrow().contains(&exchange)
     }
 
-    /// An exchange is finished or given up. Tells whether its content was dropped.
+    /// An exchange is finished or given up. Returns whether its content was dropped.
     pub(crate) fn end(&self, exchange: ExchangeId) -> bool {
         self.asked.borrow_mut().remove(&exchange.0);
         let mut dropped = self.dropped.borrow_mut();

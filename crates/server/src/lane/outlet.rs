@@ -1,4 +1,4 @@
-//! A lane as its host's outlet: what a host says becomes what the engine sends.
+//! A lane as the outlet of its host: passes the host's calls on to the engine.
 
 use super::{Lane, app_chunks};
 use crate::attention::Attention;
@@ -87,11 +87,11 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn abandon(&self, exchange: ExchangeId) {
-        // A file that was sent in place of the content is whole whatever becomes of that.
+        // A file that was sent instead of the content is complete, whatever happens to that content.
         if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
             return;
         }
-        // However far its chunks have come, the response is not whole.
+        // The response is incomplete in any case, whatever state its chunks are in.
         let _ = self.app_chunks.end(exchange);
         self.engine_after_app(exchange).abandon(exchange);
         self.let_leave();
@@ -109,7 +109,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
 
     fn waiting(&self) -> usize {
         let mut engine = self.engine_with_news();
-        // Failing to look is found by the next turn, too.
+        // If this fails, the next turn fails, too.
         let _ = engine.attend();
         let waiting = engine.waiting_requests();
         drop(engine);
@@ -119,7 +119,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
 
     fn has_gone(&self, exchange: ExchangeId) -> bool {
         let mut engine = self.engine_with_news();
-        // Failing to look is found by the next turn, too.
+        // If this fails, the next turn fails, too.
         let _ = engine.attend();
         let gone = engine.waiting(exchange).is_err();
         drop(engine);
@@ -148,11 +148,11 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 }
 
-/// Content that consists of framing alone: an empty piece is what an app waits on, too.
+/// Content that consists only of framing: writes an empty piece, by which an app goes on waiting.
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<B: Backend> Lane<'_, B> {
-    /// Sends several pieces of content. One that the lane is woken at has been taken, so the others are written nevertheless.
+    /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
     fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
         let mut woken = Ok(());
         let pieces = if pieces.is_empty() { NOTHING } else { pieces };
@@ -165,7 +165,7 @@ impl<B: Backend> Lane<'_, B> {
         woken
     }
 
-    /// Sends a piece of content as the client is to get it.
+    /// Sends a piece of content in the form for the client.
     fn write_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
         let mut engine = self.engine.borrow_mut();
         let most = engine.output_limit();
@@ -174,7 +174,7 @@ impl<B: Backend> Lane<'_, B> {
             if self.attention.as_ref().is_some_and(Attention::take_ring) {
                 return Err(ReplyError::Woken);
             }
-            // The app waits for its client; the other connections are seen to meanwhile, as far as they need no app.
+            // The app waits for its client; meanwhile other connections are served as far as they need no app.
             if let Some(running) = &self.running {
                 running.hold(exchange);
             }
@@ -182,7 +182,7 @@ impl<B: Backend> Lane<'_, B> {
             self.get_on(exchange);
             let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
             engine = next;
-            // The client may take long. The wake-up is left for the loop that this app returns to.
+            // The client may take long. The wake-up is left to the loop that this app returns to.
             if !self.pass_on_command(&mut engine) {
                 return Err(ReplyError::Gone);
             }
@@ -192,7 +192,7 @@ impl<B: Backend> Lane<'_, B> {
         Ok(())
     }
 
-    /// Answers with what was in the chunks of an app, or as an app is answered for that has broken a rule.
+    /// Answers with the content of an app's chunks, or with an error if the app has broken a rule.
     #[cold]
     fn respond_taken_apart(
         &self,

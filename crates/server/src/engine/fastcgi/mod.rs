@@ -1,14 +1,15 @@
 //! Connections of web servers, which carry many exchanges at once (FastCGI 1.0).
 //!
-//! A connection that speaks HTTP *is* its present exchange. One that speaks FastCGI stays [`Carrying`](super::connection::State::Carrying)
-//! and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers of its [`Stream`](super::stream::Stream)s. These
-//! stand in a table of their own and have states of their own. What a host gets is the same [`Exchange`] in both cases, and what
-//! it answers goes the same way (see [`Target`](super::respond::Target)).
+//! A connection that speaks HTTP *is* its present exchange. A FastCGI connection stays
+//! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers
+//! of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
+//! [`Exchange`] in both cases, and answers go the same way (see [`Target`](super::respond::Target)).
 //!
-//! Here are the steps of such connections. What they own stands in modules below those of all connections, so that these know it.
+//! The steps of such connections are here. Their data is in modules below the steps of all connections, so that these can use
+//! it, too.
 //!
-//! Cancelled requests, aborted by the web server or lost with its connection, are forgotten at once: a host that goes on with one
-//! is told that the client has gone.
+//! A request that the web server aborts, or that is lost with its connection, is forgotten at once; a host that is still
+//! answering is told that the client has gone.
 
 mod receive;
 mod settle;
@@ -23,20 +24,20 @@ use super::{Engine, Exchange};
 use oribi_io::Backend;
 use std::time::Duration;
 
-/// How long a web server may keep a connection that it does not use. The connection is the web server's to close (FastCGI 1.0,
-/// section 3.2), so this is only for one that has vanished without a word.
+/// How long a web server may keep an unused connection. The web server decides when to close it (FastCGI 1.0, section 3.2), so
+/// this is only for a web server that has vanished.
 pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Variables of requests that are over, kept for the next ones; more than these are freed.
+/// Memory of variables that is kept for the next requests; more is freed.
 const SPARE_VARIABLES: usize = 64;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Makes a new connection one that carries.
+    /// Makes a new connection a carrying one.
     pub(super) fn carry(&mut self, index: u32) {
         self.connections[index].state = State::Carrying(Box::default());
     }
 
-    /// Hands the request of a stream out.
+    /// Lends the request of a stream.
     pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
         let stream = self.streams.get_mut(number)?;
         let StreamState::Queued(received) = &stream.state else { return None };
@@ -68,8 +69,8 @@ impl<B: Backend> Engine<'_, B> {
         self.recycle(request);
     }
 
-    /// If nothing goes on on a connection, it is merely kept from now on. What has begun to come has as long as a head: within a
-    /// request its stream has a deadline, between requests the connection.
+    /// If nothing is in progress on a connection, it gets the long deadline for kept connections. A partial record has the
+    /// deadline of a head: within a request the stream has a deadline, between requests the connection.
     pub(super) fn rest_if_idle(&mut self, index: u32) {
         let now = self.backend.now();
         let connection = &mut self.connections[index];

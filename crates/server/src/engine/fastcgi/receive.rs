@@ -1,4 +1,4 @@
-//! From records to complete requests.
+//! Makes complete requests of records.
 
 use super::super::Engine;
 use super::super::connection::{Connection, State};
@@ -18,7 +18,7 @@ use std::io;
 use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Receives and has the machine read until the socket is empty or the turn is over.
+    /// Receives and lets the machine read until the socket is empty or the turn is over.
     pub(in super::super) fn receive_records(&mut self, index: u32) -> Still {
         for _ in 0..RECEIVES_PER_TURN {
             let connection = &mut self.connections[index];
@@ -39,7 +39,7 @@ impl<B: Backend> Engine<'_, B> {
                     connection.line.readable = false;
                     connection.input.release_if_read(&mut self.pool);
                 }
-                // Nobody waits for the answers to what it has asked.
+                // Nobody waits for the answers to its requests any more.
                 Attempt::End | Attempt::Broken => {
                     self.drop_connection(index);
                     return Still::Gone;
@@ -53,7 +53,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Has the machine read unread input until it wants more.
+    /// Lets the machine read unread input until it needs more.
     fn parse_records(&mut self, index: u32) -> Still {
         loop {
             let Connection { line, input, state, .. } = &mut self.connections[index];
@@ -103,7 +103,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sends the server's own answer to a web server, unless that keeps asking without taking what it is answered.
+    /// Sends the server's own answer to a web server, unless that keeps asking without reading the answers.
     fn flush_and_rest(&mut self, index: u32) -> Still {
         if self.flush(index) == Still::Gone {
             return Still::Gone;
@@ -129,13 +129,13 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.set(number, Deadline::Head, now);
     }
 
-    /// The number of the stream with an id on a connection, if its request is on its way in.
+    /// The number of the stream with an id on a connection, if its request is being received.
     fn reading_stream(&mut self, index: u32, id: u16) -> Option<u32> {
         let number = self.connections[index].carrier()?.number(id)?;
         matches!(self.streams[number].state, StreamState::Reading(_)).then_some(number)
     }
 
-    /// The request of such a stream, and the bytes in the connection's input.
+    /// The request of such a stream, and the given bytes of the connection's input.
     fn request_and_input(&mut self, index: u32, number: u32, range: Range<usize>) -> Option<(&mut Reading, &[u8])> {
         let StreamState::Reading(reading) = &mut self.streams[number].state else { return None };
         Some((reading, &self.connections[index].input.bytes()[range]))
@@ -218,7 +218,7 @@ impl<B: Backend> Engine<'_, B> {
         if complete {
             return self.complete_stream(index, id);
         }
-        // A file to filter may be empty, but it is there.
+        // A file to filter may be empty, but it exists.
         reading.variables().data = StoredContent::EMPTY;
         Still::Open
     }
@@ -261,7 +261,7 @@ impl<B: Backend> Engine<'_, B> {
         self.refuse_stream(number, Refusal::STORAGE)
     }
 
-    /// Sees to the streams whose time is up.
+    /// Handles the streams whose deadline has expired.
     pub(in super::super) fn expire_streams(&mut self, now: Duration) {
         while let Some((number, kind)) = self.stream_deadlines.expired(now) {
             let refusal = if kind == Deadline::Head { Refusal::HEAD_TIMEOUT } else { Refusal::CONTENT_TIMEOUT };
@@ -269,7 +269,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Closes a connection that a web server keeps, but not over a request that arrived unnoticed.
+    /// Closes a connection that a web server keeps, unless a request has arrived unnoticed.
     pub(in super::super) fn close_kept(&mut self, index: u32) {
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;

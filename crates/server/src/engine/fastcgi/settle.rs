@@ -1,4 +1,4 @@
-//! How exchanges end that a connection carries, and how the connection ends.
+//! The end of exchanges on a carrying connection, and the end of the connection.
 
 use super::super::answer::Custody;
 use super::super::carrier::Carrier;
@@ -14,7 +14,7 @@ use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Takes an exchange back whose host has returned.
+    /// Takes back an exchange whose host has returned.
     pub(in super::super) fn give_back_stream(&mut self, number: u32, serial: u32, exchange: Exchange) {
         let stream = self.streams.get_mut(number).filter(|stream| stream.serial == serial);
         let outcome = stream.and_then(Stream::answering).map(|(_, _, answer)| answer.outcome());
@@ -28,7 +28,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The end of a response has been written into the connection's output.
+    /// Called when the end of a response has been written to the connection's output.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
         let stream = &mut self.streams[number];
         let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
@@ -43,7 +43,7 @@ impl<B: Backend> Engine<'_, B> {
         let _ = self.end_or_rest(connection);
     }
 
-    /// Answers a request that the server does not pass on. What still comes of it is skipped.
+    /// Answers a request that the server refuses. Further input for it is skipped.
     pub(super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let Stream { connection, framing, remote, .. } = &mut self.streams[number];
@@ -56,7 +56,8 @@ impl<B: Backend> Engine<'_, B> {
         self.end_unanswered(number)
     }
 
-    /// The web server does not want this request answered any more: says that it has ended, and forgets it.
+    /// Called when the web server does not want the answer any more: tells it that the request has ended, and forgets the
+    /// request.
     pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
         let Stream { connection, framing, .. } = &mut self.streams[number];
         let line = &mut self.connections[*connection].line;
@@ -64,7 +65,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_unanswered(number)
     }
 
-    /// Sends the end of a stream, and forgets it.
+    /// Sends the end of a stream and forgets the stream.
     fn end_unanswered(&mut self, number: u32) -> Still {
         let connection = self.streams[number].connection;
         if self.flush(connection) == Still::Gone {
@@ -74,7 +75,7 @@ impl<B: Backend> Engine<'_, B> {
         self.end_or_rest(connection)
     }
 
-    /// Ends a response that was given up: it is cut short by what it announced, or by its status.
+    /// Ends a response that was given up: the announced length or the status shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, outputs, .. } = self;
         let Ok(target) = Target::find(connections, streams, exchange) else { return };
@@ -87,7 +88,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Ends a connection that is to end once nothing is left on it, or lets it rest.
+    /// Closes a connection that is to end once it carries nothing, or sets its idle deadline.
     pub(super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == Stage::Stopping;
         let connection = &mut self.connections[index];
@@ -101,7 +102,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.line.output.is_none() { self.go_on(index, Fate::Close) } else { self.flush(index) }
     }
 
-    /// A request is over, for its connection.
+    /// Removes a finished request from its connection.
     fn leave_carrier(&mut self, connection: u32, id: u16) {
         let stopping = self.stage == Stage::Stopping;
         if let Some(carrier) = self.connections.get_mut(connection).and_then(|connection| connection.carrier()) {
@@ -113,13 +114,13 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Forgets a stream whose response nobody waits for.
+    /// Forgets a stream whose client has gone.
     fn lose_stream(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
-                // It has left its connection, and its host will give it back.
+                // Only its connection has gone; its host will still give it back.
                 return;
             }
             let line = answer.late_line();
@@ -141,7 +142,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// A connection has gone, and all that it carried with it.
+    /// Called when a connection has gone: loses everything that it carried.
     pub(in super::super) fn lose_streams(&mut self, carrier: Carrier) {
         for (_, number) in carrier.streams {
             self.lose_stream(number);
