@@ -19,7 +19,7 @@ Cacilheiro - the PSGI server of that name, now Oribi
 =head1 DESCRIPTION
 
 Cacilheiro ran a PSGI app in cloned interpreters on the threads of an event loop. L<Oribi> succeeds it: the handlers
-L<Plack::Handler::Cacilheiro> and L<Plack::Handler::EVHTP> have the same options and meaning. This module carries a version for
-those who depend on it by name.
+L<Plack::Handler::Cacilheiro> and L<Plack::Handler::EVHTP> take the same options with the same meaning. This module provides a
+version for distributions that depend on it by name.
 
 =cut

@@ -13,10 +13,10 @@ use IO::Socket::UNIX ();
 use PerlIO::scalar   ();
 use Oribi::Options   ();
 
-# For the handles of IPv6 connections. It is in the core since 5.20.
+# For the handles of IPv6 connections. A core module since 5.20.
 eval { require IO::Socket::IP; 1 } or undef $@;
 
-# The XS side finds the app and the hooks here, in the interpreter that loaded them and in each clone of it.
+# The XS code finds the app and the hooks here, in the interpreter that loaded them and in each clone of it.
 our $App;
 our %Hooks;
 
@@ -73,24 +73,24 @@ Always true: C<psgi.input> is a real handle over the complete content, in memory
 
 =item psgix.io
 
-An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. It takes the connection over when it is
-first used: when its descriptor is asked for, or when it is read from or written to. Looking at it, or copying the environment,
-changes nothing. From then on the app answers for the connection: what it returns, or gives to a responder, is dropped. Asking for
-an address or setting an option of the socket leaves the answer to what the app returns; the connection ends behind it.
+An L<IO::Socket::INET>, L<IO::Socket::IP> or L<IO::Socket::UNIX> for the client's socket. When the app reads from it, writes to it
+or asks for its descriptor, the app takes over the connection: from then on, what the app returns or gives to a responder is
+dropped. Looking at the handle, or copying the environment, changes nothing. If the app only asks for an address or sets an option
+of the socket, its response is still sent, and the connection closes after it.
 
 =item psgix.harakiri, psgix.harakiri.commit
 
-When C<psgix.harakiri.commit> is true after the request, the worker is replaced, or with threads the interpreter.
+If C<psgix.harakiri.commit> is true after the request, the worker (with threads: the interpreter) is replaced.
 
 =item psgix.cleanup, psgix.cleanup.handlers
 
-Code pushed to C<psgix.cleanup.handlers> is called with the environment after the response has left, before harakiri. What it
-dies of is logged.
+Code pushed to C<psgix.cleanup.handlers> is called with the environment after the response has been sent, before harakiri. If it
+dies, the error is logged.
 
 =item psgix.informational
 
-C<< $env->{'psgix.informational'}->(103, [Link => '</style.css>; rel=preload']) >> sends an informational response. Clients that
-speak HTTP/1.0 get nothing.
+C<< $env->{'psgix.informational'}->(103, [Link => '</style.css>; rel=preload']) >> sends an informational response, except
+to HTTP/1.0 clients.
 
 =item psgix.logger
 
@@ -98,20 +98,20 @@ Writes to the error log.
 
 =back
 
-C<psgi.multithread> is false, because an interpreter answers one request at a time, with threads too. C<psgi.multiprocess> is
-always true: a worker overlaps with its successor even when there is only one.
+C<psgi.multithread> is false, because an interpreter answers one request at a time, also with threads. C<psgi.multiprocess> is
+always true, because even a single worker overlaps with its successor.
 
-C<psgi.input> of a request without content, and the environment hash itself, are used again for the next request if the app
-did not keep them. An app cannot notice.
+C<psgi.input> of a request without content, and the environment hash itself, are reused for the next request if the app did not
+keep them. An app cannot notice this.
 
 =head2 Responses
 
-Arrays, handles, objects with C<getline>, objects with C<path>, and code references, as PSGI says. C<close> is always called.
-Handles of regular files without layers are sent by the kernel from their present position on. A response that breaks PSGI is
-answered with a 500 and explained in the error log.
+A response body is an array, a handle, an object with C<getline> or an object with C<path>; a response may also be a code
+reference, as in PSGI. C<close> is always called. The kernel sends handles of regular files without layers, from their present
+position on. If a response breaks PSGI, the client gets a 500, and the error log explains it.
 
-A responder may be kept and called later. If it is dropped without a call, the client gets a 500; if a writer is dropped without
-C<close>, the connection is cut, so that the response does not look whole. C<write> returns false when the client has gone.
+An app may keep a responder and call it later. If it is dropped without a call, the client gets a 500; if a writer is dropped
+without C<close>, the connection is cut, so that the response does not look complete. C<write> returns false if the client has gone.
 
 =head2 exit
 
@@ -121,14 +121,14 @@ interpreter, is replaced. A process that the app forked ends as usual.
 =head1 THREADS
 
 On a perl with threads each thread of a worker has a clone of the interpreter in which the app was loaded. C<CLONE> subs run in
-each clone, at the start and whenever C<--max-requests> renews one: the place to open database connections again. That
-interpreter itself answers nothing, so every clone starts from the same state. A C<CLONE> sub that dies ends the worker.
+each clone, at the start and whenever C<--max-requests> renews one: open database connections there. The original interpreter
+answers no requests, so every clone starts from the same state. If a C<CLONE> sub dies, the worker ends.
 C<END> blocks run once, when the worker ends.
 
-Signals belong to the process, and Perl leaves them to the interpreter that loaded the app: what a thread puts into C<%SIG> has
-no effect. C<alarm> is an exception, on Linux: each thread has a clock of its own, and C<$SIG{ALRM}> works. Code that was compiled
-before this module was loaded (C<plackup> loads apps first; C<plackup -MOribi> does not, nor does C<oribi>) and L<Time::HiRes>
-share the one clock of the process: it rings for all threads that have a handler.
+Signals belong to the process, and Perl delivers them only to the interpreter that loaded the app: what a thread puts into C<%SIG>
+has no effect. C<alarm> is an exception, on Linux: each thread has a clock of its own, and C<$SIG{ALRM}> works. Code that was
+compiled before this module was loaded (C<plackup> loads apps first; C<plackup -MOribi> and C<oribi> do not) and L<Time::HiRes>
+share the single clock of the process, whose alarm goes to all threads that have a handler.
 
 =head1 SEE ALSO
 

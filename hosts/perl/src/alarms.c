@@ -1,12 +1,12 @@
 /* alarms.c - `alarm` in cloned interpreters.
  *
- * Perl lets only the interpreter that was there first set signal handlers: in a clone `$SIG{ALRM} = sub {...}` reaches Perl but
- * not the system, and the alarm ends the process with all its lanes. Apps put alarms around slow calls; therefore the handler
- * of the system is set here, and each lane has a clock of its own.
+ * Only Perl's first interpreter can install signal handlers in the system: in a clone, `$SIG{ALRM} = sub {...}` reaches Perl
+ * but not the system, so the alarm would end the process with all its lanes. Apps set alarms around slow calls; so this file
+ * installs the system's handler, and each lane gets a clock of its own.
  *
- * Code that was compiled before this module was loaded, which is what plackup does with an app, and Time::HiRes still set the
- * one clock of the process. Its alarm rings in every lane that has a handler at that time: it may come too early for one that
- * was not meant, but no call stays without its limit, and nobody dies.
+ * Code that was compiled before this module was loaded (plackup compiles apps first) and Time::HiRes still set the single clock
+ * of the process. Its alarm goes to every lane that has a handler at that time: it may come too early for a lane that did not
+ * set it, but no call stays without its limit, and no process ends.
  */
 #include "perl_host.h"
 
@@ -22,7 +22,7 @@
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
 
-/* As many lanes as a worker can have. */
+/* The most lanes of a worker. */
 #define LANES_MOST 1024
 
 static struct {
@@ -36,8 +36,8 @@ static OP *(*process_alarm)(pTHX);
 static __thread timer_t lane_clock;
 static __thread bool has_clock;
 
-/* What Perl's own handler does: the app's is called where Perl can be interrupted. Without one, an alarm in a lane is
- * nothing. */
+/* The same as Perl's own handler: the app's handler is called where Perl can be interrupted. A lane without a handler ignores
+ * the alarm. */
 static void ring_here(int number) {
     PerlInterpreter *my_perl = (PerlInterpreter *)PERL_GET_CONTEXT;
     if (!my_perl || my_perl == PL_curinterp || !PL_psig_ptr || !PL_psig_pend || !PL_psig_ptr[number]
@@ -61,7 +61,7 @@ static void handle_alarm(int number, siginfo_t *origin, void *machine_state) {
     errno = saved_errno;
 }
 
-/* A clock whose alarm goes to the calling thread. */
+/* Makes a clock whose alarm goes to the calling thread. */
 static bool make_clock(void) {
     struct sigevent event;
     Zero(&event, 1, struct sigevent);
@@ -92,7 +92,7 @@ static OP *lane_alarm(pTHX) {
             if (!has_clock || timer_settime(lane_clock, 0, &next, &before) != 0)
                 RETPUSHUNDEF;
         }
-        /* As alarm(2): what was left, and never 0 of a clock that was running. */
+        /* The result of alarm(2): the remaining time, and never 0 for a running clock. */
         PUSHu((UV)before.it_value.tv_sec + (before.it_value.tv_nsec > 0));
         RETURN;
     }
@@ -116,11 +116,11 @@ void alarms_enter(void) {
             break;
         }
     }
-    /* An app that has handled or ignored alarms when it was loaded means the whole process. */
+    /* If an app has handled or ignored alarms while it was loaded, that is meant for the whole process. */
     if (prepared != getpid() && sigaction(SIGALRM, NULL, &action) == 0 && action.sa_handler == SIG_DFL) {
         Zero(&action, 1, struct sigaction);
         action.sa_sigaction = handle_alarm;
-        /* Without SA_RESTART: a system call that the alarm is to interrupt must return. */
+        /* Without SA_RESTART, because the alarm must interrupt system calls. */
         action.sa_flags = SA_SIGINFO;
         sigemptyset(&action.sa_mask);
         sigaction(SIGALRM, &action, NULL);

@@ -1,13 +1,13 @@
-/* body.c - bodies that are no arrays: files, and objects with getline. close is called whatever happens. */
+/* body.c - bodies that are not arrays: files, and objects with getline. close is called in every case. */
 #include "perl_host.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* How much getline is asked for: PSGI lets a server set $/ to a reference to a number. */
+/* The size that getline is asked for: PSGI lets a server set $/ to a reference to a number. */
 #define LINE_SIZE 65536
 
-/* The IO behind a glob, a reference to one, or an IO object; NULL if there is none or something stands between (a tie). */
+/* The IO behind a glob, a reference to one, or an IO object; NULL if there is none or it is tied. */
 static IO *plain_io(pTHX_ SV *body) {
     SV *thing = SvROK(body) ? SvRV(body) : body;
     IO *io = NULL;
@@ -21,7 +21,7 @@ static IO *plain_io(pTHX_ SV *body) {
     return io;
 }
 
-/* Whether the bytes that getline would give are those of the file. */
+/* Whether getline would return the unchanged bytes of the file. */
 static bool is_unfiltered(PerlIO *handle) {
     for (PerlIOl *layer = *handle; layer; layer = layer->next) {
         const char *name = layer->tab ? layer->tab->name : "";
@@ -33,7 +33,7 @@ static bool is_unfiltered(PerlIO *handle) {
     return TRUE;
 }
 
-/* Whether a class that a handle is blessed into reads like a file: its getline is IO::Handle's. */
+/* Whether the class of a blessed handle reads like a file: its getline is that of IO::Handle. */
 static bool reads_like_handle(pTHX_ SV *body) {
     HV *stash, *handle_stash;
     GV *own, *inherited;
@@ -46,8 +46,8 @@ static bool reads_like_handle(pTHX_ SV *body) {
     return own && inherited && GvCV(own) == GvCV(inherited);
 }
 
-/* Sends what a regular file holds from its present position on. FALSE: it is no such file, or says it is empty, as the files of
- * /proc do. */
+/* Sends a regular file from its present position on. FALSE: it is no regular file, or its size is 0, like that of files in
+ * /proc. */
 static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     IO *io = plain_io(aTHX_ body);
     PerlIO *handle = io ? IoIFP(io) : NULL;
@@ -59,7 +59,7 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     file = PerlIO_fileno(handle);
     if (file < 0 || fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) || facts.st_size == 0)
         return FALSE;
-    /* A handle open for writing too may hold what is not in the file yet. */
+    /* A handle that is also open for writing may hold data that is not in the file yet. */
     PerlIO_flush(handle);
     position = PerlIO_tell(handle);
     if (position < 0 || fstat(file, &facts) != 0)
@@ -70,7 +70,8 @@ static bool send_plain_file(pTHX_ const Target *target, const Head *head, SV *bo
     return TRUE;
 }
 
-/* Sends the file that the body's path method names. FALSE: it has none, or it names no regular file that can be read. */
+/* Sends the file that the body's path method names. FALSE: it has no such method, or the file is not regular or not readable.
+ */
 static bool send_path(pTHX_ const Target *target, const Head *head, SV *body, const char **wrong) {
     SV *path;
     oribi_bytes text;
@@ -152,7 +153,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     return response_failure(aTHX_ result);
 }
 
-/* Calls close, for its effects: what the body holds on to is freed now. */
+/* Calls close for its side effects; what the body holds is freed now. */
 static void close_body(pTHX_ const Target *target, SV *body) {
     if (sv_isobject(body)) {
         if (!gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "close", FALSE))

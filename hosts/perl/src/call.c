@@ -1,13 +1,13 @@
 /* call.c - answers an exchange: from the request to the app and back.
  *
- * Nothing that Perl code does may leave these functions by a longjmp, because Rust stands above them. `die` is caught by G_EVAL
- * at each call; `exit`, which unwinds the whole interpreter, by a JMPENV of our own.
+ * No Perl code may leave these functions by a longjmp, because they are called from Rust. G_EVAL catches `die` at each call; a
+ * JMPENV of our own catches `exit`, which unwinds the whole interpreter.
  */
 #include "perl_host.h"
 
 /* ---- The error log ------------------------------------------------------------------------------------------------------ */
 
-/* "GET /path: ", or nothing. The target as it was sent, without its query, which may hold secrets. */
+/* "GET /path: ", or nothing. The path is that of the target as sent, without its query, which may contain secrets. */
 static SV *log_line(pTHX_ HV *environment) {
     SV *line = sv_2mortal(newSVpvs(""));
     SV **method = NULL, **target = NULL;
@@ -45,7 +45,7 @@ void call_log_error(pTHX_ HV *environment, const char *what) {
     SAVETMPS;
     line = log_line(aTHX_ environment);
     error = sv_mortalcopy_flags(ERRSV, SV_NOSTEAL);
-    /* The log takes bytes: characters beyond them are written as UTF-8. */
+    /* The log takes bytes: strings with wide characters are written as UTF-8. */
     if (SvPOK(error) && !SvROK(error)) {
         text.data = SvPVX_const(error);
         text.size = SvCUR(error);
@@ -58,7 +58,7 @@ void call_log_error(pTHX_ HV *environment, const char *what) {
     sv_catpvf(line, "%s: ", what);
     sv_catpvn(line, text.data, text.size);
     oribi_log(ORIBI_LOG_ERROR, SvPVX_const(line), SvCUR(line));
-    /* An exception object lives no longer than the request. */
+    /* An exception object must not outlive the request. */
     CLEAR_ERRSV();
     FREETMPS;
     LEAVE;
@@ -71,8 +71,8 @@ static bool has_died(pTHX) {
     return SvROK(error) || (SvPOK(error) && SvCUR(error) > 0);
 }
 
-/* Calls `code`, or the method of the argument that has this name. It runs on a stack of its own: `last`, `next` and `goto` look
- * for their loop no further than there, so they cannot leave for one of the program that started the server. */
+/* Calls `code`, or the argument's method of this name. The call runs on a Perl stack of its own: `last`, `next` and `goto`
+ * search for their loop only on that stack, so they cannot leave for a loop of the program that started the server. */
 static SV *call_fenced(pTHX_ SV *code, const char *method, SV *argument) {
     dSP;
     SV *result;
@@ -102,12 +102,12 @@ SV *call_method_protected(pTHX_ SV *object, const char *method) {
 
 /* ---- Answering ---------------------------------------------------------------------------------------------------------- */
 
-/* True without asking an object, whose answer might be code that dies. */
+/* Whether a value is true; does not ask an object, because that might run code that dies. */
 static bool is_true(pTHX_ SV *value) {
     return value && (SvROK(value) || (SvOK(value) && !SvGMAGICAL(value) && SvTRUE_nomg(value)));
 }
 
-/* The handlers in psgix.cleanup.handlers, or NULL if there are none. */
+/* The handlers in psgix.cleanup.handlers; NULL if there are none. */
 static AV *cleanup_handlers(pTHX_ Context *context, HV *environment) {
     SV *handlers = environment_value(aTHX_ &context->environment, environment, PSGIX_CLEANUP_HANDLERS);
     AV *list;
@@ -131,8 +131,8 @@ void call_finished(pTHX_ Context *context, HV *environment) {
     }
 }
 
-/* What the server is to do next. The end of the context waits for the cleanup, and is asked for once: a worker answers what it
- * has accepted before it ends. */
+/* What the server must do next. The context ends only after the cleanup, and asks for its end only once, because a worker still
+ * answers what it has accepted. */
 static uint32_t next_step(Context *context) {
     if (UNLIKELY(context->deferred && AvFILLp(context->deferred) >= 0))
         return ORIBI_AFTER_DEFERRED;
@@ -142,7 +142,7 @@ static uint32_t next_step(Context *context) {
     return ORIBI_AFTER_RETIRE;
 }
 
-/* Hands what the app returned to the server. FALSE: the answer will come later. */
+/* Passes the app's return value to the server. FALSE: the answer will come later. */
 static bool send_response(pTHX_ Context *context, SV *response, HV *environment) {
     const Target target = {context->lane, context->exchange, environment};
     const char *wrong = NULL;
@@ -165,7 +165,7 @@ static bool send_response(pTHX_ Context *context, SV *response, HV *environment)
         }
     }
     oribi_abandon(target.lane, target.exchange);
-    /* An app that speaks for itself need not return anything. */
+    /* An app that has used the socket itself need not return anything. */
     if (!socket_is_taken(context, context->exchange))
         call_log(aTHX_ environment, ORIBI_LOG_ERROR,
                  "the app must return an array reference of 3 elements or a code reference, not %s",
@@ -201,8 +201,8 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     return next_step(context);
 }
 
-/* The app called exit: everything in the interpreter has been unwound, the frames of the program that started the server too.
- * It still works, and answers what the worker has accepted until another takes over. */
+/* The app called exit: everything in the interpreter has been unwound, including the frames of the program that started the
+ * server. The interpreter still works, and answers what the worker has accepted until another worker takes over. */
 static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     if (context->forks != process_forks())
         process_end_stray(aTHX_ STATUS_EXIT);
@@ -210,7 +210,7 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
         LEAVE;
     FREETMPS;
     PL_stack_sp = PL_stack_base;
-    /* It may have been left half-way. */
+    /* The environment may be half filled. */
     environment_forget(&context->environment);
     if (answering)
         oribi_abandon(context->lane, context->exchange);
@@ -248,7 +248,7 @@ static uint32_t run_deferred(pTHX_ Context *context) {
         SAVETMPS;
         reference = sv_2mortal(av_shift(list));
         environment = (HV *)SvRV(reference);
-        /* A handler may register another. */
+        /* A handler may register another one. */
         while ((handlers = cleanup_handlers(aTHX_ context, environment)) != NULL) {
             SV *handler = sv_2mortal(av_shift(handlers));
             if (!call_protected(aTHX_ handler, reference))
@@ -277,7 +277,7 @@ static uint32_t attend(pTHX_ Context *context) {
     return next_step(context);
 }
 
-/* Has `work` done between two requests, by an app that may call exit there. */
+/* Runs `work` between two requests; the app may call exit in it. */
 static uint32_t between_requests(Context *context, uint32_t (*work)(pTHX_ Context *context)) {
     dCONTEXT_PERL(context);
     const I32 scope = PL_scopestack_ix;

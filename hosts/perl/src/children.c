@@ -1,17 +1,17 @@
 /* children.c - the environment of programs that a clone starts.
  *
- * Perl writes %ENV through to the process only in the interpreter that was there first. What an app puts into %ENV in a clone
- * would never reach the programs that it starts: a CGI script, git, psql. A child that a clone forks, be it for fork, system,
- * backticks or a pipe, has this one interpreter. So that becomes the first one, and its %ENV the environment of the child. What
- * the app changes there afterwards reaches a program that it executes, too, as do signal handlers. The environment of the
- * worker, which all its threads read, is never touched.
+ * Perl writes %ENV through to the process only in its first interpreter. So what an app puts into %ENV in a clone would never
+ * reach the programs that it starts: a CGI script, git, psql. A child that a clone forks, by fork, system, backticks or a pipe,
+ * has only this interpreter. So in the child this interpreter becomes the first one, and its %ENV becomes the environment of
+ * the child. Later changes to %ENV then reach executed programs, too, and so do signal handlers. The environment of the worker,
+ * which all its threads read, is never changed.
  */
 #include "perl_host.h"
 
 #ifdef USE_ITHREADS
 extern char **environ;
 
-/* "NAME=VALUE" in memory that Perl may free, or NULL if the entry is none for an environment. */
+/* "NAME=VALUE" in memory that Perl may free; NULL if the entry cannot be in an environment. */
 static char *line_of(pTHX_ HE *entry) {
     SV *value = HeVAL(entry);
     const char *text = "";
@@ -19,7 +19,7 @@ static char *line_of(pTHX_ HE *entry) {
     char *line;
     if (HeKLEN(entry) <= 0 || memchr(HeKEY(entry), '=', name_size))
         return NULL;
-    /* Perl makes a string of whatever is put into %ENV. */
+    /* Perl turns every value of %ENV into a string. */
     if (SvPOK(value)) {
         text = SvPVX_const(value);
         size = SvCUR(value);
@@ -40,7 +40,7 @@ void children_adopt(void) {
     size_t count = 0;
     if (!my_perl || my_perl == PL_curinterp || !PL_envgv || !(variables = GvHV(PL_envgv)))
         return;
-    /* The buckets are read as they are: iterating would disturb the app's own iterator. */
+    /* Reads the buckets directly, because iterating would disturb the app's own iterator. */
     lines = (char **)safesysmalloc((HvTOTALKEYS(variables) + 1) * sizeof(char *));
     if (HvARRAY(variables)) {
         for (STRLEN bucket = 0; bucket <= HvMAX(variables); bucket++) {

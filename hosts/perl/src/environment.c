@@ -1,27 +1,26 @@
 /* environment.c - the PSGI environment of a request.
  *
  * Building a hash of thirty entries costs more than everything else that Oribi does for a request. So a hash that the app did
- * not keep is used again: its values are overwritten, and only keys that appear or disappear between two requests are touched.
+ * not keep is reused: its values are overwritten, and only keys that differ between two requests are added or removed.
  *
- * That is only allowed if nothing of one client can reach another. The rule: after a request the hash is compared, entry by
- * entry in the order of its buckets, with what was remembered when it was filled. Keys that the app added are removed. If a
- * remembered entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
- * that nobody else refers to; constants must be bit for bit what they were; anything else is replaced by a new value. Whoever
- * could look at the hash later (through a reference, a weak reference, a tie) is its owner, and the next request gets a new
- * one.
+ * That is permitted only if no data of one client can reach another. So after a request the hash is compared, entry by entry in
+ * the order of its buckets, with the state that was recorded when it was filled. Keys that the app added are removed. If a
+ * recorded entry is missing or has moved, the hash is given up. A value is overwritten in place only if it is a plain string
+ * with no other reference. Constants must be unchanged bit for bit. Any other value is replaced by a new one. If anything can
+ * still see the hash (a reference, a weak reference, a tie), the hash is left to it, and the next request gets a new one.
  */
 #include "perl_host.h"
 
-/* A value that has grown beyond this is freed rather than kept for the next request. It is the longest header line that
- * servers commonly accept. */
+/* A longer string is freed rather than kept for the next request. It is the longest header line that servers commonly accept.
+ */
 #define TEXT_KEPT 8192
 
-/* Buckets of a new hash: room for what a request and a framework put in without growing, which would reorder it. */
+/* Buckets of a new hash: room for the entries of a request and a framework. If the hash grew, its order would change. */
 #define BUCKETS 64
 
 #define NOWHERE SLOTS_MAXIMUM
 
-/* A string and nothing else: no number read from it, no magic, no shared buffer, no wide representation. */
+/* The flags of a plain string: no number cached, no magic, no shared buffer, no wide representation. */
 #define TEXT_FLAGS (SVt_PV | SVf_POK | SVp_POK)
 
 static const char *const psgi_names[PSGI_NAMES] = {
@@ -66,7 +65,7 @@ void environment_prepare(pTHX_ Environment *environment) {
     SvREADONLY_on((SV *)version);
     environment->version = (SV *)version;
     environment->errors = SvREFCNT_inc((SV *)gv_fetchpvs("STDERR", GV_ADD | GV_NOTQUAL, SVt_PVIO));
-    /* Clones have it buffered: what an app says would come late, or never if its process is ended. */
+    /* In clones STDERR is buffered: an app's messages would come late, or never if its process is killed. */
     IoFLAGS(GvIOn((GV *)environment->errors)) |= IOf_FLUSH;
     environment->logger = SvREFCNT_inc((SV *)logger);
     environment->handle_stash = gv_stashpvs("IO::File", GV_ADD);
@@ -86,7 +85,7 @@ void environment_release(pTHX_ Environment *environment) {
 }
 
 void environment_forget(Environment *environment) {
-    /* It is not freed: what is in it may be freed already. */
+    /* Not freed, because its content may have been freed already. */
     environment->hash = NULL;
     environment->rememberable = FALSE;
 }
@@ -109,13 +108,13 @@ static inline void text_set(pTHX_ Slot *slot, oribi_bytes text) {
 }
 
 static SV *text_new(pTHX_ oribi_bytes text) {
-    /* A little room, so that the next client's value probably fits. */
+    /* A little extra room, so that the next client's value probably fits. */
     SV *value = newSV(text.size < 48 ? 64 : text.size + text.size / 4);
     sv_setpvn(value, text.size ? text.data : "", text.size);
     return value;
 }
 
-/* Notes what a value is like before the app has seen it. */
+/* Records the state of a value before the app has seen it. */
 static void expect(Slot *slot, SlotKind kind, SV *value) {
     slot->value = value;
     slot->kind = kind;
@@ -128,7 +127,7 @@ static void expect(Slot *slot, SlotKind kind, SV *value) {
         slot->expected.referent = SvRV(value);
 }
 
-/* Adds an entry. It has its place in `slots` only after remember(). */
+/* Adds an entry. It gets its place in `slots` in remember(). */
 static void add(pTHX_ Environment *environment, SV *name, SV *value, U32 key, SlotKind kind) {
     HE *entry = hv_store_ent(environment->hash, name, value, SvIsCOW_shared_hash(name) ? SvSHARED_HASH(name) : 0);
     Slot *slot;
@@ -153,7 +152,7 @@ static void add_psgi(pTHX_ Environment *environment, U32 psgi_key, SV *value, Sl
     add(aTHX_ environment, environment->names[key], value, key, kind);
 }
 
-/* Puts `slots` into the order of the hash's buckets and notes where each key is. */
+/* Sorts `slots` into the order of the hash's buckets and records the place of each key. */
 static void remember(Environment *environment) {
     HV *hash = environment->hash;
     U32 place = 0;
@@ -199,7 +198,7 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
     if (!gateway)
         add_psgi(aTHX_ environment, PSGI_ERRORS, newRV_inc(environment->errors), SLOT_REFERENCE);
     add_psgi(aTHX_ environment, PSGI_MULTITHREAD, newSViv(0), SLOT_INTEGER);
-    /* "may be simultaneously invoked by another process": true even of a single worker, which overlaps with its successor. */
+    /* "may be simultaneously invoked by another process": true even for a single worker, which overlaps with its successor. */
     add_psgi(aTHX_ environment, PSGI_MULTIPROCESS, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGI_RUN_ONCE, newSViv(0), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGI_NONBLOCKING, newSViv(0), SLOT_INTEGER);
@@ -210,8 +209,8 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
     add_psgi(aTHX_ environment, PSGIX_LOGGER, newRV_inc(environment->logger), SLOT_REFERENCE);
 }
 
-/* A variable whose name is not interned: the n-th of this request takes the place of the n-th of the request before if it has
- * the same name, which is what a proxy in front makes likely. Returns where the search goes on. */
+/* Fills a variable whose name is not interned: the n-th of this request replaces the n-th of the previous request if it has the
+ * same name, which is likely behind a proxy. Returns where to continue the search. */
 static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *variable, U32 from, bool *changed) {
     SV *name;
     HE *entry;
@@ -227,7 +226,7 @@ static U32 fill_other(pTHX_ Environment *environment, const oribi_variable *vari
         }
     }
     name = newSVpvn_flags(variable->name.data, variable->name.size, SVs_TEMP);
-    /* In another order than last time: let the request be filled as if the hash were new to it. */
+    /* The order differs from last time: fill it like a variable that is new to the hash. */
     entry = hv_fetch_ent(environment->hash, name, 0, 0);
     if (entry) {
         for (U32 i = 0; i < environment->slot_count; i++) {
@@ -270,14 +269,15 @@ static void fill_object(pTHX_ Environment *environment, U32 psgi_key, SV *refere
         add_psgi(aTHX_ environment, psgi_key, reference, SLOT_OBJECT);
     } else {
         Slot *slot = &environment->slots[position];
-        /* Its destructor may call the server, which ends the request's memory; the app's return is soon enough. */
+        /* Mortal, because its destructor may call the server, which would end the memory of the request; it runs when the app
+         * has returned. */
         sv_2mortal(slot->value);
         HeVAL(slot->entry) = reference;
         expect(slot, SLOT_OBJECT, reference);
     }
 }
 
-/* The object of a slot that can serve another request, or NULL. */
+/* The object of a slot if another request can use it, or NULL. */
 static SV *object_of(Environment *environment, U32 psgi_key) {
     U32 position = environment->positions[environment->server_keys + psgi_key];
     SV *object;
@@ -293,7 +293,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
     if (request->content.size > 0 || !object_of(environment, PSGI_INPUT))
         fill_object(aTHX_ environment, PSGI_INPUT, input_new(aTHX_ environment, &request->content));
     if (UNLIKELY(environment->gateway)) {
-        /* The socket is a web server's: an app can have neither it nor an interim response. */
+        /* The socket is a web server's: the app gets neither it nor interim responses. */
         object = object_of(environment, PSGI_ERRORS);
         if (object)
             errors_rebind(context, object);
@@ -313,7 +313,7 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
         fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
 }
 
-/* Whether a request has left an object as it was, and nobody else refers to it. */
+/* Whether a request has left an object unchanged, and nothing else refers to it. */
 static bool is_reusable(pTHX_ const Environment *environment, U32 psgi_key, SV *object) {
     if (SvREFCNT(object) != 1)
         return FALSE;
@@ -397,7 +397,7 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     hash = environment->hash;
     environment->hash = NULL;
     if (UNLIKELY(request->data != NULL)) {
-        /* As if the app had put it there: no other request has it. */
+        /* Added as if by the app, because other requests do not have it. */
         SV *name = environment->names[environment->server_keys + ORIBI_DATA];
         (void)hv_store_ent(hash, name, input_new(aTHX_ environment, request->data), SvSHARED_HASH(name));
     }
@@ -406,8 +406,8 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
 
 /* ---- Taking back --------------------------------------------------------------------------------------------------------- */
 
-/* Whether the value of a slot is not as it was, in one look: not 0 if so. A text whose contents the app has changed in place is
- * as it was: it will be overwritten. */
+/* Not 0 if the value of a slot has been touched. A string that the app has changed in place counts as untouched, because it
+ * will be overwritten. */
 static inline UV is_touched(const Slot *slot, const SV *value) {
     UV difference = PTR2UV(value) ^ PTR2UV(slot->value);
     difference |= (UV)(SvREFCNT(value) ^ 1) | (UV)(SvFLAGS(value) ^ slot->flags);
@@ -415,22 +415,22 @@ static inline UV is_touched(const Slot *slot, const SV *value) {
     if (slot->kind == SLOT_INTEGER)
         return difference | (UV)(SvIVX(value) ^ slot->expected.integer);
 #endif
-    /* A string's buffer, an integer and a reference are in the same place of a scalar. */
+    /* A string's buffer, an integer and a reference are at the same place of a scalar. */
     return difference | (PTR2UV(value->sv_u.svu_pv) ^ PTR2UV(slot->expected.text));
 }
 
-/* Whether the value of a slot can be used again. */
+/* Whether the value of a slot can be reused. */
 static bool is_usable(const Slot *slot, SV *value) {
     if (!is_touched(slot, value))
         return TRUE;
-    /* A number read from a text makes it a PVIV or PVNV, which is as good. Magic needs at least a PVMG. */
+    /* A number cached in a string makes it a PVIV or PVNV, which is fine. Magic would need at least a PVMG. */
     return slot->kind == SLOT_TEXT && value == slot->value && SvREFCNT(value) == 1 && SvTYPE(value) >= SVt_PV
            && SvTYPE(value) <= SVt_PVNV && SvTYPE(value) != SVt_INVLIST && !SvROK(value)
            && !(SvFLAGS(value) & (SVf_READONLY | SVf_PROTECT)) && SvLEN(value) <= TEXT_KEPT;
 }
 
-/* Puts a fresh value in the place of one that cannot be used again. The old one's destructor may run Perl code; it cannot reach
- * the hash. */
+/* Replaces a value that cannot be reused by a new one. The old value's destructor may run Perl code, but cannot reach the hash.
+ */
 static void repair(pTHX_ Slot *slot) {
     SV *old = HeVAL(slot->entry);
     SV *value;
@@ -445,7 +445,7 @@ static void repair(pTHX_ Slot *slot) {
         value = newRV_inc(slot->expected.referent);
         break;
     default:
-        /* A reference to undef: the next request makes its own. */
+        /* A reference to undef: the next request sets its own. */
         value = newRV_noinc(newSV(0));
         break;
     }
@@ -454,7 +454,7 @@ static void repair(pTHX_ Slot *slot) {
     SvREFCNT_dec(old);
 }
 
-/* Whether nobody but us can look at the hash, and it is an ordinary one. Resets an iterator that was left half-way. */
+/* Whether only this code can see the hash, and it is an ordinary hash. Resets an unfinished iterator. */
 static bool is_ours(pTHX_ HV *hash) {
     if (SvREFCNT(hash) != 1 || SvOBJECT(hash) || SvMAGICAL(hash) || SvMAGIC(hash) || SvREADONLY(hash) || !HvSHAREKEYS(hash)
         || HvPLACEHOLDERS_get(hash) || !HvARRAY(hash))
@@ -467,9 +467,8 @@ static bool is_ours(pTHX_ HV *hash) {
     return TRUE;
 }
 
-/* Whether the hash has exactly the entries that are remembered, in the same places. Each entry is found where something points
- * to it that is known to be in the hash: a bucket, or the entry before. When as many are found as there are, there is nothing
- * else. */
+/* Whether the hash has exactly the recorded entries, at the same places. Each entry is looked for where a known part of the
+ * hash must point to it: a bucket, or the entry before. If as many entries are found as exist, there are no others. */
 static bool is_same_shape(const Environment *environment, HV *hash, bool *repairs) {
     const Slot *slot = environment->slots;
     const Slot *const slots_end = slot + environment->slot_count;
@@ -487,7 +486,7 @@ static bool is_same_shape(const Environment *environment, HV *hash, bool *repair
     return TRUE;
 }
 
-/* Finds the entries that the app added. FALSE: what is remembered is not all there, in the same order. */
+/* Finds the entries that the app added. FALSE: not all recorded entries are there in the same order. */
 static bool find_foreign(const Environment *environment, HV *hash, HE **foreign, U32 *foreign_count) {
     U32 place = 0;
     HE **buckets = HvARRAY(hash);
@@ -512,7 +511,7 @@ static void repair_all(pTHX_ Environment *environment) {
             repair(aTHX_ &environment->slots[i]);
 }
 
-/* The objects of one request do not wait for the next: its content is freed, and a socket that was taken over is closed. */
+/* Releases the objects of a request now: its content is freed, and a socket that was taken over is closed. */
 static void repair_objects(pTHX_ Environment *environment) {
     static const U32 direct[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGIX_IO, PSGIX_INFORMATIONAL};
     static const U32 through_gateway[] = {PSGI_INPUT, PSGIX_CLEANUP_HANDLERS, PSGI_ERRORS};
@@ -568,7 +567,7 @@ SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key) {
     HE *entry = NULL;
     if (UNLIKELY(SvRMAGICAL(hash)))
         return NULL;
-    /* Fetching what a locked hash may not have dies; asking does not. */
+    /* Fetching a forbidden key of a locked hash dies, but exists does not. */
     if (hv_exists_ent(hash, name, SvSHARED_HASH(name)))
         entry = hv_fetch_ent(hash, name, 0, SvSHARED_HASH(name));
     return entry ? HeVAL(entry) : NULL;

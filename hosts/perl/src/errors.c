@@ -1,8 +1,7 @@
-/* errors.c - psgi.errors of a request that came through a web server: its error log gets what the app prints there.
+/* errors.c - psgi.errors of a request that came through a web server: prints go to that server's error log.
  *
- * Each print is passed on by itself. What cannot be passed on any more, because the request has been answered, because it is
- * printed by another process than the one that received it, or by another thread, goes to STDERR, where psgi.errors of other
- * requests leads.
+ * Each print is passed on separately. What cannot be passed on goes to STDERR, like psgi.errors of other requests: prints after
+ * the request has been answered, from a forked process, or from another thread.
  */
 #include "perl_host.h"
 
@@ -88,7 +87,7 @@ SV *errors_new(pTHX_ Context *context) {
         bind_layer(context, handle);
         IoIFP(io) = IoOFP(io) = handle;
         IoTYPE(io) = IoTYPE_WRONLY;
-        /* Whatever one print says leaves together. */
+        /* One print is one message. */
         IoFLAGS(io) |= IOf_FLUSH;
     }
     return reference;

@@ -1,10 +1,10 @@
-/* input.c - psgi.input, and oribi.data of a filter: a real PerlIO handle over what came with a request. */
+/* input.c - psgi.input, and oribi.data for a filter: a real PerlIO handle over the content of a request. */
 #include "perl_host.h"
 #include <fcntl.h>
 #include <unistd.h>
 
-/* The layer of a handle without content is a `scalar` over an empty one, in all but its name: so it is known whether a handle
- * still is the one that was made here, and not one that the app has opened in its place. */
+/* The layer of a handle without content: a `scalar` layer over an empty string, except for its name. The name shows whether a
+ * handle is still the one made here, and not one that the app has opened in its place. */
 static PerlIO_funcs nothing_layer;
 
 void input_define(pTHX) {
@@ -23,7 +23,7 @@ static PerlIO *open_nothing(pTHX) {
     return handle;
 }
 
-/* A glob of its own that no symbol table knows, like the one of `open my $handle`. */
+/* An anonymous glob in no symbol table, like that of `open my $handle`. */
 static GV *new_handle(pTHX) {
     GV *glob = (GV *)newSV(0);
     gv_init_pvn(glob, gv_stashpvs("Oribi::Input", GV_ADD), "input", 5, 0);
@@ -31,7 +31,7 @@ static GV *new_handle(pTHX) {
     return glob;
 }
 
-/* A descriptor of its own, whose offset nobody else moves; -1 if the system has none left. */
+/* A new descriptor with an offset of its own; -1 if the system has no descriptor left. */
 static PerlIO *open_file(pTHX_ int content_file) {
     PerlIO *handle;
     int file = fcntl(content_file, F_DUPFD_CLOEXEC, 3);
@@ -44,8 +44,8 @@ static PerlIO *open_file(pTHX_ int content_file) {
     return handle;
 }
 
-/* Content in a scalar. The one of the last request serves again if no handle reads from it any more: clearing fresh pages
- * would cost the kernel more than copying the content into used ones. The server bounds the size of content in memory. */
+/* Content in a scalar. The scalar of the last request is reused if no handle reads from it any more: for fresh pages the kernel
+ * would spend more time on clearing than the copy takes. The server limits the size of content in memory. */
 static SV *copy_in_memory(pTHX_ Environment *environment, const oribi_content *from) {
     SV *content = environment->content;
     if (content && SvREFCNT(content) == 1 && SvTYPE(content) == SVt_PV && !SvIsCOW(content) && !SvREADONLY(content)) {
@@ -87,7 +87,7 @@ bool input_is_pristine(pTHX_ const Environment *environment, SV *glob) {
         return FALSE;
     io = GvIOp((GV *)glob);
     handle = IoIFP(io);
-    /* Nothing was opened in its place, pushed onto it or pushed back into it, and it has not been moved. */
+    /* Unchanged: nothing was opened in its place, no layer or byte was pushed, and its position is the start. */
     return PerlIOValid(handle) && !IoOFP(io) && PerlIOBase(handle)->tab == &nothing_layer && !PerlIOBase(handle)->next
            && !(PerlIOBase(handle)->flags & (PERLIO_F_UTF8 | PERLIO_F_CRLF | PERLIO_F_ERROR)) && PerlIO_tell(handle) == 0;
 }

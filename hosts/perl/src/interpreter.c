@@ -1,7 +1,7 @@
 /* interpreter.c - makes, enters and frees the interpreters that answer.
  *
- * A lane of its own gets a clone of the interpreter in which the app was loaded. That one, the template, never answers a
- * request in such a worker, so that every clone starts from the same state. The server makes one clone at a time.
+ * If each lane has its own interpreter, that is a clone of the one in which the app was loaded. The original, the template,
+ * never answers a request in such a worker, so every clone starts from the same state. The server makes one clone at a time.
  */
 #include "perl_host.h"
 
@@ -29,13 +29,13 @@ static Context *clone_template(PerlInterpreter *template) {
     PerlInterpreter *my_perl;
     Context *context;
     PERL_SET_CONTEXT(template);
-    /* CLONE subs run in here. One that dies has nobody to catch it: it ends the worker, with its message. */
+    /* CLONE subs run in here. If one dies, nothing catches it: it ends the worker, with its message. */
     my_perl = perl_clone(template, 0);
     PERL_SET_CONTEXT(my_perl);
     /* END blocks belong to the process: they run in the template when the worker ends. */
     SvREFCNT_dec(PL_endav);
     PL_endav = NULL;
-    /* Clones must not draw the same numbers. */
+    /* Clones must not produce the same random numbers. */
     PL_srand_called = FALSE;
     PL_perl_destruct_level = 2;
     context = context_new(aTHX);
@@ -89,7 +89,7 @@ void interpreter_begin(void *pointer, oribi_lane *lane) {
     Context *context = (Context *)pointer;
     context->lane = lane;
     signals_set_waker(oribi_lane_waker(lane), context->cloned);
-    /* What arrived before woke nobody. */
+    /* Signals that arrived before could not wake the lane. */
     signals_wake();
 }
 
@@ -143,5 +143,5 @@ void interpreter_close(void *pointer) {
         PERL_SET_CONTEXT(before);
     }
 #endif
-    /* The template lives on, and what the app kept may still refer to its context: that stays, closed. */
+    /* The template lives on, and objects that the app kept may still refer to its context: so that stays, closed. */
 }

@@ -1,4 +1,4 @@
-/* layer.c - what PerlIO layers have in common that lead to no file: they have no position. */
+/* layer.c - the common part of PerlIO layers that lead to no file: they have no position. */
 #include "perl_host.h"
 
 IV layer_seek(pTHX_ PerlIO *handle, Off_t offset, int whence) {

@@ -1,9 +1,9 @@
-/* perl_host.h - what the C files of the Perl host share.
+/* perl_host.h - declarations shared by the C files of the Perl host.
  *
- * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c, errors.c and
- * socket.c) lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads what it returned and hands
- * it to the server; stream.c does so for apps that answer through a responder. interpreter.c makes and frees the interpreters
- * in which all of that happens, process.c follows the life of the processes.
+ * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
+ * and socket.c) lays it out as a PSGI environment; call.c calls the app; response.c (with body.c) reads the return value and
+ * passes it to the server; stream.c does this for apps that answer through a responder. interpreter.c makes and frees the
+ * interpreters in which all this happens, process.c handles the life of the processes.
  */
 #ifndef ORIBI_PERL_HOST_H
 #define ORIBI_PERL_HOST_H
@@ -20,12 +20,12 @@
 
 #include "oribi.h"
 
-/* Perl 5.38 gave this test a name and moved it to another flag. */
+/* Perl 5.38 named this test and moved it to another flag. */
 #ifndef HvHasAUX
 #define HvHasAUX(hash) SvOOK(hash)
 #endif
 
-/* For functions whose callers give them more than they need. */
+/* For functions that do not need all arguments of their type. */
 #define UNUSED_ARGUMENT(argument) ((void)(argument))
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -54,7 +54,7 @@ enum {
     PSGI_NAMES  /* how many names there are */
 };
 
-/* What a value of a kept environment must be like to be used again. */
+/* The kind of a value in a kept environment, which decides when it can be reused. */
 typedef enum {
     SLOT_TEXT,      /* a plain string, overwritten for each request */
     SLOT_INTEGER,   /* a constant */
@@ -79,7 +79,7 @@ typedef struct {
     SlotKind kind;
 } Slot;
 
-/* More entries than this are not worth remembering: such an environment is used once. */
+/* If there are more entries, they are not recorded, and the environment is used only once. */
 #define SLOTS_MAXIMUM 160
 
 typedef struct {
@@ -120,7 +120,7 @@ typedef struct {
 
 /* ---- interpreter.c ----------------------------------------------------------------------------------------------------- */
 
-/* An interpreter that answers exchanges, with what belongs to it. */
+/* An interpreter that answers exchanges, with its data. */
 typedef struct Context {
 #ifdef MULTIPLICITY
     PerlInterpreter *perl;
@@ -156,25 +156,25 @@ void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
 /* The environment of a request; the caller owns one reference. */
 HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
-/* Takes an environment back that the app left as it was, which is the common case. FALSE: the app kept it, or put something in
- * that wants to be looked at; then, in the end, comes environment_return. */
+/* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or put something into it
+ * that must be checked; then call environment_return at the end. */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
-/* Gives an environment up; what of it can serve the next request stays. */
+/* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
-/* Has the next request begin with a new environment: whatever is kept cannot be relied on. */
+/* Makes the next request begin with a new environment, because the kept one may be inconsistent. */
 void environment_forget(Environment *environment);
-/* The value of a PSGI key, or NULL; NULL too where looking at it would run code. */
+/* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
 SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 
 void input_define(pTHX);
-/* A reference to a handle that reads what came with a request: its content, or a filter's data. */
+/* A reference to a handle that reads a request's content or a filter's data. */
 SV *input_new(pTHX_ Environment *environment, const oribi_content *from);
-/* Whether a handle that was made for a request without content is as good as new. */
+/* Whether a handle that was made for a request without content is unchanged. */
 bool input_is_pristine(pTHX_ const Environment *environment, SV *glob);
 
-/* Whether a handle has its class and only one reference, its owner's, leads to it and its parts. */
+/* Whether a handle has its original class, and its owner's reference is the only one to it and to its parts. */
 bool handle_is_private(const Environment *environment, SV *glob);
 
 /* ---- layer.c ----------------------------------------------------------------------------------------------------------- */
@@ -186,25 +186,25 @@ Off_t layer_tell(pTHX_ PerlIO *handle);
 /* ---- errors.c ---------------------------------------------------------------------------------------------------------- */
 
 void errors_define(pTHX);
-/* A reference to a handle whose text the web server gets that the context's present exchange came from. */
+/* A reference to a handle whose text goes to the web server that sent the context's present exchange. */
 SV *errors_new(pTHX_ Context *context);
-/* Whether a handle is as it was made and nobody else refers to it. */
+/* Whether a handle is unchanged and has no other reference. */
 bool errors_is_pristine(pTHX_ const Environment *environment, SV *glob);
-/* Makes a pristine handle stand for the context's present exchange. */
+/* Binds a pristine handle to the context's present exchange. */
 void errors_rebind(Context *context, SV *glob);
 
 /* ---- socket.c ---------------------------------------------------------------------------------------------------------- */
 
 void socket_define(pTHX);
-/* A reference to a handle that takes the client's socket over when it is first used. */
+/* A reference to a handle that takes over the client's socket when it is first used. */
 SV *socket_new(pTHX_ Context *context, const oribi_request *request);
-/* Whether a handle is unused and nobody else refers to it. */
+/* Whether a handle is unused and has no other reference. */
 bool socket_is_pristine(const Environment *environment, SV *glob);
-/* Makes a pristine handle stand for the context's present exchange. FALSE: it is for another kind of address. */
+/* Binds a pristine handle to the context's present exchange. FALSE: it is for another kind of address. */
 bool socket_rebind(Context *context, const oribi_request *request, SV *glob);
-/* Whether the app has spoken to the client of an exchange itself: then what it answers in the ordinary way is dropped. */
+/* Whether the app has used the socket of an exchange itself: then its ordinary answer is dropped. */
 bool socket_is_taken(const Context *context, oribi_exchange exchange);
-/* Ends an exchange whose socket is taken, and says in the log that `what` was dropped. */
+/* Ends an exchange whose socket is taken, and logs that `what` was dropped. */
 void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *what);
 /* The exchange is over. */
 void socket_forget(Context *context, oribi_exchange exchange);
@@ -214,39 +214,40 @@ void socket_forget(Context *context, oribi_exchange exchange);
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 uint32_t call_run_deferred(void *context);
 uint32_t call_attend(void *context);
-/* Calls `code` with one argument, which may be NULL, and returns what it returned, mortal, or NULL if it died: $@ says of
- * what. */
+/* Calls `code` with one argument, which may be NULL. Returns its return value, mortal, or NULL if it died; then $@ has the
+ * reason. */
 SV *call_protected(pTHX_ SV *code, SV *argument);
-/* The same for a method; NULL if there is no such method too. */
+/* The same for a method; also NULL if there is no such method. */
 SV *call_method_protected(pTHX_ SV *object, const char *method);
 /* Writes "what: $@" to the error log and clears $@. `environment` is that of the request, or NULL. */
 void call_log_error(pTHX_ HV *environment, const char *what);
-/* Writes a formatted line to the error log, behind the request's method and path. */
+/* Writes a formatted line to the error log, after the request's method and path. */
 void call_log(pTHX_ HV *environment, oribi_log_level level, const char *format, ...)
     __attribute__((format(printf, pTHX_3, pTHX_4)));
 /* Whether the environment of a request has cleanup handlers. */
 bool call_has_cleanup(pTHX_ Context *context, HV *environment);
-/* A request has been answered: sees what its environment asks for, cleanup handlers to run or the end of this context. */
+/* Called when a request has been answered: checks whether its environment asks for cleanup handlers or for the end of this
+ * context. */
 void call_finished(pTHX_ Context *context, HV *environment);
 
 /* ---- text.c ------------------------------------------------------------------------------------------------------------ */
 
 typedef enum { TEXT_OK, TEXT_UNDEFINED, TEXT_WIDE, TEXT_DIED } TextResult;
 
-/* Whether reading a value, which may be NULL, runs no code of the app's. */
+/* Whether reading a value, which may be NULL, runs no code of the app. */
 static inline bool text_is_quiet(const SV *value) {
     return !value || !(SvFLAGS(value) & (SVs_GMG | SVf_ROK));
 }
-/* The bytes of a value. Never dies; an object's overloading is called protected. They may be the value's own: then they are
- * good until code of the app's runs, or for as long as the value lives if the app cannot reach it. Others are good until the
- * next FREETMPS. */
+/* The bytes of a value. Never dies; overloading is called protected. If the bytes are the value's own, they are valid until
+ * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
+ * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
-/* What a value is, in words for a message: "a hash reference", "an object of class Foo". Mortal. */
+/* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
 
 /* ---- response.c -------------------------------------------------------------------------------------------------------- */
 
-/* The head of a response: fields that point into values of a settled response. */
+/* The head of a response: its fields point into values of a settled response. */
 typedef struct {
     uint16_t status;
     size_t field_count;
@@ -254,35 +255,35 @@ typedef struct {
     oribi_field few[24];
 } Head;
 
-/* Where a response goes. */
+/* The destination of a response. */
 typedef struct {
     oribi_lane *lane;
     oribi_exchange exchange;
     HV *environment; /* of the request, for messages; or NULL */
 } Target;
 
-/* The same array, if reading a response from it and from the lists in it runs no code; otherwise a mortal copy of all of them
- * that the app cannot reach, empty if getting at them died. The functions below take settled ones. */
+/* Settles a response: returns the same array if reading it and its lists runs no code; otherwise a mortal deep copy that the
+ * app cannot reach, which is empty if copying died. The functions below take settled responses. */
 AV *response_settle(pTHX_ AV *response);
 /* The same for a reference to a list of fields. */
 SV *response_settle_fields(pTHX_ SV *headers);
-/* Read status and fields, or fields alone, of a response. NULL, or what is wrong: a mortal text. */
+/* Read status and fields, or only fields, of a response. Return NULL, or the error as a mortal string. */
 const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);
-/* Answers with a complete response array. NULL, or what is wrong with the response: a mortal text; the exchange has been given
- * up then. */
+/* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
+ * been given up. */
 const char *response_send(pTHX_ const Target *target, AV *response);
-/* What a failed call of the server says, as a mortal text; NULL for ORIBI_OK and ORIBI_GONE, which are no fault of the app. */
+/* The message of a failed server call, as a mortal string; NULL for ORIBI_OK and ORIBI_GONE, which are not the app's fault. */
 const char *response_failure(pTHX_ oribi_result result);
 
 /* ---- body.c ------------------------------------------------------------------------------------------------------------ */
 
-/* Sends a body that is no array. Takes the head as read. Same result as response_send. */
+/* Sends a body that is not an array. The head has been read. Same result as response_send. */
 const char *body_send(pTHX_ const Target *target, const Head *head, SV *body);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Answers by calling what the app returned with a responder. FALSE: the answer will come later. */
+/* Answers by calling the app's return value with a responder. FALSE: the answer will come later. */
 bool stream_answer(pTHX_ Context *context, SV *code, HV *environment);
 /* A reference to a psgix.informational callback for the context's present exchange. */
 SV *informational_new(pTHX_ Context *context);
@@ -295,7 +296,7 @@ XS(informational_send);
 
 /* ---- process.c --------------------------------------------------------------------------------------------------------- */
 
-/* What the callbacks of the host get as their data. */
+/* The data that the host's callbacks get. */
 typedef struct {
 #ifdef MULTIPLICITY
     PerlInterpreter *perl; /* in which the app was loaded */
@@ -308,33 +309,33 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* Counts the forks that made this process: a copy of a serving process that the app forked knows itself by it. */
+/* The number of forks that led to this process: a forked copy of a serving process recognizes itself by it. */
 unsigned process_forks(void);
-/* Ends a process that the app forked and that came back into the server: it must not touch the connections of its parent. */
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
 void process_end_stray(pTHX_ int status) __attribute__((noreturn));
 void process_watch_forks(void);
 
 /* ---- children.c ------------------------------------------------------------------------------------------------------- */
 
-/* In a child that the app has forked: gives it the environment of the interpreter that forked it. */
+/* In a child that the app has forked: sets its environment to that of the interpreter that forked it. */
 void children_adopt(void);
 
 /* ---- signals.c --------------------------------------------------------------------------------------------------------- */
 
-/* Has Perl's signal handlers wake the lane. */
+/* Makes Perl's signal handlers wake the lane. */
 void signals_define(void);
-/* The waker of the calling thread's lane; NULL: it has none any more. */
+/* Sets the waker of the calling thread's lane; NULL: it has none any more. */
 void signals_set_waker(oribi_waker *waker, bool cloned);
-/* For signal handlers: has the lane look at the signals that have arrived. */
+/* For signal handlers: makes the lane check for signals that have arrived. */
 void signals_wake(void);
-/* Calls the app's handlers of the signals that have arrived. FALSE: one died, $@ says of what, and others may wait. */
+/* Calls the app's handlers for the signals that have arrived. FALSE: one died, $@ has the reason, and others may be pending. */
 bool signals_dispatch(pTHX);
-/* In a new worker: from now on an app that resets a signal gets the server's handler back. */
+/* In a new worker: from now on, when an app resets a signal, the server's handler is restored. */
 void signals_guard(pTHX);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Takes the operator over, for all code that is compiled from now on. */
+/* Replaces the operator in all code that is compiled from now on. */
 void alarms_define(void);
 /* The calling thread starts or stops using a clone. */
 void alarms_enter(void);

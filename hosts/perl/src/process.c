@@ -1,4 +1,4 @@
-/* process.c - the moments in the life of the processes, and the hooks that apps hang into them. */
+/* process.c - the stages in the life of the processes, and the app's hooks for them. */
 #include "perl_host.h"
 #include <pthread.h>
 #include <unistd.h>
@@ -29,7 +29,7 @@ void process_watch_forks(void) {
 #define dSERVER_PERL(data) UNUSED_ARGUMENT(data)
 #endif
 
-/* Calls the hook in %Oribi::Hooks, if there is one; what it dies of is logged. */
+/* Calls the hook in %Oribi::Hooks, if there is one; if it dies, logs the error. */
 static void run_hook(pTHX_ const char *name, uint32_t worker) {
     HV *hooks = get_hv("Oribi::Hooks", 0);
     SV **hook = hooks ? hv_fetch(hooks, name, (I32)strlen(name), 0) : NULL;
@@ -59,20 +59,20 @@ static void run_hook(pTHX_ const char *name, uint32_t worker) {
 void process_before_fork(void *data, uint32_t worker) {
     dSERVER_PERL(data);
     run_hook(aTHX_ "before_fork", worker);
-    /* What waits in a buffer would be written by the child too. */
+    /* Otherwise the child would write buffered output, too. */
     PERL_FLUSHALL_FOR_CHILD;
     fflush(NULL);
 }
 
 void process_worker_started(void *data, uint32_t worker) {
     dSERVER_PERL(data);
-    /* Workers must not draw the same numbers. */
+    /* Workers must not produce the same random numbers. */
     PL_srand_called = FALSE;
     signals_guard(aTHX);
     run_hook(aTHX_ "after_fork", worker);
 }
 
-/* Ends the interpreter as the end of a program does: END blocks, destructors, buffers. */
+/* Ends the interpreter as a program ends: END blocks, destructors, buffers. */
 static void end_interpreter(pTHX) {
     int jump;
     dJMPENV;
@@ -85,7 +85,7 @@ static void end_interpreter(pTHX) {
 #else
     perl_destruct(PL_curinterp);
 #endif
-    /* What destructors have written; and what C code has, for the process ends without exit(3). */
+    /* Output of destructors and of C code, because the process ends without exit(3). */
     PerlIO_flush(NULL);
     fflush(NULL);
 }
@@ -101,11 +101,11 @@ void process_end(void *data, int status) {
     end_interpreter(aTHX);
 }
 
-/* As `$0 = TITLE` does it: perl knows what of its memory the system shows. */
+/* Sets `$0 = TITLE`: perl knows which of its memory the system shows. */
 void process_set_title(void *data, const char *title, size_t size) {
     dSERVER_PERL(data);
     SV *const name = get_sv("0", GV_ADD);
-    /* An app may have forbidden it; then a title is not worth a word. */
+    /* If an app has made $0 read-only, the title is not set. */
     if (!SvREADONLY(name))
         sv_setpvn_mg(name, title, size);
 }

@@ -1,13 +1,13 @@
-/* response.c - reads a response array and hands it to the server.
+/* response.c - reads a response array and passes it to the server.
  *
- * Nothing is copied as long as reading the response runs no code of the app's, which is nearly always: fields and pieces point
- * into the app's values. Where something is tied or overloads "", or the body is an object, that code might change or free what
- * was read before. Such a response is read from a copy that the app cannot reach. What is wrong with a response is said with
- * what came instead.
+ * If reading the response runs no code of the app, which is nearly always so, nothing is copied: fields and pieces point into
+ * the app's values. If something is tied or overloads "", or the body is an object, its code might change or free what was read
+ * before; then the response is read from a copy that the app cannot reach. If a response is wrong, the message says what was
+ * found instead.
  */
 #include "perl_host.h"
 
-/* Pieces of a body that are gathered without asking for memory. */
+/* The most pieces of a body that are gathered without an allocation. */
 #define FEW_PARTS 16
 
 static const char *complaint(pTHX_ const char *format, ...) __attribute__((format(printf, pTHX_1, pTHX_2)));
@@ -34,7 +34,7 @@ static XS(array_copy) {
     count = av_len(from) + 1;
     for (SSize_t i = 0; i < count; i++) {
         SV **value = av_fetch(from, i, 0);
-        /* What reading it runs may take it out of the array. */
+        /* Code that runs while reading may remove the element from the array. */
         av_push(to, value && *value ? newSVsv(sv_2mortal(SvREFCNT_inc_simple_NN(*value))) : newSV(0));
     }
     XSRETURN(1);
@@ -51,14 +51,14 @@ static bool is_quiet_list(const AV *list) {
     return TRUE;
 }
 
-/* The array behind a reference whose elements can be read without running code, or NULL. */
+/* The array behind a reference, if its elements can be read without running code; otherwise NULL. */
 static AV *quiet_list(SV *value) {
     if (!value || (SvFLAGS(value) & (SVf_ROK | SVs_GMG)) != SVf_ROK || SvTYPE(SvRV(value)) != SVt_PVAV)
         return NULL;
     return is_quiet_list((AV *)SvRV(value)) ? (AV *)SvRV(value) : NULL;
 }
 
-/* Whether copying the elements of an array runs no code: references are copied as they are. */
+/* Whether copying the elements of an array runs no code: references are copied as references. */
 static bool is_copied_quietly(const AV *list) {
     if (SvRMAGICAL(list))
         return FALSE;
@@ -68,7 +68,7 @@ static bool is_copied_quietly(const AV *list) {
     return TRUE;
 }
 
-/* A mortal copy of an array that the app cannot reach, with what tied elements give; an empty one if reading it died. */
+/* A mortal copy of an array that the app cannot reach, with the values of tied elements; empty if reading died. */
 static AV *private_list(pTHX_ AV *list) {
     SV *copier, *copy;
     if (is_copied_quietly(list)) {
@@ -82,10 +82,10 @@ static AV *private_list(pTHX_ AV *list) {
     return copy ? (AV *)SvRV(copy) : (AV *)sv_2mortal((SV *)newAV());
 }
 
-/* Puts a reference to a private copy of a list in the place of a reference to it. */
+/* Replaces a reference to a list by a reference to a private copy. */
 static void make_private(pTHX_ AV *response, SSize_t index) {
     SV *value = index <= AvFILLp(response) ? AvARRAY(response)[index] : NULL;
-    /* A body that is an object is asked by its methods, whatever it consists of. */
+    /* A body that is an object is read by its methods, whatever its type. */
     if (value && SvROK(value) && SvTYPE(SvRV(value)) == SVt_PVAV && (index < 2 || !SvOBJECT(SvRV(value))))
         av_store(response, index, newRV_inc((SV *)private_list(aTHX_ (AV *)SvRV(value))));
 }
@@ -115,7 +115,7 @@ SV *response_settle_fields(pTHX_ SV *headers) {
     return settled;
 }
 
-/* An element of a plain array, never NULL. */
+/* An element of a plain array; never NULL. */
 static SV *element(pTHX_ AV *array, SSize_t index) {
     SV *value = AvARRAY(array)[index];
     PERL_UNUSED_CONTEXT;

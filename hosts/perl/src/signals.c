@@ -1,22 +1,22 @@
-/* signals.c - the app's signal handlers in a worker, and the server's under an app that uses %SIG.
+/* signals.c - the app's signal handlers in a worker, and the server's handlers in an app that uses %SIG.
  *
- * Perl's own handler of a signal only notes that it has arrived; what the app has in %SIG is called where Perl can be
- * interrupted. A worker that waits for requests, or for a slow client, runs no Perl. So behind Perl's handler the lane is
- * woken, and looks (signals_dispatch) as soon as it is between two requests or in the middle of a write.
+ * Perl's own C handler of a signal only records that it has arrived; Perl calls the app's handler in %SIG later, between two
+ * operations. A worker that waits for requests, or for a slow client, runs no Perl operations. So after Perl's handler the lane
+ * is woken, and calls signals_dispatch as soon as it is between two requests or within a write.
  *
- * The server's handlers are installed behind Perl's back. When an app says `local $SIG{TERM} = ...`, Perl believes that the
- * former action was the default and restores that: from then on TERM would kill the worker in the middle of a request. A set
- * magic on the entries of %SIG sees it and puts the server's handler back: in a worker, that is the default.
+ * The server installs its handlers without Perl's knowledge. When an app says `local $SIG{TERM} = ...`, Perl believes that the
+ * former action was the default and restores that: from then on TERM would kill the worker in the middle of a request. Set
+ * magic on the entries of %SIG detects this and restores the server's handler, which is the default action in a worker.
  */
 #include "perl_host.h"
 #include <signal.h>
 
 /* ---- Waking -------------------------------------------------------------------------------------------------------------- */
 
-/* The waker of the interpreter that loaded the app, if it answers itself; and that of the clone which runs in a thread. */
+/* The waker of the interpreter that loaded the app, if it answers itself; and that of the clone that runs in this thread. */
 static oribi_waker *volatile own_waker;
 static __thread oribi_waker *clone_waker;
-/* The process they are for: one that the app forks has a lane of its parent's only by name. */
+/* The process that they belong to: a process that the app forks has no lane of its own. */
 static volatile unsigned wakers_forks;
 
 void signals_set_waker(oribi_waker *waker, bool cloned) {
@@ -25,7 +25,7 @@ void signals_set_waker(oribi_waker *waker, bool cloned) {
         clone_waker = waker;
         oribi_waker_free(former);
     } else {
-        /* Never freed: a handler may run in any thread. There is one for each process. */
+        /* Never freed, because a handler may run in any thread. There is one for each process. */
         own_waker = waker;
     }
     wakers_forks = process_forks();
@@ -81,13 +81,13 @@ void signals_define(void) {
 #endif
 }
 
-/* Handlers that were set before this module was loaded, as plackup loads apps, do not know of ours yet. */
+/* Handlers that were set before this module was loaded (plackup loads apps first) do not call ours yet. */
 static void wrap_present(void) {
     for (int number = 1; number < NSIG; number++) {
         struct sigaction action;
         if (sigaction(number, NULL, &action) != 0)
             continue;
-        /* The two kinds of handlers share their place. */
+        /* Both kinds of handlers are stored at the same place. */
         if ((void *)action.sa_handler == (void *)perl_handler)
             action.sa_handler = (void (*)(int))(void *)arrived;
 #if PERL_VERSION >= 32
@@ -102,7 +102,7 @@ static void wrap_present(void) {
     }
 }
 
-/* Calls the handlers of the signals that have arrived; only called through call_protected. */
+/* Calls the handlers for the signals that have arrived; only called through call_protected. */
 static XS(dispatch) {
     dXSARGS;
     PERL_UNUSED_VAR(items);
@@ -117,7 +117,7 @@ bool signals_dispatch(pTHX) {
     code = sv_2mortal((SV *)newXS(NULL, dispatch, __FILE__));
     if (call_protected(aTHX_ code, NULL))
         return TRUE;
-    /* Those behind the one that died are still to be called. */
+    /* Handlers after the one that died must still be called. */
     PL_sig_pending = 1;
     return FALSE;
 }
@@ -137,7 +137,7 @@ static Watched watched[] = {
     {.number = SIGPIPE, .name = "PIPE"},
 };
 
-/* The process that the actions were read in. */
+/* The process in which the actions were read. */
 static pid_t guarded;
 
 static void give_back(const MAGIC *magic) {
@@ -146,7 +146,7 @@ static void give_back(const MAGIC *magic) {
         sigaction(signal->number, &signal->server, NULL);
 }
 
-/* Runs behind the magic that tells the system, so it has the last word. */
+/* Runs after the magic that tells the system, so its setting remains. */
 static int signal_set(pTHX_ SV *value, MAGIC *magic) {
     if (!SvOK(value) || (!SvROK(value) && strEQ(SvPV_nolen_const(value), "DEFAULT")))
         give_back(magic);
@@ -173,7 +173,7 @@ static const MGVTBL signal_magic = {.svt_set = signal_set, .svt_clear = signal_c
 static void guard(pTHX_ SV *value, const Watched *signal) {
     MAGIC *magic, *last;
     sv_unmagicext(value, PERL_MAGIC_ext, (MGVTBL *)&signal_magic);
-    /* Without a length the pointer is kept as it is, by clones of the interpreter, too. */
+    /* Without a length the pointer itself is stored, in clones of the interpreter, too. */
     magic = sv_magicext(value, NULL, PERL_MAGIC_ext, &signal_magic, (const char *)signal, 0);
     magic->mg_flags |= MGf_LOCAL;
     if (!magic->mg_moremagic)
@@ -185,7 +185,7 @@ static void guard(pTHX_ SV *value, const Watched *signal) {
     magic->mg_moremagic = NULL;
 }
 
-/* An entry that the app has deleted comes back: it is guarded again. */
+/* An entry that the app had deleted comes back: it is guarded again. */
 static int entry_added(pTHX_ SV *hash, MAGIC *magic, SV *value, const char *key, I32 key_size) {
     STRLEN size = (STRLEN)key_size;
     UNUSED_ARGUMENT(hash);

@@ -1,9 +1,8 @@
 /* socket.c - psgix.io: the client's socket, taken over when it is first used.
  *
- * An environment has a psgix.io in every request, but hardly an app uses it, and a connection whose socket has been taken over
- * serves no further request. So the handle in the environment is a real IO::Socket over a PerlIO layer of our own that is bound
- * to nothing: asking for its descriptor, reading or writing takes the socket over. Looking at it, or copying the environment,
- * does not.
+ * Every request's environment has a psgix.io, but hardly any app uses it, and a connection whose socket has been taken over
+ * serves no further request. So the handle is a real IO::Socket over a PerlIO layer of our own that is not bound yet. Asking
+ * for its descriptor, reading or writing takes the socket over; looking at the handle, or copying the environment, does not.
  */
 #include "perl_host.h"
 #include <unistd.h>
@@ -40,7 +39,7 @@ void socket_drop(pTHX_ Context *context, oribi_exchange exchange, const char *wh
     socket_forget(context, exchange);
 }
 
-/* Who only asks for an address or sets an option does not speak for the connection: what the app returns is sent. */
+/* An operation that only asks for an address or sets an option is no use of the connection: the app's answer is still sent. */
 static bool only_asks(pTHX) {
     switch (PL_op ? PL_op->op_type : OP_NULL) {
     case OP_GETPEERNAME:
@@ -53,13 +52,13 @@ static bool only_asks(pTHX) {
     }
 }
 
-/* From now on the app speaks for the connection. */
+/* From now on the app uses the connection itself. */
 static void speak(SocketLayer *layer) {
     Context *context = layer->context;
     if (layer->spoken || layer->forks != process_forks() || context->closing)
         return;
     layer->spoken = TRUE;
-    /* Who has only asked before may be late: the exchange can be over. */
+    /* If the app has only asked before, the exchange may be over by now. */
     if (oribi_has_gone(layer->lane, layer->exchange))
         return;
     if (context->taken_count == context->taken_room) {
@@ -83,7 +82,7 @@ static bool take(pTHX_ PerlIO *handle) {
         errno = ENOTCONN;
         return FALSE;
     }
-    /* PerlIO counts how many handles use a descriptor and closes it with the last. */
+    /* PerlIO counts the handles of a descriptor and closes it with the last. */
     copy = file;
     layer->reader = PerlIO_fdopen(file, "r");
     layer->writer = layer->reader ? PerlIO_fdopen(copy, "w") : NULL;
@@ -140,7 +139,7 @@ static SSize_t socket_write(pTHX_ PerlIO *handle, const void *bytes, Size_t size
 }
 
 static IV socket_flush(pTHX_ PerlIO *handle) {
-    /* Perl flushes every handle before it forks: that must not take the socket over. */
+    /* Perl flushes every handle before it forks; that must not take the socket over. */
     PerlIO *writer = PerlIOValid(handle) ? PerlIOSelf(handle, SocketLayer)->writer : NULL;
     return writer ? PerlIO_flush(writer) : 0;
 }
@@ -201,11 +200,11 @@ void socket_define(pTHX) {
     PerlIO_define_layer(aTHX_ PERLIO_FUNCS_CAST(&socket_layer));
 }
 
-/* The class whose peerhost and the like understand the addresses of this connection. */
+/* The class whose peerhost and similar methods understand this connection's addresses. */
 static const char *class_of(const oribi_request *request) {
     const oribi_bytes address = request->variables[ORIBI_REMOTE_ADDR].value;
     const oribi_bytes port = request->variables[ORIBI_REMOTE_PORT].value;
-    /* The peer of a Unix socket has an address, for apps that expect one, but no port. */
+    /* The peer of a Unix socket has an address, because some apps expect one, but no port. */
     if (port.size == 0 || (port.size == 1 && *port.data == '0'))
         return "IO::Socket::UNIX";
     return memchr(address.data, ':', address.size) ? "IO::Socket::IP" : "IO::Socket::INET";

@@ -1,7 +1,7 @@
-/* stream.c - responses that are given by calling: responders, writers, informational responses.
+/* stream.c - responses that the app gives by calls: responders, writers, informational responses.
  *
- * They may be called at any later time, or be dropped. Each refers to a Ticket by magic, whose release sees to it that no
- * client waits for ever and that no cut response looks whole.
+ * They may be called at any later time, or be dropped. Each refers to a Ticket by magic. Releasing the ticket ensures that no
+ * client waits for ever and that no truncated response looks complete.
  */
 #include "perl_host.h"
 
@@ -29,7 +29,7 @@ static int ticket_free(pTHX_ SV *holder, MAGIC *magic) {
 }
 
 #ifdef USE_ITHREADS
-/* A thread that the app starts gets copies that lead nowhere: a lane belongs to its own thread. */
+/* A thread that the app starts gets copies without effect, because a lane belongs to its own thread. */
 static int ticket_dup(pTHX_ MAGIC *magic, CLONE_PARAMS *parameters) {
     PERL_UNUSED_CONTEXT;
     UNUSED_ARGUMENT(parameters);
@@ -61,7 +61,7 @@ static Ticket *ticket_of(pTHX_ SV *holder) {
     return ticket;
 }
 
-/* Keeps a value alive until the caller's statement ends, for code that runs meanwhile may drop the last reference to it. */
+/* Keeps a value alive until the end of the caller's statement, because code that runs meanwhile may drop the last reference. */
 static void hold(pTHX_ SV *value) {
     sv_2mortal(SvREFCNT_inc_simple_NN(value));
 }
@@ -76,7 +76,7 @@ static Ticket *ticket_new(Context *context) {
     return ticket;
 }
 
-/* The response is complete. When that is after the app's callback has returned, nobody else looks at its environment. */
+/* The response is complete. If the app's callback has returned before, nothing else handles the environment's cleanup. */
 static void ticket_finish(pTHX_ Ticket *ticket) {
     SV *environment = ticket->environment;
     socket_forget(ticket->context, ticket->exchange);
@@ -115,7 +115,8 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     late = ticket->state != TICKET_OVER && ticket->references > 1;
     if (late) {
         ticket->environment = newRV_inc((SV *)environment);
-        /* Without handlers yet, the environment lives only as long as the app holds it: it may well hold the responder. */
+        /* If it has no handlers yet, only the app keeps the environment alive: the environment may well contain the responder.
+         */
         if (!call_has_cleanup(aTHX_ context, environment))
             sv_rvweaken(ticket->environment);
     }
@@ -123,7 +124,7 @@ bool stream_answer(pTHX_ Context *context, SV *code, HV *environment) {
     return !late;
 }
 
-/* A mortal writer for what follows the head. */
+/* A mortal writer for the content after the head. */
 static SV *writer_new(pTHX_ Ticket *ticket) {
     SV *writer = newSV(0);
     SV *reference = sv_2mortal(newRV_noinc(writer));
@@ -205,7 +206,7 @@ XS(stream_write) {
     writer = SvRV(ST(0));
     if (UNLIKELY(!text_is_quiet(ST(1))))
         hold(aTHX_ writer);
-    /* Its overloading may close the writer, so that is looked at behind it. */
+    /* Overloading may close the writer, so the ticket is looked up afterwards. */
     text = text_bytes(aTHX_ ST(1), &bytes);
     ticket = ticket_of(aTHX_ writer);
     if (ticket->state == TICKET_GONE)
@@ -227,7 +228,7 @@ XS(stream_write) {
     if (UNLIKELY(result == ORIBI_WOKEN))
         hold(aTHX_ writer);
     while (UNLIKELY(result == ORIBI_WOKEN)) {
-        /* A handler of the app's may die, which ends this write, or close the writer. */
+        /* A handler of the app may die, which ends this write, or close the writer. */
         PERL_ASYNC_CHECK();
         ticket = ticket_of(aTHX_ writer);
         if (ticket->state != TICKET_STREAMING)
@@ -235,7 +236,7 @@ XS(stream_write) {
         result = oribi_write(ticket->lane, ticket->exchange, NULL, 0);
     }
     if (result == ORIBI_GONE) {
-        /* Quietly: an app that does not look at the result goes on, and nothing is sent. */
+        /* Without an error: an app that ignores the result goes on, and nothing is sent. */
         ticket->state = TICKET_GONE;
         XSRETURN_NO;
     }
@@ -268,7 +269,7 @@ XS(stream_close) {
 SV *informational_new(pTHX_ Context *context) {
     Ticket *ticket = ticket_new(context);
     CV *code = newXS(NULL, informational_send, __FILE__);
-    /* Nothing is owed to the client when it goes. */
+    /* Dropping it owes nothing to the client. */
     ticket->state = TICKET_OVER;
     ticket_attach(aTHX_ ticket, (SV *)code);
     return newRV_noinc((SV *)code);

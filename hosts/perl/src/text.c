@@ -1,7 +1,7 @@
 /* text.c - the bytes of Perl values.
  *
- * What an app returns may be anything: objects that overload "", strings in Perl's wide representation, undef. The common case,
- * a plain byte string, costs two comparisons.
+ * An app may return anything: objects that overload "", strings in Perl's wide representation, undef. The common case, a plain
+ * byte string, costs two comparisons.
  */
 #include "perl_host.h"
 
@@ -17,7 +17,7 @@ static XS(text_stringify) {
     XSRETURN(1);
 }
 
-/* Perl code can wait behind this value: magic, a reference. */
+/* For values that may run Perl code: magic, references. */
 static SV *stringify_protected(pTHX_ SV *value) {
     CV *stringify = newXS(NULL, text_stringify, __FILE__);
     SV *text;
@@ -45,7 +45,7 @@ TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes) {
     bytes->data = SvPV_nomg_const(value, size);
     bytes->size = size;
     if (SvUTF8(value)) {
-        /* The app's own value keeps its representation: the same scalar may be used elsewhere as characters. */
+        /* Downgrades a copy, because the app may use the same scalar elsewhere as characters. */
         SV *copy = newSVpvn_flags(bytes->data, bytes->size, SVf_UTF8 | SVs_TEMP);
         if (!sv_utf8_downgrade(copy, TRUE))
             return TEXT_WIDE;

@@ -78,7 +78,7 @@ pub(super) struct Outlook {
 }
 
 impl Outlook {
-    /// Settles what becomes of the connection.
+    /// Decides what happens to the connection.
     #[inline]
     pub(super) fn decide(&mut self, end: End) {
         self.fate = match end {

@@ -12,7 +12,7 @@ sub main {
         print {*STDERR} "usage: [--check] APP [NAME=VALUE...]\n";
         return 1;
     }
-    # Servers run deployed apps; plackup is for development.
+    # A server runs deployed apps; plackup is for development.
     local $ENV{PLACK_ENV} = $ENV{PLACK_ENV} || 'deployment';
     my $app = eval { load($file) };
     if (!$app) {
@@ -23,7 +23,7 @@ sub main {
     }
     return 0 if $check;
     my $status = eval {
-        # The command has its own defaults, so nothing is added to what it passes.
+        # The command has its own defaults, so nothing is added to the settings that it passes.
         my $options = Oribi::Options->bare('command line');
         for my $setting (@settings) {
             my ($name, $value) = split /=/, $setting, 2;
@@ -43,7 +43,7 @@ sub load {
     return $app;
 }
 
-# The file is compiled in a package of its own, like Plack does it, so that two apps of one name do not meet.
+# Compiles the file in a package of its own, as Plack does, so that two apps with the same names do not collide.
 sub _load_file {
     my ($file) = @_;
     my $path = File::Spec->rel2abs($file);

@@ -4,19 +4,19 @@ use warnings;
 use Config ();
 use POSIX ();
 
-# Options that Perl code handles: what is called at which moment.
+# Options that Perl code handles: the hooks.
 my %HOOK = map { $_ => 1 } qw(before_fork after_fork child_exit server_ready);
 
-# What plackup and other launchers pass on for themselves or for other servers, and what is always so.
+# Options that plackup and other launchers pass on for their own use or for other servers, and options that always hold here.
 my %IGNORED = map { $_ => 1 } qw(
     env app eval loader reload includes modules default_middleware path argv help version server
     preload_app
 );
 
-# Options are a hash, but the order of listeners is that of the command line and a shorthand goes before what it sets.
+# Options are a hash, but listeners must keep the order of the command line, and a shorthand comes before what it sets.
 my @FIRST = qw(timeout read_timeout);
 
-# No options yet. `origin` is who gives those to come, in the words of messages.
+# No options yet. `origin` names, in messages, the source of the options that follow.
 sub bare {
     my ($class, $origin) = @_;
     return bless { origin => $origin, config => Oribi::Config->new, hooks => {}, warned => {} }, $class;
@@ -42,7 +42,7 @@ sub new {
     return $self;
 }
 
-# Starlet takes a hook as a string of Perl code, which is all that a command line can give.
+# Starlet accepts a hook as a string of Perl code, the only form for a command line.
 sub _code {
     my ($name, $hook) = @_;
     if (!ref $hook) {
@@ -54,7 +54,7 @@ sub _code {
     return $hook;
 }
 
-# plackup says the same listeners several times: as host and port, as socket, and as listen. The list says it all.
+# plackup passes the same listeners several times: as host and port, as socket, and as listen. The list is complete.
 sub _take_listeners {
     my ($self, $options) = @_;
     my ($host, $port, $socket, $listen) = delete @{$options}{qw(host port socket listen)};
@@ -65,7 +65,7 @@ sub _take_listeners {
     if (@listen) {
         $self->set(listen => $_) for @listen;
     } elsif (defined $host || defined $port || !$ENV{PORT}) {
-        # plackup's default is to listen on all interfaces.
+        # By default plackup listens on all interfaces.
         $self->set(host => defined $host && length $host ? $host : q{*});
         $self->set(port => defined $port ? $port : 5000);
     }
@@ -74,11 +74,11 @@ sub _take_listeners {
     return;
 }
 
-# Sets one setting by any of its names. An unknown one is worth a warning: other servers have options that Oribi does not need.
-# A value that does not fit is an error, and so is an option that would protect somebody and that Oribi does not have.
+# Sets one setting by any of its names. An unknown name gets a warning, because other servers have options that Oribi does not
+# need. An invalid value is an error, and so is an option that would protect something and that Oribi does not have.
 sub set {
     my ($self, $name, $value) = @_;
-    # plackup turns --enable-x and --disable-x into truth values.
+    # plackup turns --enable-x and --disable-x into booleans.
     if ($name =~ /\A(?:keep_?alive|proctitle)\z/) {
         $value = $value ? 'on' : 'off';
     }
@@ -94,7 +94,7 @@ sub set {
     return $result == 0;
 }
 
-# What plackup's server_ready callback wants to know: it prints "$server_software: Accepting connections at ...".
+# The data for plackup's server_ready callback, which prints "$server_software: Accepting connections at ...".
 sub _description {
     my ($self) = @_;
     my $first = $self->{first_listener};
@@ -122,7 +122,7 @@ sub serve {
         $hooks{server_ready} = sub { $ready->($description) };
     }
     _daemonize() if $self->{daemonize};
-    # Not localised: an app that calls exit unwinds everything, and the hooks of its worker are still to run.
+    # Not localised: an app that calls exit unwinds everything, but the hooks of its worker must still run.
     $Oribi::App   = $app;
     %Oribi::Hooks = %hooks;
     my $status = Oribi::serve($self->{config});

@@ -5,7 +5,7 @@ use parent 'Plack::Handler::Oribi';
 
 our $VERSION = '0.001000';
 
-# One process with threads, as this handler always meant it.
+# One process with threads, as in the original handler.
 sub options {
     my ($self) = @_;
     my %options = %{$self};
@@ -59,11 +59,11 @@ Threads; 1 or 0 means that the app runs in the interpreter it was loaded in.
 
 =item --max-reqs-per-child (0)
 
-Requests after which a thread's interpreter is replaced by a new clone. Never, by default.
+Replace a thread's interpreter by a new clone after this many requests. Default: never.
 
 =item --max-keepalive-reqs (0)
 
-Requests on one connection. No limit, by default.
+Requests on one connection. Default: no limit.
 
 =back
 

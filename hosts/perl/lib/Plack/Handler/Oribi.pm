@@ -10,11 +10,11 @@ sub new {
     return bless {%options}, $class;
 }
 
-# What subclasses change.
+# Subclasses override this.
 sub options {
     my ($self) = @_;
     my %options = %{$self};
-    # Programs that were written for Plack's FCGI give it the title itself; here the setting of that name is a switch.
+    # Programs written for Plack's FCGI pass the title itself; here the setting of that name is a switch.
     delete $options{proc_title} if ($options{proc_title} // q{}) !~ /\A(?:on|off|yes|no|true|false|[01])?\z/i;
     return %options;
 }
@@ -22,7 +22,7 @@ sub options {
 sub run {
     my ($self, $app) = @_;
     my $status = Oribi->run($app, $self->options);
-    # plackup itself ends with 0 whatever happened.
+    # plackup itself always exits with 0.
     exit $status if $status;
     return;
 }
@@ -43,8 +43,8 @@ Plack::Handler::Oribi - run PSGI apps on Oribi
 
 =head1 OPTIONS
 
-Every setting of the server is an option, by any of its names, and the names that Starman, Starlet and Gazelle gave to the same
-things are understood. C<oribi --help> lists all. A name that is unknown is a warning, a value that does not fit an error.
+Every setting of the server is an option, under any of its names, including those of Starman, Starlet and Gazelle.
+C<oribi --help> lists them all. An unknown name gets a warning, an invalid value is an error.
 
 =over
 
@@ -63,11 +63,11 @@ Threads of each worker, each with a clone of the interpreter. Default: 1, which 
 
 =item --max-requests, --max-reqs-per-child
 
-Requests after which a worker, or with threads an interpreter, is replaced. Default: never.
+Replace a worker (with threads: an interpreter) after this many requests. Default: never.
 
 =item --min-requests, --min-reqs-per-child
 
-Each worker draws its own number between this one and C<--max-requests>.
+Each worker draws its limit between this number and C<--max-requests>.
 
 =item --timeout, --read-timeout, --keepalive-timeout, --max-keepalive-reqs, --disable-keepalive
 
@@ -75,18 +75,19 @@ How long clients may take, and how many requests a connection may carry.
 
 =item --spawn-interval, --err-respawn-interval, --backlog, --pid-file, --access-log-format, --error-log
 
-As in the servers named above. C<--access-log> is plackup's own: it adds a middleware. The C<oribi> command has the server write it.
+As in the servers named above. C<--access-log> belongs to plackup and adds a middleware; with the C<oribi> command the server writes
+the access log.
 
 =item before_fork, after_fork, child_exit, server_ready
 
 Code references, or on a command line strings of Perl code. C<before_fork> is called in the process that loaded the app, with the
 number of the worker; C<after_fork> in the new worker, C<child_exit> in the worker before it ends; C<server_ready> when
-connections are accepted. With threads they are called in the interpreter that was loaded, and C<CLONE> subs are the place for
-what each thread needs.
+connections are accepted. With threads they are called in the interpreter that loaded the app; use C<CLONE> subs for what each
+thread needs.
 
 =item --daemonize
 
-Goes into the background.
+Run the server in the background.
 
 =back
 
