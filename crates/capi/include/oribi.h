@@ -8,7 +8,7 @@
  *  - Never leave a callback by longjmp, by an exception or by exit(): run the language's code protected.
  *  - A pointer in an oribi_request is valid until the callback returns, or until the first call of a function that takes the
  *    same lane, whichever comes first: copy what must live longer BEFORE you call oribi_respond or another such function.
- *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.work), the thread
+ *  - Use a lane only on the thread on which the host was called with it. If threads share a lane (oribi_host.lock), the thread
  *    that holds the language's lock may use it.
  */
 #ifndef ORIBI_H
@@ -65,8 +65,8 @@ typedef struct oribi_variable {
 uint32_t oribi_key_count(void);
 oribi_bytes oribi_key_name(uint32_t key);
 
-/* The complete content of a request: in memory, or (file >= 0) in an unlinked file, to be read from offset 0. The server closes
- * the file after the exchange: dup() it to keep it. If size is 0, there is neither. */
+/* The complete content of a request: in memory, or (file >= 0) in an unlinked file, to be read from offset 0. The server
+ * closes the file after the exchange: dup() it to keep it. If size is 0, there is neither. */
 typedef struct oribi_content {
     const char *memory;
     uint64_t size;
@@ -109,8 +109,9 @@ oribi_result oribi_respond_file(oribi_lane *lane, oribi_exchange exchange, uint1
                                 size_t field_count, int file, uint64_t offset, uint64_t size);
 
 /* Send a response piece by piece. While too much waits for a slow client, oribi_write() blocks. If the lane's waker is used
- * meanwhile, it returns ORIBI_WOKEN: the piece is kept and will be sent. Handle the cause of the wake-up, then call
- * oribi_write() with a size of 0 to go on waiting. A host that has no waker never gets ORIBI_WOKEN. */
+ * meanwhile, or the wait in oribi_lock.without_lock() is interrupted, it returns ORIBI_WOKEN: the piece is kept and will be
+ * sent. Handle the cause of the wake-up, then call oribi_write() with a size of 0 to go on waiting. A host that has neither
+ * waker nor lock never gets ORIBI_WOKEN. */
 oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                          size_t field_count);
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
@@ -138,18 +139,18 @@ int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, si
  * request, and an exchange that is abandoned after this is closed without an answer. */
 int oribi_take_socket(oribi_lane *lane, oribi_exchange exchange);
 
-/* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be done
- * only while no request waits. Asks the kernel, so it costs a system call. */
+/* The number of complete requests that wait for an answer, including those that have just arrived: for work that should be
+ * done only while no request waits. Asks the kernel, so it costs a system call. */
 size_t oribi_waiting(oribi_lane *lane);
 
 /* ---- Waking a lane ------------------------------------------------------------------------------------------------- */
 
-/* Using a waker makes the server call oribi_host.attend on the lane's thread as soon as that is between two exchanges, or makes
- * an oribi_write() that waits for its client return ORIBI_WOKEN. Several uses before the lane reacts count as one. */
+/* Using a waker makes the server call oribi_host.attend on the lane's thread as soon as that is between two exchanges, or
+ * makes an oribi_write() that waits for its client return ORIBI_WOKEN. Several uses before the lane reacts count as one. */
 typedef struct oribi_waker oribi_waker;
 
-/* Returns a waker of the lane, from oribi_host.begin on; NULL if the lane is closed. A waker may outlive its lane; then it does
- * nothing. */
+/* Returns a waker of the lane, from oribi_host.begin on; NULL if the lane is closed. A waker may outlive its lane; then it
+ * does nothing. */
 oribi_waker *oribi_lane_waker(oribi_lane *lane);
 /* May be called from any thread and from signal handlers; preserves errno. */
 void oribi_wake(const oribi_waker *waker);
@@ -161,8 +162,8 @@ void oribi_waker_free(oribi_waker *waker);
 int oribi_watch(oribi_lane *lane, int descriptor);
 int oribi_unwatch(oribi_lane *lane, int descriptor);
 
-/* Makes the server call oribi_host.attend once after this time (-1: not at all). Replaces the time of an earlier call. 1: done.
- * 0: see oribi_last_error(). */
+/* Makes the server call oribi_host.attend once after this time (-1: not at all). Replaces the time of an earlier call. 1:
+ * done. 0: see oribi_last_error(). */
 int oribi_wake_after(oribi_lane *lane, int milliseconds);
 
 /* The message of the last call in this thread that failed, NUL-terminated. */
@@ -174,11 +175,11 @@ const char *oribi_last_error(void);
 #define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
 #define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
 
-/* A lane that threads of the language share: see oribi_host.work. */
-typedef struct oribi_crew oribi_crew;
+/* For a language whose threads share one lock: see there. */
+typedef struct oribi_lock oribi_lock;
 
-/* New fields are added at the end of this table. A function that is missing there counts as NULL, so a host that was built with
- * an older header goes on working. */
+/* New fields are added at the end of this table. A function that is missing there counts as NULL, so a host that was built
+ * with an older header goes on working. */
 typedef struct oribi_host {
     size_t size;      /* sizeof(oribi_host) */
     const char *name; /* "perl" */
@@ -209,21 +210,8 @@ typedef struct oribi_host {
      * the process must then have only one thread. */
     int (*fork)(void *data);
 
-    /* For a language whose threads share one lock; NULL for others. The lock is held whenever the server calls the host, and
-     * whenever the host calls a function that takes a lane or a member. Called once in each worker, on the thread that loaded
-     * the app: lets between `least` and `most` threads join the crew and take turns, and returns when all have left it. */
-    void (*work)(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
-    /* With `work`: called within oribi_write() when a slow client holds its app up. Releases the lock, and returns with it when
-     * oribi_crew_wait(), if it was called here, has returned, on `resume`, or after `milliseconds` (-1: no limit). 0: the
-     * thread was interrupted; oribi_write() returns so that the thread can handle that, and keeps the piece, which will be
-     * sent. */
-    int (*pause)(void *data, int milliseconds);
-    /* With `pause`: ends every pause, because the event that one of them waits for has happened. It must not run the language's
-     * code. */
-    void (*resume)(void *data);
-    /* With `work`: called when there is something to do, but the calling thread runs an app or is about to and may not take a
-     * turn soon. Makes another thread take one. It must not run the language's code. */
-    void (*summon)(void *data);
+    /* NULL. Here were functions with which hosts led the threads of a crew themselves; a host that sets one of them is refused. */
+    const void *retired[4];
 
     /* Called after `enter`: until `leave` the context answers at this lane, and may get a waker of it. Not called if threads
      * share a lane. NULL: the context first sees its lane with the first request. */
@@ -240,29 +228,62 @@ typedef struct oribi_host {
     /* Sets the title of the process in process lists, as the language does it; called on the thread that loaded the app. NULL:
      * the title does not change, because the program is the language's. */
     void (*set_title)(void *data, const char *title, size_t size);
+
+    /* For a language whose threads share one lock. The lock is held whenever the server calls the host, and whenever the host
+     * calls a function that takes a lane or a crew. The threads of a worker are then the language's own and share one lane.
+     * NULL: each lane has a thread of the server and a context of its own. */
+    const oribi_lock *lock;
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */
 
-/* A thread of a crew, with a context of its own. */
-typedef struct oribi_member oribi_member;
+/* The threads of a worker whose language has one lock for all of them. The server decides which of them waits for requests,
+ * which one rests, which one answers, and how many there are. The language brings the functions below. */
+typedef struct oribi_crew oribi_crew;
 
-typedef enum oribi_turn {
-    ORIBI_TURN_ANSWERED = 0, /* a request was answered: take the next turn */
-    ORIBI_TURN_IDLE = 1,     /* nothing to do for so many milliseconds (-1: no limit), unless oribi_crew_wait() finds something */
-    ORIBI_TURN_END = 2       /* the worker ends: leave */
-} oribi_turn;
+/* New fields are added at the end, as in oribi_host. Every function gets oribi_host.data, is called with the lock held and
+ * returns with it held. Unless it says otherwise, it must not run the app's code. */
+struct oribi_lock {
+    size_t size; /* sizeof(oribi_lock) */
 
-/* Opens a context for the calling thread (oribi_host.open, then enter). NULL: it failed and has logged why. */
-oribi_member *oribi_crew_join(oribi_crew *crew);
-/* Answers the next request, if there is one. While the app runs, the lock may change hands and other threads may take turns. */
-oribi_turn oribi_crew_turn(oribi_member *member, int *milliseconds);
-/* Closes the context (oribi_host.leave, then close). Requests that it has kept can still be answered. */
-void oribi_crew_leave(oribi_member *member);
+    /* A worker begins to serve, with up to `most` threads; `crew` is valid until `end`. Called on the thread that loaded the
+     * app. If `most` is 1, that thread is the only one of the crew. Both functions may be NULL. */
+    void (*begin)(void *data, oribi_crew *crew, uint32_t most);
+    /* All threads have left the crew, and the lane is about to be freed: exchanges that were kept can no longer be answered. */
+    void (*end)(void *data);
 
-/* Waits for something to do; may return early. Call it WITHOUT the lock, as the only function here. One thread waits at a time;
- * another thread that calls it first waits for that one. */
-void oribi_crew_wait(oribi_crew *crew, int milliseconds);
+    /* Releases the lock, calls wait(argument), and takes the lock again. To stop the wait early, because the language has
+     * something else for this thread to do, it calls interrupt(argument): from any thread, with or without the lock, but from
+     * a signal handler only if the process has no second thread. 1: wait() was called. 0: there was something else to do
+     * before that. */
+    int (*without_lock)(void *data, void (*wait)(void *), void (*interrupt)(void *), void *argument);
+    /* Starts a thread of the language that takes the lock, calls oribi_crew_serve(crew), and ends when that returns. 1:
+     * started. 0: no thread was started, and oribi_crew_serve() will not be called. */
+    int (*start_thread)(void *data, oribi_crew *crew);
+
+    /* Called between two requests: handles what the language has for the calling thread to do, which may run the app's code,
+     * and lets other threads run if it is their turn. 0: the thread leaves the crew; another one may be started in its place.
+     * If it is the thread that loaded the app, the process retires instead: it accepts no more connections, and ends when it
+     * has answered those that it has. NULL: there is nothing to handle. */
+    int (*see_to_interrupts)(void *data);
+
+    /* Called on the thread that loaded the app, if that thread answers nothing: sleeps without the lock until `wake_main` is
+     * called, or until the language had something to do on this thread, such as the app's signal handlers. 0: the app has
+     * ended this thread; the process retires, as above. If both are NULL, the thread sleeps by `without_lock`, and
+     * `see_to_interrupts` follows. */
+    int (*rest_main)(void *data);
+    void (*wake_main)(void *data);
+
+    /* 1: the language calls oribi_crew_before_unlocking(). The server then calls fewer threads that turn out not to be needed. */
+    int tells_before_unlocking;
+};
+
+/* The life of a thread of the crew: opens a context (oribi_host.open, then enter), answers requests, and closes the context
+ * (leave, then close). */
+void oribi_crew_serve(oribi_crew *crew);
+
+/* The calling thread, in the crew or not, is about to release the lock in another way than by `without_lock`. */
+void oribi_crew_before_unlocking(oribi_crew *crew);
 
 /* ---- Configuration and running ------------------------------------------------------------------------------------- */
 
@@ -283,8 +304,8 @@ void oribi_config_free(oribi_config *config);
  * overrides the environment. */
 oribi_setting_result oribi_config_set(oribi_config *config, const char *name, const char *value, const char *origin);
 
-/* Call this when the host is loaded, before its app is. Then programs that the app starts while it is loaded do not inherit the
- * listeners that a master has left for oribi_run(). */
+/* Call this when the host is loaded, before its app is. Then programs that the app starts while it is loaded do not inherit
+ * the listeners that a master has left for oribi_run(). */
 void oribi_prepare(void);
 
 /* Serves until told to stop and returns the exit status of the process. In a worker it never returns. The calling process must

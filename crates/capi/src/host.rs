@@ -2,14 +2,16 @@
 #![allow(unsafe_code)]
 
 use crate::crew::OribiCrew;
-use crate::types::{OribiBytes, OribiContent, OribiHost, OribiLane, OribiRequest, OribiVariable};
+use crate::fence::fence;
+use crate::table::{OribiHost, OribiLock};
+use crate::types::{OribiBytes, OribiContent, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, PathInfo};
-use oribi_host::{After, Crew, Host, Outlet, Reply, Request, Runtime};
+use oribi_host::{After, Crew, GlobalLock, Host, Outlet, Reply, Request, Runtime, Wait};
 use oribi_message::Role;
-use std::ffi::{c_int, c_void};
+use std::cell::RefCell;
+use std::ffi::c_void;
 use std::io;
 use std::ptr;
-use std::time::Duration;
 
 const AFTER_DEFERRED: u32 = 1;
 const AFTER_RETIRE: u32 = 2;
@@ -17,17 +19,26 @@ const AFTER_RETIRE: u32 = 2;
 /// The runtime behind a table of functions.
 pub(crate) struct CRuntime {
     table: OribiHost,
+    lock: Option<CLock>,
 }
 
-// SAFETY: the header requires that `open` may be called from any thread (one at a time, which the server ensures). The other
-// functions of a runtime are called only in processes with one thread.
+/// The lock behind a table of functions, and the crew that it serves.
+struct CLock {
+    host: OribiHost,
+    table: OribiLock,
+    /// Boxed, for the language keeps its address.
+    crew: RefCell<Option<Box<OribiCrew>>>,
+}
+
+// SAFETY: the header demands of `open` that it may be called from any thread (one at a time, which the server sees to), and
+// calls the other functions of a runtime only in processes with one thread. What belongs to a lock is used with that lock held.
 unsafe impl Sync for CRuntime {}
 
 impl CRuntime {
     /// # Safety
-    /// The functions of `table` do what the header requires.
-    pub(crate) const unsafe fn new(table: OribiHost) -> Self {
-        Self { table }
+    /// The functions of both tables do what the header says of them.
+    pub(crate) unsafe fn new(table: OribiHost, lock: Option<OribiLock>) -> Self {
+        Self { table, lock: lock.map(|lock| CLock { host: table, table: lock, crew: RefCell::default() }) }
     }
 
     fn moment(&self, function: Option<unsafe extern "C" fn(*mut c_void, u32)>, worker: usize) {
@@ -52,34 +63,8 @@ impl Runtime for CRuntime {
         Some(u32::try_from(pid).map_err(|_| io::Error::other("the language runtime could not fork; the log has its words")))
     }
 
-    fn shares_lane(&self) -> bool {
-        self.table.work.is_some()
-    }
-
-    fn work(&self, crew: &dyn Crew, least: usize, most: usize) {
-        let Some(work) = self.table.work else { return };
-        let crew = OribiCrew::new(self.table, crew);
-        // SAFETY: as in `moment`; the crew lives until the function returns, when all of its threads have left it.
-        unsafe { work(self.table.data, &raw const crew, least as u32, most as u32) };
-    }
-
-    fn pause(&self, timeout: Option<Duration>) -> bool {
-        // SAFETY: as in `moment`.
-        self.table.pause.is_some_and(|pause| unsafe { pause(self.table.data, milliseconds(timeout)) } != 0)
-    }
-
-    fn summon(&self) {
-        if let Some(summon) = self.table.summon {
-            // SAFETY: as in `moment`.
-            unsafe { summon(self.table.data) };
-        }
-    }
-
-    fn resume(&self) {
-        if let Some(resume) = self.table.resume {
-            // SAFETY: as in `moment`.
-            unsafe { resume(self.table.data) };
-        }
+    fn global_lock(&self) -> Option<&dyn GlobalLock> {
+        self.lock.as_ref().map(|lock| lock as &dyn GlobalLock)
     }
 
     fn before_fork(&self, worker: usize) {
@@ -114,6 +99,84 @@ impl Runtime for CRuntime {
             // SAFETY: as in `moment`.
             unsafe { server_ready(self.table.data) };
         }
+    }
+}
+
+/// Calls a wait from C.
+unsafe extern "C" fn wait(argument: *mut c_void) {
+    // SAFETY: the argument is the one that `without_lock` made, and is good until the function has returned that it was given to.
+    fence((), || unsafe { (*argument.cast::<&dyn Wait>()).wait() });
+}
+
+unsafe extern "C" fn interrupt(argument: *mut c_void) {
+    // No fence, which a signal handler could not have: it is an atomic and a system call, or, elsewhere, a lock that cannot fail.
+    // SAFETY: as in `wait`; a wait may be interrupted from any thread.
+    unsafe { (*argument.cast::<&dyn Wait>()).interrupt() };
+}
+
+impl CLock {
+    fn crew(&self) -> *const OribiCrew {
+        self.crew.borrow().as_deref().map_or(ptr::null(), ptr::from_ref)
+    }
+}
+
+impl GlobalLock for CLock {
+    fn begin(&self, crew: &dyn Crew, most: usize) {
+        // SAFETY: the server keeps the crew until it has called `end`, which drops this.
+        *self.crew.borrow_mut() = Some(Box::new(unsafe { OribiCrew::new(crew) }));
+        if let Some(begin) = self.table.begin {
+            // SAFETY: `CRuntime::new` was promised that the table's functions take the host's data.
+            unsafe { begin(self.host.data, self.crew(), most as u32) };
+        }
+    }
+
+    fn end(&self) {
+        if let Some(end) = self.table.end {
+            // SAFETY: as in `begin`.
+            unsafe { end(self.host.data) };
+        }
+        *self.crew.borrow_mut() = None;
+    }
+
+    fn open(&self) -> Result<Box<dyn Host>, String> {
+        let crew = self.crew.borrow();
+        let lane = crew.as_ref().ok_or("no crew is at work")?.lane();
+        // SAFETY: `CRuntime::new` was promised a sound table; the server drops all contexts before it calls `end`, with which the
+        // lane goes.
+        let host = unsafe { CHost::open(self.host, false, Some(lane)) }?;
+        Ok(Box::new(host))
+    }
+
+    fn without_lock(&self, to_wait_for: &dyn Wait) -> bool {
+        let argument = (&raw const to_wait_for).cast_mut().cast();
+        // SAFETY: as in `begin`; the argument lives for as long as the function takes.
+        self.table.without_lock.is_some_and(|function| unsafe { function(self.host.data, wait, interrupt, argument) } != 0)
+    }
+
+    fn start_thread(&self) -> bool {
+        // SAFETY: as in `begin`; the crew outlives the threads that it has had started.
+        self.table.start_thread.is_some_and(|start| unsafe { start(self.host.data, self.crew()) } != 0)
+    }
+
+    fn see_to_interrupts(&self) -> bool {
+        // SAFETY: as in `begin`.
+        self.table.see_to_interrupts.is_none_or(|see_to| unsafe { see_to(self.host.data) } != 0)
+    }
+
+    fn rest_main(&self) -> Option<bool> {
+        // SAFETY: as in `begin`.
+        self.table.rest_main.map(|rest| unsafe { rest(self.host.data) } != 0)
+    }
+
+    fn wake_main(&self) {
+        if let Some(wake) = self.table.wake_main {
+            // SAFETY: as in `begin`.
+            unsafe { wake(self.host.data) };
+        }
+    }
+
+    fn tells_before_unlocking(&self) -> bool {
+        self.table.tells_before_unlocking != 0
     }
 }
 
@@ -215,11 +278,6 @@ impl Drop for CHost {
     fn drop(&mut self) {
         self.call(self.table.close);
     }
-}
-
-/// Rounded up, so that a wait does not end too early; -1: without limit.
-pub(crate) fn milliseconds(time: Option<Duration>) -> c_int {
-    time.map_or(-1, |time| c_int::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(c_int::MAX))
 }
 
 const fn after(flags: u32) -> After {

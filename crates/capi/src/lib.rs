@@ -10,16 +10,18 @@ mod fence;
 mod host;
 mod reply;
 mod run;
+mod table;
 mod types;
 mod waking;
 
 pub use config::{OribiConfig, oribi_config_free, oribi_config_new, oribi_config_set};
-pub use crew::{OribiCrew, OribiMember, oribi_crew_join, oribi_crew_leave, oribi_crew_turn, oribi_crew_wait};
+pub use crew::{OribiCrew, oribi_crew_before_unlocking, oribi_crew_serve};
 pub use fence::oribi_last_error;
 pub use reply::{
     oribi_abandon, oribi_fail, oribi_finish, oribi_has_gone, oribi_inform, oribi_respond, oribi_respond_file, oribi_start,
     oribi_take_socket, oribi_waiting, oribi_write,
 };
 pub use run::{oribi_key_count, oribi_key_name, oribi_log, oribi_run, oribi_version};
-pub use types::{OribiBytes, OribiField, OribiHost, OribiLane, OribiRequest, OribiVariable};
+pub use table::{OribiHost, OribiLock};
+pub use types::{OribiBytes, OribiField, OribiLane, OribiRequest, OribiVariable};
 pub use waking::{OribiWaker, oribi_lane_waker, oribi_unwatch, oribi_wake, oribi_wake_after, oribi_waker_free, oribi_watch};

@@ -4,7 +4,8 @@
 use crate::config::OribiConfig;
 use crate::fence::{fence, remember};
 use crate::host::CRuntime;
-use crate::types::{OribiBytes, OribiHost, bytes};
+use crate::table::OribiHost;
+use crate::types::{OribiBytes, bytes};
 use oribi_host::environment::Key;
 use oribi_server::{log, process};
 use std::ffi::{c_char, c_int};
@@ -18,7 +19,9 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
     // SAFETY: the caller's promise.
     let (config, table) = unsafe { (&*config, OribiHost::read(host)) };
     fence(1, || {
-        let Some(table) = table else {
+        // SAFETY: the caller's promise.
+        let tables = table.and_then(|table| unsafe { table.read_lock() }.ok().map(|lock| (table, lock)));
+        let Some((table, lock)) = tables else {
             return failed("the language host was built with another oribi.h: build it anew for this version of the server");
         };
         let settings = match config.0.finish() {
@@ -29,7 +32,7 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             return failed(&error);
         }
         // SAFETY: the caller's promise.
-        let runtime = unsafe { CRuntime::new(table) };
+        let runtime = unsafe { CRuntime::new(table, lock) };
         process::supervise(&settings, &runtime)
     })
 }

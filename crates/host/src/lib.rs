@@ -13,14 +13,13 @@ mod reply;
 mod request;
 
 pub use content::Content;
-pub use crew::{Crew, Turn};
+pub use crew::{Crew, GlobalLock, Wait};
 pub use gateway::Gateway;
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
 pub use request::{Endpoint, Request};
 
 use std::io;
-use std::time::Duration;
 
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
@@ -39,30 +38,11 @@ pub trait Runtime: Sync {
         None
     }
 
-    /// Whether the threads of a worker are the runtime's own and share a lane: see [`Runtime::work`].
-    fn shares_lane(&self) -> bool {
-        false
+    /// For a language whose threads share one lock: the lock, which is held whenever the host is called and whenever the host uses an
+    /// outlet. The threads of a worker are then the language's own, and share a lane. `None`: each lane has a thread of its own.
+    fn global_lock(&self) -> Option<&dyn GlobalLock> {
+        None
     }
-
-    /// Lets between `least` and `most` threads take turns at `crew` until it ends. Called once in a worker, on the thread that
-    /// loaded the app, with the runtime's lock held.
-    fn work(&self, crew: &dyn Crew, least: usize, most: usize) {
-        let _ = (crew, least, most);
-    }
-
-    /// Called with the lock held, when an answer cannot go on: releases the lock until [`Crew::wait`], here or in another
-    /// thread, has found something, but at most for `timeout`. `false`: interrupt the app.
-    fn pause(&self, timeout: Option<Duration>) -> bool {
-        let _ = timeout;
-        false
-    }
-
-    /// Called with the lock held, when there is something to do, but the calling thread runs an app or is about to and may not
-    /// take a turn soon. Makes another thread take one.
-    fn summon(&self) {}
-
-    /// Called with the lock held: ends every [`Runtime::pause`], because the event that one of them waits for has happened.
-    fn resume(&self) {}
 
     /// Called in the process that loaded the app, just before it forks worker number `worker` (counted from 1).
     fn before_fork(&self, worker: usize) {

@@ -53,6 +53,17 @@ impl Wake for LaneWaker {
     }
 }
 
+/// Has whoever waits for the lane's news come back from that, and no host called. From any thread and from signal handlers.
+#[derive(Clone, Debug)]
+pub(crate) struct Nudge(Arc<LaneWaker>);
+
+impl Nudge {
+    pub(crate) fn nudge(&self) {
+        // As in `wake_by_ref`.
+        let _ = rustix::io::write(&self.0.bell, &1u64.to_ne_bytes());
+    }
+}
+
 impl Attention {
     /// Listens to `command`, the read end of the worker's pipe, and to a waker.
     ///
@@ -79,6 +90,11 @@ impl Attention {
     /// See [`oribi_host::Outlet::waker`].
     pub(crate) fn waker(&self) -> Waker {
         Waker::from(Arc::clone(&self.waker))
+    }
+
+    /// A way to end a wait.
+    pub(crate) fn nudge(&self) -> Nudge {
+        Nudge(Arc::clone(&self.waker))
     }
 
     /// Clears the reported changes, so that the next change is reported. Call this whenever the backend has reported the
@@ -190,6 +206,18 @@ mod tests {
         attention.waker().wake();
         assert!(is_woken(&mut backend, None));
         assert!(attention.take());
+    }
+
+    #[test]
+    fn a_nudge_ends_a_wait_each_time_and_calls_no_host() {
+        let (attention, _worker, mut backend) = watched();
+        for _ in 0..3 {
+            let nudge = attention.nudge();
+            std::thread::spawn(move || nudge.nudge());
+            assert!(is_woken(&mut backend, None));
+            attention.look();
+            assert!(!attention.take() && !is_woken(&mut backend, NOW));
+        }
     }
 
     #[test]

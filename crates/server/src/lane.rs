@@ -4,8 +4,9 @@ mod app_chunks;
 mod named_files;
 mod outlet;
 
-use crate::attention::Attention;
+use crate::attention::{Attention, Nudge};
 use crate::config::{IoModel, Settings};
+use crate::crew::{Roster, WaitForNews};
 use crate::engine::{Census, Engine, Exchange};
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
@@ -14,7 +15,7 @@ use crate::scoreboard::{WorkerCommand, WorkerSlot};
 use app_chunks::AppChunks;
 use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
-use oribi_host::{After, ExchangeId, Host, Reply, ReplyError, Runtime};
+use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Wait};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::process::SharedLine;
@@ -23,7 +24,7 @@ use oribi_message::ResponseHead;
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -189,18 +190,53 @@ pub struct Lane<'a, B: Backend> {
     app_chunks: AppChunks,
 }
 
-/// Waiting for a lane while other threads may use it.
+/// What a lane needs where threads share it.
 struct Aside<'a, B: Backend> {
     /// Locked by the thread that is waiting.
     waiter: Mutex<B::Waiter>,
-    runtime: &'a dyn Runtime,
-    /// How many threads may run an app at once, and how many do.
-    threads: usize,
+    roster: Roster<'a>,
+    nudge: Nudge,
+    /// Threads that run an app.
     busy: Cell<usize>,
+    /// What the host is being called with. Any other exchange was kept, and is answered by a thread that has no turn.
+    called: RefCell<Vec<ExchangeId>>,
     /// Exchanges whose apps wait for their clients.
     held: RefCell<Vec<ExchangeId>>,
     /// What was due next when a thread was last told how long nothing is due: the waiting thread looks by then.
     foreseen: Cell<Option<Duration>>,
+}
+
+/// A wait for news of a lane, in a thread that must not use the lane now.
+pub(crate) struct News<'l, W> {
+    waiter: &'l Mutex<W>,
+    idle: &'l AtomicU32,
+    nudge: &'l Nudge,
+    timeout: Option<Duration>,
+    interrupted: AtomicBool,
+}
+
+impl<W: Waiter> Wait for News<'_, W> {
+    fn wait(&self) {
+        let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
+        self.idle.fetch_add(1, Ordering::Relaxed);
+        let outcome = waiter.wait(self.timeout);
+        self.idle.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = outcome {
+            // The next turn will find the same, and may say so with the lock held.
+            log::error!("cannot wait: {error}");
+        }
+    }
+
+    fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::SeqCst);
+        self.nudge.nudge();
+    }
+}
+
+impl<W: Waiter> WaitForNews for News<'_, W> {
+    fn was_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
 }
 
 impl<'a, B: Backend> Lane<'a, B> {
@@ -229,21 +265,39 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, ..self })
     }
 
-    /// A lane that up to `threads` threads of `runtime` share.
-    pub(crate) fn shared(
-        engine: Engine<'a, B>,
-        slot: &'a WorkerSlot,
-        runtime: &'a dyn Runtime,
-        threads: usize,
-    ) -> io::Result<Self> {
-        let (waiter, held) = (Mutex::new(engine.waiter()?), RefCell::default());
-        let aside = Aside { waiter, runtime, threads, busy: Cell::new(0), held, foreseen: Cell::new(None) };
-        Ok(Self { aside: Some(aside), ..Self::new(engine, slot) })
-    }
-
     /// Sets the attention that its engine watches.
     pub(crate) fn woken_by(self, attention: Attention) -> Self {
         Self { attention: Some(attention), ..self }
+    }
+
+    /// The same lane, which between `least` and `most` threads of a language with this `lock` share.
+    pub(crate) fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
+        let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
+        let aside = Aside {
+            waiter: Mutex::new(self.engine().waiter()?),
+            roster: Roster::new(lock, least, most, nudge.clone()),
+            nudge,
+            busy: Cell::new(0),
+            called: RefCell::default(),
+            held: RefCell::default(),
+            foreseen: Cell::new(None),
+        };
+        Ok(Self { aside: Some(aside), ..self })
+    }
+
+    /// The threads that share the lane, if they do.
+    pub(crate) fn roster(&self) -> Option<&Roster<'a>> {
+        self.aside.as_ref().map(|aside| &aside.roster)
+    }
+
+    /// Has the calling thread, which has found nothing to do, wait or rest. `false`: it is not needed any more.
+    pub(crate) fn idle(&self, timeout: Option<Duration>) -> bool {
+        self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
+    }
+
+    fn news<'l>(&'l self, aside: &'l Aside<'a, B>, timeout: Option<Duration>) -> News<'l, B::Waiter> {
+        let idle = self.slot.idle;
+        News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
     }
 
     /// Sets the lines that show what its threads are running.
@@ -255,16 +309,6 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub(crate) fn with_logs_of(self, opening: u32) -> Self {
         self.logs_opened.set(opening);
         self
-    }
-
-    /// Waits for something to do, in a thread that must not use the lane now.
-    pub(crate) fn wait_aside(&self, timeout: Option<Duration>) -> io::Result<()> {
-        let Some(aside) = &self.aside else { return Ok(()) };
-        let mut waiter = aside.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        self.slot.idle.fetch_add(1, Ordering::Relaxed);
-        let outcome = waiter.wait(timeout);
-        self.slot.idle.fetch_sub(1, Ordering::Relaxed);
-        outcome
     }
 
     /// The engine, with the events that a waiting thread has found.
@@ -313,7 +357,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         if let Some(running) = &self.running {
             running.begin(id, &request.head);
         }
-        self.count_busy(1);
+        self.enter_app(id);
         {
             let mut engine = self.engine.borrow_mut();
             engine.expect_prompt_answers(host.is_prompt());
@@ -321,7 +365,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             engine.submit();
         }
         let after = host.answer(&request, Reply::new(self, id));
-        self.count_busy(-1);
+        self.leave_app(id);
         if let Some(running) = &self.running {
             running.end(id);
         }
@@ -346,7 +390,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
-        self.let_leave();
+        self.engine.borrow_mut().submit();
         self.leave_to_others();
         after.retire | host.run_deferred().retire
     }
@@ -360,7 +404,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         let wanted = engine.has_more() || sooner;
         drop(engine);
         if wanted {
-            aside.runtime.summon();
+            aside.roster.summon();
         }
     }
 
@@ -414,6 +458,26 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
     }
 
+    #[inline]
+    fn enter_app(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside {
+            aside.called.borrow_mut().push(exchange);
+            self.count_busy(1);
+            aside.roster.leave_the_lane();
+        }
+    }
+
+    #[inline]
+    fn leave_app(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside {
+            let mut called = aside.called.borrow_mut();
+            if let Some(place) = called.iter().rposition(|id| *id == exchange) {
+                called.swap_remove(place);
+            }
+            self.count_busy(-1);
+        }
+    }
+
     /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
     /// thread may have handled them.
     pub(crate) fn release_held(&self) {
@@ -426,7 +490,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         let most = engine.output_limit();
         held.retain(|&exchange| engine.waiting(exchange).is_ok_and(|waiting| waiting > most));
         if held.len() < before {
-            aside.runtime.resume();
+            aside.roster.resume();
         }
     }
 
@@ -442,7 +506,7 @@ impl<'a, B: Backend> Lane<'a, B> {
             engine.turn()?;
             return Ok(Some(engine));
         };
-        if aside.busy.get() >= aside.threads {
+        if aside.busy.get() >= aside.roster.most() {
             engine.leave_line();
         }
         self.take_news(&mut engine);
@@ -460,15 +524,28 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.foresee();
         self.leave_to_others();
         aside.held.borrow_mut().push(exchange);
-        let go_on = aside.runtime.pause(timeout);
+        let go_on = aside.roster.pause(timeout, |timeout| self.news(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
         Ok(go_on.then(|| self.engine()))
     }
 
     /// Sends pending output before an app takes its time.
     #[inline]
-    fn let_leave(&self) {
+    fn let_leave(&self, exchange: ExchangeId) {
         self.engine.borrow_mut().submit();
+        self.tell_of_use(exchange);
+    }
+
+    /// To be called when something was sent for `exchange`. If that was kept, the calling thread has no turn of its own in which it
+    /// would find what there is to do now, so another thread must look: the client's next request may be there, a deadline may have
+    /// been set for a slow client, or the lane may be at its end.
+    #[inline]
+    fn tell_of_use(&self, exchange: ExchangeId) {
+        if let Some(aside) = &self.aside
+            && !aside.called.borrow().contains(&exchange)
+        {
+            aside.roster.summon();
+        }
     }
 
     /// The app has done something for its client.

@@ -1,12 +1,13 @@
 //! Oribi's server: the only crate that sees machines, backends and hosts together.
 //!
 //! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is an engine with a
-//! host's context; `process` is the life of master, supervisor and workers, which communicate by the `scoreboard`; `config` has
+//! host's context, which the threads of a `crew` may share; `process` is the life of master, supervisor and workers, which communicate by the `scoreboard`; `config` has
 //! the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
 mod attention;
 pub mod config;
+mod crew;
 pub mod engine;
 pub mod lane;
 pub mod listen;

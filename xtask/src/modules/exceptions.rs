@@ -12,4 +12,4 @@ const fn except(level: &'static str, from: &'static str, to: &'static str) -> Ex
     Exception { level, from, to }
 }
 
-pub const EXCEPTIONS: &[Exception] = &[except("crates/capi", "host", "crew"), except("crates/capi", "types", "crew")];
+pub const EXCEPTIONS: &[Exception] = &[];

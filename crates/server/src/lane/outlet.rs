@@ -21,6 +21,8 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut engine = self.engine_after_app(exchange);
         let sent = engine.respond(exchange, head, parts);
         engine.submit();
+        drop(engine);
+        self.tell_of_use(exchange);
         sent
     }
 
@@ -34,6 +36,8 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut engine = self.engine_after_app(exchange);
         let sent = engine.respond_pieces(exchange, head, pieces);
         engine.submit();
+        drop(engine);
+        self.tell_of_use(exchange);
         sent
     }
 
@@ -41,6 +45,8 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let mut engine = self.engine_after_app(exchange);
         let sent = engine.respond_prepared(exchange, fields, content);
         engine.submit();
+        drop(engine);
+        self.tell_of_use(exchange);
         sent
     }
 
@@ -82,7 +88,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             return Err(broken);
         }
         let finished = self.engine.borrow_mut().finish(exchange);
-        self.let_leave();
+        self.let_leave(exchange);
         finished
     }
 
@@ -94,12 +100,12 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         // The response is incomplete in any case, whatever state its chunks are in.
         let _ = self.app_chunks.end(exchange);
         self.engine_after_app(exchange).abandon(exchange);
-        self.let_leave();
+        self.let_leave(exchange);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let sent = self.engine.borrow_mut().inform(exchange, status, fields);
-        self.let_leave();
+        self.let_leave(exchange);
         sent
     }
 
@@ -180,7 +186,7 @@ impl<B: Backend> Lane<'_, B> {
             }
             let waited = self.wait_for_client(engine, exchange, most);
             self.get_on(exchange);
-            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Ok(()) };
+            let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Err(ReplyError::Woken) };
             engine = next;
             // The client may take long. The wake-up is left to the loop that this app returns to.
             if !self.pass_on_command(&mut engine) {
@@ -188,7 +194,8 @@ impl<B: Backend> Lane<'_, B> {
             }
             waiting = engine.waiting(exchange)?;
         }
-        engine.submit();
+        drop(engine);
+        self.let_leave(exchange);
         Ok(())
     }
 
@@ -209,7 +216,7 @@ impl<B: Backend> Lane<'_, B> {
             }
         };
         drop(engine);
-        self.let_leave();
+        self.let_leave(exchange);
         sent
     }
 }

@@ -1,99 +1,128 @@
-//! A lane that the threads of a runtime share, because the runtime has one lock for all of them.
+//! A lane that the threads of a language share, because the language has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
 use crate::config::Settings;
+use crate::crew::Roster;
 use crate::engine::Next;
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
 use crate::scoreboard::WorkerState;
-use oribi_host::{Crew, Host, Runtime, Turn};
+use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
 use std::cell::Cell;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 /// One engine for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
-/// while another thread has nothing to do. The runtime's lock is the engine's lock, too; only waiting needs neither.
+/// while another thread has nothing to do. The language's lock is the engine's lock, too; only waiting needs neither.
 pub(super) struct SharedLane<'a> {
     lane: Lane<'a, Epoll>,
+    lock: &'a dyn GlobalLock,
     listeners: &'a [Listener],
     reporter: Reporter<'a>,
     answered: Cell<u64>,
     /// The number of answered requests at which the process is to be replaced.
     due: Cell<u64>,
+    /// It was asked to retire by its own app.
+    retired: Cell<bool>,
     /// The lane accepts no more connections, and this has been reported.
     retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
 }
 
+/// What came of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// A request was answered, or will be later.
+    Answered,
+    /// There is nothing to do for so long, unless there are news.
+    Idle(Option<Duration>),
+    /// The worker ends: take no further turn.
+    End,
+}
+
 impl<'a> SharedLane<'a> {
     pub(super) fn new(
         setup: &LaneSetup<'a>,
         settings: &Settings,
-        runtime: &'a dyn Runtime,
+        lock: &'a dyn GlobalLock,
         reporter: Reporter<'a>,
     ) -> io::Result<Self> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, settings.workers)?;
-        let lane = Lane::shared(engine, setup.slot, runtime, settings.threads)?.woken_by(attention);
+        let lane = Lane::new(engine, setup.slot).woken_by(attention);
+        let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
         let lane = lane.watched(setup.running).with_logs_of(told).with_settings(settings)?;
         lane.obey();
         Ok(Self {
             lane,
+            lock,
             listeners: setup.listeners,
             reporter,
             answered: Cell::new(0),
             due: Cell::new(draw_limit(settings).unwrap_or(u64::MAX)),
+            retired: Cell::new(false),
             retires: Cell::new(false),
             ended: Cell::new(false),
             failed: Cell::new(false),
         })
     }
 
-    /// Gives up the exchanges that the threads have left unanswered. Returns whether nothing has failed.
-    pub(super) fn finish(self) -> bool {
+    /// Has the language's threads answer until the worker ends. Called on the thread that loaded the app, with the lock held. Returns
+    /// whether all went well, and not before the last thread has left: what they use is the caller's to free then, whatever has
+    /// ended the main thread.
+    pub(super) fn work(self) -> bool {
+        let Some(roster) = self.lane.roster() else { return false };
+        self.lock.begin(&self, roster.most());
+        if roster.most() == 1 {
+            // Apps and their libraries may expect the main thread.
+            roster.take_in();
+            self.serve();
+        } else {
+            roster.fill_up();
+        }
+        while !roster.is_empty() {
+            if !roster.rest_main() {
+                // The app has ended the main thread, so it wants the process to end.
+                self.retire();
+            }
+            roster.fill_up();
+        }
+        // What the threads have left unanswered is given up.
         self.lane.engine().abandon_all();
+        self.lock.end();
         !self.failed.get()
     }
 
-    /// Asks for the replacement of the process when it has answered its share of requests, or at once if its app asks for it.
-    fn count(&self, retire: bool) {
-        self.answered.set(self.answered.get() + 1);
-        if retire {
-            self.retire();
-        } else if self.answered.get() >= self.due.get() {
-            self.be_replaced();
+    fn take_turns(&self, roster: &Roster<'_>, host: &mut dyn Host) {
+        loop {
+            // A panic is one request's; the next turn may go well.
+            match catch_unwind(AssertUnwindSafe(|| self.turn(host))).unwrap_or(Turn::Answered) {
+                Turn::Answered => {}
+                Turn::Idle(timeout) => {
+                    if !self.lane.idle(timeout) {
+                        return;
+                    }
+                }
+                Turn::End => {
+                    roster.end();
+                    return;
+                }
+            }
+            if !self.lock.see_to_interrupts() {
+                if roster.most() > 1 {
+                    return;
+                }
+                // Nobody could take the place of the main thread. The process is to end, and what it has accepted is answered.
+                self.retire();
+            }
         }
     }
 
-    /// Stops accepting, because the process must be replaced.
-    fn retire(&self) {
-        self.lane.engine().stop(false);
-        self.tell_of_stop();
-        self.be_replaced();
-    }
-
-    /// Reports, once, that the worker accepts no more connections.
-    fn tell_of_stop(&self) {
-        if self.lane.stops() && !self.retires.replace(true) {
-            self.reporter.retires();
-        }
-    }
-
-    fn be_replaced(&self) {
-        self.due.set(u64::MAX);
-        self.reporter.report(WorkerState::Retiring);
-    }
-
-    fn fail(&self, error: &io::Error) {
-        log::error!("cannot wait for requests: {error}");
-        self.failed.set(true);
-        self.ended.set(true);
-    }
-}
-
-impl Crew for SharedLane<'_> {
+    /// Answers the next request with the calling thread's own context. It never waits for a request; while the app runs, the lock may
+    /// change hands and other threads may take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The engine must not be borrowed while the app runs.
@@ -101,7 +130,7 @@ impl Crew for SharedLane<'_> {
             self.lane.release_held();
             match next {
                 Ok(Next::Exchange(exchange)) => {
-                    // The runtime handles its signals between turns, so a turn ends after a file, too.
+                    // The language handles its signals between turns, so a turn ends after a file, too.
                     let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners) else { return Turn::Answered };
                     self.lane.leave_to_others();
                     let retire = self.lane.answer(exchange, self.listeners, host);
@@ -126,10 +155,71 @@ impl Crew for SharedLane<'_> {
         Turn::End
     }
 
-    fn wait(&self, timeout: Option<Duration>) {
-        if let Err(error) = self.lane.wait_aside(timeout) {
-            // The next turn fails in the same way, and can report that with the lock held.
-            log::error!("cannot wait: {error}");
+    /// Asks for the replacement of the process when it has answered its share of requests, or at once if its app asks for it.
+    fn count(&self, retire: bool) {
+        self.answered.set(self.answered.get() + 1);
+        if retire {
+            self.retire();
+        } else if self.answered.get() >= self.due.get() {
+            self.be_replaced();
+        }
+    }
+
+    /// Stops accepting, because the process must be replaced.
+    fn retire(&self) {
+        if self.retired.replace(true) {
+            return;
+        }
+        self.lane.engine().stop(false);
+        self.tell_of_stop();
+        self.be_replaced();
+        // The thread that waits does not know that idle connections end now.
+        if let Some(roster) = self.lane.roster() {
+            roster.wake_watch();
+        }
+    }
+
+    /// Reports, once, that the worker accepts no more connections.
+    fn tell_of_stop(&self) {
+        if self.lane.stops() && !self.retires.replace(true) {
+            self.reporter.retires();
+        }
+    }
+
+    fn be_replaced(&self) {
+        self.due.set(u64::MAX);
+        self.reporter.report(WorkerState::Retiring);
+    }
+
+    fn fail(&self, error: &io::Error) {
+        log::error!("cannot wait for requests: {error}");
+        self.failed.set(true);
+        self.ended.set(true);
+    }
+}
+
+impl Crew for SharedLane<'_> {
+    fn serve(&self) {
+        let Some(roster) = self.lane.roster() else { return };
+        let _place = roster.arrive();
+        match self.lock.open() {
+            Ok(mut host) => {
+                host.enter();
+                self.take_turns(roster, &mut *host);
+                host.leave();
+            }
+            Err(message) => {
+                log::error!("{message}");
+                self.failed.set(true);
+                self.ended.set(true);
+                roster.end();
+            }
+        }
+    }
+
+    fn before_unlocking(&self) {
+        if let Some(roster) = self.lane.roster() {
+            roster.before_unlocking();
         }
     }
 }
@@ -141,7 +231,7 @@ mod tests {
     use crate::listen::{Seat, doors, open};
     use crate::scoreboard::{WorkerCommand, WorkerSlot};
     use oribi_files::Mount;
-    use oribi_host::Native;
+    use oribi_host::{Native, Wait};
     use std::io::{Read, Write};
     use std::net::TcpStream;
     use std::os::fd::AsFd;
@@ -149,16 +239,27 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// A runtime that counts how often it was asked to summon another thread.
-    struct Summoner(AtomicUsize);
+    /// A language whose one thread is the test's, and which counts how often it was to start another one.
+    #[derive(Default)]
+    struct Lonely(AtomicUsize);
 
-    impl Runtime for Summoner {
-        fn open(&self, _own: bool) -> Result<Box<dyn Host>, String> {
+    impl GlobalLock for Lonely {
+        fn begin(&self, _crew: &dyn Crew, _most: usize) {}
+
+        fn end(&self) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, String> {
             Ok(Box::new(Native::new("whole")))
         }
 
-        fn summon(&self) {
+        fn without_lock(&self, wait: &dyn Wait) -> bool {
+            wait.wait();
+            true
+        }
+
+        fn start_thread(&self) -> bool {
             self.0.fetch_add(1, Relaxed);
+            false
         }
     }
 
@@ -166,7 +267,7 @@ mod tests {
     fn busy_turn(crew: &SharedLane<'_>, host: &mut dyn Host) -> Turn {
         loop {
             match crew.turn(host) {
-                Turn::Idle(timeout) => crew.wait(timeout),
+                Turn::Idle(timeout) => assert!(crew.lane.idle(timeout)),
                 turn => return turn,
             }
         }
@@ -180,11 +281,11 @@ mod tests {
 
     /// Calls `act` with a crew of one, a client and a way to wake the worker.
     fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
-        with_crew_of(&Native::new("whole"), settings, act);
+        with_crew_of(&Lonely::default(), settings, act);
     }
 
     fn with_crew_of(
-        runtime: &dyn Runtime,
+        lock: &dyn GlobalLock,
         settings: Settings,
         act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
@@ -198,11 +299,14 @@ mod tests {
         let wake = woken.as_fd();
         let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot: &slot, wake, running: &[] };
         let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
-        let crew = SharedLane::new(&setup, &settings, runtime, reporter).expect("epoll works");
+        let crew = SharedLane::new(&setup, &settings, lock, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
         act(&crew, &mut client, &slot, &mut waker);
-        assert!(crew.finish());
+        drop(client);
+        slot.set_command(WorkerCommand::Retire);
+        waker.write_all(b"x").expect("the pipe has room");
+        assert!(crew.work());
     }
 
     #[test]
@@ -248,9 +352,9 @@ mod tests {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             // First the connection, then the request: the kernel reports each once, and only to a waiting thread.
-            crew.wait(None);
+            crew.lane.idle(None);
             while !matches!(crew.turn(&mut host), Turn::Answered) {
-                crew.wait(None);
+                crew.lane.idle(None);
             }
             assert!(answer(client).ends_with("whole"));
         });
@@ -258,20 +362,20 @@ mod tests {
 
     #[test]
     fn a_thread_that_leaves_a_request_behind_has_another_one_come() {
-        let summoner = Summoner(AtomicUsize::new(0));
-        with_crew_of(&summoner, Settings::default(), |crew, client, _, _| {
+        let language = Lonely::default();
+        with_crew_of(&language, Settings { threads: 2, ..Settings::default() }, |crew, client, _, _| {
             let mut host = Native::new("whole");
             client.write_all(REQUEST).expect("it is connected");
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole"));
             assert!(matches!(crew.turn(&mut host), Turn::Idle(_)));
 
-            let before = summoner.0.load(Relaxed);
+            let before = language.0.load(Relaxed);
             let mut other = TcpStream::connect(client.peer_addr().expect("it is connected")).expect("it listens");
             client.write_all(REQUEST).expect("it is connected");
             other.write_all(REQUEST).expect("it is connected");
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
-            assert!(summoner.0.load(Relaxed) > before);
+            assert!(language.0.load(Relaxed) > before);
             assert_eq!(busy_turn(crew, &mut host), Turn::Answered);
             assert!(answer(client).ends_with("whole") && answer(&mut other).ends_with("whole"));
         });

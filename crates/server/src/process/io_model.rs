@@ -11,16 +11,16 @@ use oribi_io::Uring;
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),
-        IoModel::Uring if runtime.shares_lane() => Err(refuse_crew("io_uring")),
+        IoModel::Uring if runtime.global_lock().is_some() => Err(refuse_crew("io_uring")),
         IoModel::Uring => match Uring::new() {
             Ok(_) => Ok("I/O by io_uring, as asked for".to_owned()),
             Err(refusal) => Err(format!("{refusal}; or leave --io io_uring out")),
         },
-        IoModel::Libevent if runtime.shares_lane() => Err(refuse_crew("libevent")),
+        IoModel::Libevent if runtime.global_lock().is_some() => Err(refuse_crew("libevent")),
         IoModel::Libevent => libevent(),
         // docs/io-models.md: at full load io_uring mostly costs as much as epoll, at half load mostly more. Nobody knows the
         // clients beforehand.
-        IoModel::Auto if runtime.shares_lane() => Ok("I/O by epoll: threads share their connections".to_owned()),
+        IoModel::Auto if runtime.global_lock().is_some() => Ok("I/O by epoll: threads share their connections".to_owned()),
         IoModel::Auto => Ok(match Uring::new() {
             Ok(_) => "I/O by epoll: io_uring is allowed here, too, and mostly dearer below full load (--io io_uring takes it)"
                 .to_owned(),
@@ -54,7 +54,7 @@ fn libevent() -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use oribi_host::{Host, Native};
+    use oribi_host::{Crew, GlobalLock, Host, Native, Wait};
 
     struct Sharing;
 
@@ -63,8 +63,26 @@ mod tests {
             Err("it opens nothing".to_owned())
         }
 
-        fn shares_lane(&self) -> bool {
-            true
+        fn global_lock(&self) -> Option<&dyn GlobalLock> {
+            Some(self)
+        }
+    }
+
+    impl GlobalLock for Sharing {
+        fn begin(&self, _crew: &dyn Crew, _most: usize) {}
+
+        fn end(&self) {}
+
+        fn open(&self) -> Result<Box<dyn Host>, String> {
+            Err("it opens nothing".to_owned())
+        }
+
+        fn without_lock(&self, _wait: &dyn Wait) -> bool {
+            false
+        }
+
+        fn start_thread(&self) -> bool {
+            false
         }
     }
 

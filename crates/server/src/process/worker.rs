@@ -9,7 +9,7 @@ use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
-use oribi_host::Runtime;
+use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, SharedLine, Watch, exit_now, watch};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
@@ -90,10 +90,10 @@ fn serve(post: &Post<'_>, supervisor_signals: &mut signals::Signals, heirs: Heir
     post.runtime.worker_started(post.number);
     // A hook may have changed the user, and then the system forgets the signal (prctl(2), PR_SET_PDEATHSIG).
     follow_supervisor(post)?;
-    let outcome = if post.runtime.shares_lane() {
-        run_crew(post)
-    } else {
-        if post.settings.threads > 1 { run_lanes(post) } else { run_lane(post) }
+    let outcome = match post.runtime.global_lock() {
+        Some(lock) => run_crew(post, lock),
+        None if post.settings.threads > 1 => run_lanes(post),
+        None => run_lane(post),
     };
     // The app's hooks and handlers may take time.
     post.entitle("ending");
@@ -155,16 +155,14 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
     lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
 }
 
-/// Lets the runtime's own threads share one lane.
-fn run_crew(post: &Post<'_>) -> Result<(), String> {
+/// Lets the threads of a language with one lock share one lane.
+fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = doors(post.listeners, post.seat);
-    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, post.runtime, reporter)
+    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, lock, reporter)
         .map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
-    // At least one thread must wait for work.
-    post.runtime.work(&crew, post.settings.min_threads.max(1), post.settings.threads);
-    if crew.finish() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
+    if crew.work() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the

@@ -4,7 +4,6 @@
 static VALUE run(VALUE argument) {
     Call *call = (Call *)argument;
     environment_fill(call);
-    crew_app_begins();
     call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
     if (RB_UNLIKELY(call->context->forks != fork_count))
         process_end_stray(0);

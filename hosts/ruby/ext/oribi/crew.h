@@ -5,21 +5,15 @@
 #include "oribi.h"
 #include <stdbool.h>
 
-/* For the table of functions: oribi_host.work, pause, resume and summon. */
-void crew_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
-int crew_pause(void *data, int milliseconds);
-void crew_resume(void *data);
-void crew_summon(void *data);
+/* For the table of functions: oribi_host.lock. */
+extern const oribi_lock crew_lock;
 
-/* To be called before an app is: sees to it that another thread takes the next turn should the app let go of the VM's lock. */
-void crew_app_begins(void);
+/* Whether the lane of this process can still be used: what refers to an exchange may outlive it. */
+bool crew_has_lane(void);
 
 /* oribi_write(), which here returns late however often the thread is interrupted. Interrupts are seen to meanwhile: it may be left by
  * a jump. */
 oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
-
-/* To be called when a thread has answered an exchange out of its turn: there may be something to do now for whoever waits. */
-void crew_lane_was_used(void);
 
 /* To be called when the app's code was left by Thread#kill: the calling thread ends after its turn. */
 void crew_thread_was_killed(void);

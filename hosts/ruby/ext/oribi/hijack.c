@@ -93,7 +93,7 @@ static VALUE exchange_call(int argc, VALUE *argv, VALUE self) {
     rb_check_arity(argc, 0, 1);
     if (ticket->forks != fork_count)
         rb_raise(rb_eIOError, "a client can only be answered by the process that received its request");
-    if (!process_has_lanes())
+    if (!crew_has_lane())
         rb_raise(rb_eIOError, "the server has stopped");
     return argc == 0 ? hijack(self, ticket) : inform(ticket, argv[0]);
 }

@@ -84,10 +84,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .end = process_end,
         .server_ready = process_server_ready,
         .fork = fork_by_ruby,
-        .work = process_work,
-        .pause = crew_pause,
-        .resume = crew_resume,
-        .summon = crew_summon,
+        .lock = &crew_lock,
     };
     static bool serving;
     VALUE app, settings, options, environment;

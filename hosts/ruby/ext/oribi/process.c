@@ -4,7 +4,6 @@
 
 static uint32_t worker_number;
 static pid_t worker_process;
-static bool has_lanes;
 
 uint32_t process_worker(void) {
     return worker_number;
@@ -82,17 +81,6 @@ void process_end(void *data, int status) {
         process_end_stray(status);
     ruby_cleanup(0);
     exit(status);
-}
-
-void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most) {
-    has_lanes = true;
-    server.multithread = most > 1;
-    crew_work(data, crew, least, most);
-    has_lanes = false;
-}
-
-bool process_has_lanes(void) {
-    return has_lanes;
 }
 
 void process_server_ready(void *data) {

@@ -3,7 +3,7 @@
  * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c, errors.c and
  * hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what
  * it returned and hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done
- * when the response has left. context.c makes what a thread needs that answers, crew.c leads those threads, process.c (with
+ * when the response has left. context.c makes what a thread needs that answers, crew.c starts those threads and has the lock that they share, process.c (with
  * fork.c and signals.c) follows the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
@@ -301,9 +301,6 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-void process_work(void *data, oribi_crew *crew, uint32_t least, uint32_t most);
-/* Whether the lanes of this process can still be used: what refers to an exchange may outlive them. */
-bool process_has_lanes(void);
 /* Ends a process that the app forked and that came back into the server: it must not touch the connections of its parent. */
 void process_end_stray(int status) __attribute__((noreturn));
 /* The number of this worker, from 1. */

@@ -42,7 +42,7 @@ static void stream_mark(void *pointer) {
 
 static void stream_free(void *pointer) {
     Stream *stream = (Stream *)pointer;
-    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && process_has_lanes()) {
+    if (stream->kept && stream->state != STREAM_CLOSED && stream->forks == fork_count && crew_has_lane()) {
         static const char message[] = "the app dropped a stream without closing it";
         if (stream->state == STREAM_OPEN && !stream->used) {
             oribi_finish(stream->lane, stream->exchange);
@@ -87,16 +87,13 @@ static Context *context_of(const Stream *stream) {
 
 static Stream *open_stream(VALUE self) {
     Stream *stream = stream_of(self);
-    if (stream->state == STREAM_CLOSED || !process_has_lanes())
+    if (stream->state == STREAM_CLOSED || !crew_has_lane())
         rb_raise(rb_eIOError, "closed stream");
     return stream;
 }
 
 /* Sees what the server said. */
 static void accept(Stream *stream, oribi_result result) {
-    /* A deadline may have been set for a client that is slow. */
-    if (stream->kept)
-        crew_lane_was_used();
     if (RB_LIKELY(result == ORIBI_OK))
         return;
     stream->state = STREAM_GONE;
@@ -176,11 +173,8 @@ static VALUE stream_close(VALUE self) {
     if (stream->state == STREAM_CLOSED)
         return Qnil;
     note_use(stream);
-    if (stream->state == STREAM_OPEN && process_has_lanes())
+    if (stream->state == STREAM_OPEN && crew_has_lane())
         result = oribi_finish(stream->lane, stream->exchange);
-    /* The client may have sent its next request already. */
-    if (stream->kept)
-        crew_lane_was_used();
     stream->state = STREAM_CLOSED;
     settle(stream);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
