@@ -124,6 +124,26 @@ class ThreadsTest < Minitest::Test
     end
   end
 
+  # The process ends, since the app wants that, but not under those who are in the middle of a request.
+  %w[exit trap abort kill twice].each do |way|
+    define_method(:"test_the_end_of_the_main_thread_by_#{way}_waits_for_requests") do
+      serve(4, respawn_interval: "10ms") do |server|
+        before = server.get("/pid").body
+        held = begin_requests(server, %w[/hold/first /hold/second])
+        files = %w[first second].map { |name| File.join(server.directory, name) }
+        Waiting.wait_until("the apps to be called") { files.all? { |file| File.exist?("#{file}.holds") } }
+        assert_equal "told", server.get("/main/#{way}").body
+        Waiting.wait_until("another worker") { server.get("/pid").body != before }
+        FileUtils.touch(files)
+        assert_equal %w[held held], bodies(held), server.log
+        server.close_connections
+        Waiting.wait_until("the end of the worker") { !server.workers.include?(before.to_i) }
+        refute_match(/was killed by|ended with exit status|\[BUG\]|panicked/, server.log)
+        assert_equal 0, server.stop
+      end
+    end
+  end
+
   def test_a_server_that_stops_lets_all_threads_finish
     serve(4) do |server|
       meeting = begin_requests(server, ["/meet/all/4"] * 3)

@@ -8,6 +8,28 @@ COUNTS = Hash.new(0)
 ARRIVED = [] # rubocop:disable Style/MutableConstant -- filled by requests
 NEWS = ConditionVariable.new
 
+# What has the main thread of a worker end, apart from the requests of others.
+MAIN_ENDS = {
+  "exit" => -> { Thread.main.raise(SystemExit) },
+  "trap" => lambda do
+    trap("USR2") { exit }
+    Process.kill("USR2", Process.pid)
+  end,
+  "abort" => lambda do
+    trap("USR2") { abort }
+    Process.kill("USR2", Process.pid)
+  end,
+  "kill" => lambda do
+    trap("USR2") { Thread.current.kill }
+    Process.kill("USR2", Process.pid)
+  end,
+  "twice" => lambda do
+    Thread.main.raise(SystemExit)
+    sleep(0.01)
+    Thread.main.raise(SystemExit)
+  end
+}.freeze
+
 def text(content)
   [200, { "content-type" => "text/plain" }, [content.to_s]]
 end
@@ -57,6 +79,13 @@ run(lambda do |env|
       victim.raise(IOError, "raised from outside")
     end
     sleep
+  when "hold" # until the test has made a file
+    File.write("#{ENV.fetch("TEST_DIRECTORY")}/#{name}.holds", "")
+    sleep(0.002) until File.exist?("#{ENV.fetch("TEST_DIRECTORY")}/#{name}")
+    text("held")
+  when "main" # has its end come, or something that looks like it
+    MAIN_ENDS.fetch(name).call
+    text("told")
   else text("fine")
   end
 end)
