@@ -96,6 +96,10 @@ pub trait Backend {
     /// them.
     const TELLS_ONE: bool = false;
 
+    /// Whether every end of a connection is reported. If this is false, a break that comes together with bytes is reported as
+    /// readable and nothing else. A caller that waits for more bytes must then receive until there are none.
+    const TELLS_ENDS: bool = true;
+
     /// For logs: `epoll`.
     fn name(&self) -> &'static str;
 

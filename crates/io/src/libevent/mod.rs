@@ -218,6 +218,9 @@ impl Backend for Libevent {
     type Socket = Socket;
     type Waiter = NoWaiter;
 
+    // libevent tells of EPOLLERR as readable and writable, and only the former was asked for.
+    const TELLS_ENDS: bool = false;
+
     fn name(&self) -> &'static str {
         "libevent"
     }

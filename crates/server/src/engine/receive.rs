@@ -31,18 +31,22 @@ impl<B: Backend> Engine<'_, B> {
             let direct = reading.content_left > 0 && !connection.input.has_unread() && !connection.input.pinned;
             let (attempt, room) = if direct { self.receive_content(index) } else { self.receive_input(index) };
             let connection = &mut self.connections[index];
-            let more;
+            let mut more;
             let still = match attempt {
                 Attempt::Done(count) => {
                     // A short read has emptied the socket, unless the end follows.
                     more = count == room || connection.line.ended;
                     connection.line.readable = more;
-                    if direct {
+                    let still = if direct {
                         self.take_received_content(index, count)
                     } else {
                         connection.input.received(count);
                         self.parse(index)
+                    };
+                    if still == Still::Open && !B::TELLS_ENDS {
+                        more |= self.expects_more(index);
                     }
+                    still
                 }
                 Attempt::Later => {
                     more = false;
@@ -64,6 +68,14 @@ impl<B: Backend> Engine<'_, B> {
             self.ask_for_turn(index);
         }
         Still::Open
+    }
+
+    /// Notes that another receive is worth trying if a request has begun and is not complete.
+    fn expects_more(&mut self, index: u32) -> bool {
+        let connection = &mut self.connections[index];
+        let expects = connection.is_reading() && !connection.is_idle();
+        connection.line.readable |= expects;
+        expects
     }
 
     fn receive_input(&mut self, index: u32) -> (Attempt, usize) {

@@ -180,6 +180,11 @@ impl Real {
         stream
     }
 
+    /// How many connections it has.
+    pub fn connections(&self) -> u32 {
+        self.slot.connections.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Lets what has been accepted be answered, and ends.
     pub fn stop(mut self) {
         self.slot.set_command(WorkerCommand::Drain);

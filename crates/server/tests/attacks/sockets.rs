@@ -1,12 +1,15 @@
-//! Hosts that take the socket of their client, over every I/O model.
+//! What happens to sockets, over every I/O model: hosts take them, clients break them.
 
 use crate::servers::Real;
 use oribi_host::{Reply, Request};
 use oribi_message::ResponseHead;
 use oribi_server::config::{IoModel, Settings};
+use rustix::net::sockopt::set_socket_linger;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Shutdown;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 const MODELS: &[IoModel] = if cfg!(feature = "libevent") {
     &[IoModel::Epoll, IoModel::Uring, IoModel::Libevent]
@@ -84,5 +87,56 @@ fn the_socket_is_the_apps_alone_while_the_server_goes_on_and_stops() {
         chatting.write_all(b"xyz").expect("the app is there");
         chatting.read_exact(&mut echoed).expect("the app is there");
         assert_eq!(&echoed, b"xyz", "{io:?}");
+    }
+}
+
+static HOLDS: AtomicBool = AtomicBool::new(false);
+static IS_HELD: AtomicBool = AtomicBool::new(false);
+
+/// Keeps its lane busy for as long as it is told to.
+fn hold(_: &Request<'_>, reply: Reply<'_>) {
+    IS_HELD.store(true, SeqCst);
+    while HOLDS.load(SeqCst) {
+        std::thread::yield_now();
+    }
+    IS_HELD.store(false, SeqCst);
+    let _ = reply.send(ResponseHead { status: 200, fields: &[] }, &[b"held"]);
+}
+
+fn wait_until(what: &str, reached: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !reached() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn a_break_that_comes_together_with_bytes_of_a_request_is_noticed() {
+    const BEGUN: [(&str, &str); 4] = [
+        ("GET / HT", "TP/1.1"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n", "content"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n", "content"),
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "5\r\nabc"),
+    ];
+    for &io in MODELS {
+        let server = Real::new(&settings(io), hold);
+        for (begun, more) in BEGUN {
+            let mut client = server.connect();
+            client.write_all(begun.as_bytes()).expect("the server is there");
+            wait_until("nobody takes the connection", || server.connections() == 1);
+            HOLDS.store(true, SeqCst);
+            let mut other = server.connect();
+            other.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("the server is there");
+            wait_until("the app is not called", || IS_HELD.load(SeqCst));
+            client.write_all(more.as_bytes()).expect("the server is there");
+            set_socket_linger(&client, Some(Duration::ZERO)).expect("it is ours");
+            drop(client);
+            HOLDS.store(false, SeqCst);
+            other.read_to_string(&mut String::new()).expect("an orderly end");
+            drop(other);
+            wait_until(&format!("{io:?} still has the client of {begun:?}"), || server.connections() == 0);
+        }
+        server.stop();
     }
 }

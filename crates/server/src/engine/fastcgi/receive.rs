@@ -29,7 +29,7 @@ impl<B: Backend> Engine<'_, B> {
             let size = room.len();
             match self.backend.receive(&mut connection.line.socket, room) {
                 Attempt::Done(count) => {
-                    connection.line.readable = count == size || connection.line.ended;
+                    connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
                     connection.input.received(count);
                     if self.parse_records(index) == Still::Gone {
                         return Still::Gone;
