@@ -1,4 +1,4 @@
-//! Lets the tests load modules written in C.
+//! Exports the Lua API from the tests' programs, so that they can load modules written in C.
 
 include!("lua_api.rs");
 

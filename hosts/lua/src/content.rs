@@ -1,7 +1,7 @@
 //! Reading the content of a request.
 //!
-//! What becomes a string of Lua's is copied once, from where it is: from memory, or from the file, of which a small part is read into the
-//! frame and a large one is mapped. So nothing is kept that no limit counts.
+//! Content that becomes a Lua string is copied once, from its place: from memory, or from the file. A small part of a file is
+//! read into the stack frame, a large one is mapped. So no memory is used that the limits do not count.
 
 use crate::vm::stack::push_bytes;
 use mlua::ffi::{self, lua_State};
@@ -13,14 +13,14 @@ use std::os::fd::BorrowedFd;
 use std::os::raw::c_int;
 use std::ptr;
 
-/// How much of a file is looked at at once for the end of a line, and up to which length a part of one is read instead of mapped: a
-/// mapping costs two calls and a fault for each page.
+/// How many bytes of a file are searched at once for the end of a line, and up to which length a part is read instead of
+/// mapped: a mapping costs two calls and a page fault for each page.
 const STEP: usize = 8 << 10;
 
-/// Offsets of mappings are multiples of this: no page is larger (arm64 has pages of 64 KiB).
+/// Offsets of mappings are multiples of this; no page is larger (arm64 has pages of 64 KiB).
 const PAGE: u64 = 64 << 10;
 
-/// A part of the content that is about to become a string.
+/// A part of the content that will become a string.
 #[expect(clippy::large_enum_variant, reason = "what is read stands in the frame, since an error of Lua's may pass it by")]
 pub(crate) enum Part<'a> {
     Memory(&'a [u8]),
@@ -28,20 +28,20 @@ pub(crate) enum Part<'a> {
     Mapped(Mapping),
 }
 
-/// A part of a file in memory. It has no destructor, since an error of Lua's may pass it by: whoever has it unmaps it.
+/// A mapped part of a file. It has no destructor, because a Lua error may skip it: its owner must unmap it.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {
     start: *mut c_void,
     size: usize,
-    /// Where the part begins in it.
+    /// The offset of the part within the mapping.
     skipped: usize,
 }
 
 impl<'a> Part<'a> {
-    /// The bytes of `content` from `at` on, at most `most`; fewer only at its end. What is returned must be pushed.
+    /// At most `most` bytes of `content` from `at` on; fewer only at its end. The result must be pushed.
     ///
     /// # Errors
-    /// A file cannot be read.
+    /// The file cannot be read.
     pub(crate) fn open(content: &Content<'a>, at: u64, most: u64) -> io::Result<Self> {
         let size = content.size().unwrap_or(0);
         let length = most.min(size.saturating_sub(at));
@@ -58,7 +58,7 @@ impl<'a> Part<'a> {
                 let skipped = (at % PAGE) as usize;
                 let size = skipped + usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
                 let flags = MapFlags::PRIVATE | MapFlags::POPULATE;
-                // SAFETY: a new mapping disturbs nobody. The server has the file to itself and does not cut it.
+                // SAFETY: a new mapping overlaps nothing. Only the server uses the file, and does not shorten it.
                 let start = unsafe { mmap(ptr::null_mut(), size, ProtFlags::READ, flags, file, at - skipped as u64)? };
                 Ok(Self::Mapped(Mapping { start, size, skipped }))
             }
@@ -73,7 +73,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Pushes it, without the line end at its end if `cut` says so.
+    /// Pushes the part; with `cut`, without its line end.
     ///
     /// # Safety
     /// `l` is below a fence, with room for three values, and no frame up to there holds anything to be dropped.
@@ -101,7 +101,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts(self.start.cast::<u8>().add(self.skipped), self.size - self.skipped) }
     }
 
-    /// Pushes the part as a string and unmaps it, also if there is no memory for the string.
+    /// Pushes the part as a string and unmaps it, even if there is no memory for the string.
     ///
     /// # Safety
     /// As for [`Part::push`]; it is mapped still, and not afterwards.
@@ -122,7 +122,7 @@ impl Mapping {
     }
 }
 
-/// Takes the address of a slice, and returns its bytes.
+/// Takes the address of a slice; returns its bytes as a string.
 unsafe extern "C-unwind" fn push_part(l: *mut lua_State) -> c_int {
     // SAFETY: `Mapping::push` calls this with such an address.
     unsafe {
@@ -145,10 +145,10 @@ fn read_exactly(file: BorrowedFd<'_>, room: &mut [u8], at: u64) -> io::Result<()
     Ok(())
 }
 
-/// How many bytes there are from `at` up to and with the next line end, or to the end of the content.
+/// The number of bytes from `at` up to and including the next line end, or up to the end of the content.
 ///
 /// # Errors
-/// A file cannot be read.
+/// The file cannot be read.
 pub(crate) fn line_length(content: &Content<'_>, at: u64) -> io::Result<u64> {
     let size = content.size().unwrap_or(0);
     let rest = size.saturating_sub(at);

@@ -1,13 +1,13 @@
-//! The files that a script was made of, and whether they are still the same.
+//! The files that a script was loaded from, and whether they have changed.
 //!
-//! A file is known by its times in nanoseconds, its size, its number and its content. Times are coarse, though: a file system
-//! stamps what is written within a few milliseconds with the same time. So the time alone proves nothing until a tick has passed
-//! since the file was written; until then its content is compared at every look. A file of which only the time of change differs
-//! (the one that nobody can set) is compared by its content, too: it may have got another name, or been written by somebody who
-//! sets times back.
+//! A file is identified by its times in nanoseconds, its size, its inode number and its content. But times are coarse: a file
+//! system gives everything that is written within a few milliseconds the same time. So the time proves nothing until a tick has
+//! passed since the file was written; until then every check compares the content. The content is also compared if only the
+//! time of change differs (which nobody can set): the file may have been renamed, or written by a program that resets times.
 //!
 //! A file may also be written while a script is being loaded. What was loaded is certain if the content was the same before and
-//! after the load, or if the file was not written since. Otherwise it counts as changed: the script is loaded once more.
+//! after the load, or if the file has not been written since. Otherwise the file counts as changed, and the script is loaded
+//! once more.
 
 use std::fs::{self, Metadata};
 use std::hash::{DefaultHasher, Hasher};
@@ -15,34 +15,34 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// How coarse the times of files can be: the kernel's tick is ten milliseconds at most.
+/// How coarse the times of files can be: the kernel's tick is at most ten milliseconds.
 const TICK: Duration = Duration::from_millis(20);
 
-/// The files of a script, as they were when it was loaded.
+/// The files of a script in their state at the load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dependencies {
     files: Vec<(PathBuf, Fingerprint)>,
 }
 
-/// What a file is known by.
+/// What identifies the state of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fingerprint {
-    /// It was not there, or could not be read.
+    /// It did not exist, or could not be read.
     Absent,
-    /// `settled`: whatever is written now gets another time.
+    /// `settled`: any later write gives it another time.
     Present { stamp: Stamp, content: u64, settled: bool },
-    /// It was written while it was being loaded: nobody knows what was loaded.
+    /// It was written while it was being loaded, so it is unknown what was loaded.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
-    /// When the content was written, or is said to have been.
+    /// The time of the last write, which programs can set.
     modified: (i64, i64),
     size: u64,
     number: u64,
     device: u64,
-    /// When anything of the file was changed.
+    /// The time of the last change to anything about the file.
     changed: (i64, i64),
 }
 
@@ -57,7 +57,7 @@ impl Stamp {
         }
     }
 
-    /// Whether the file was changed longer before than times are coarse.
+    /// Whether the file was changed more than a tick before `time`.
     fn is_older_than(&self, time: SystemTime) -> bool {
         let time = (time - TICK).duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (seconds, nanoseconds) = self.changed;
@@ -70,7 +70,7 @@ impl Stamp {
 }
 
 impl Dependencies {
-    /// Files that a script was loaded from, after `since`. `before` is what was known of some of them at that time.
+    /// The files that a script was loaded from, after `since`. `before` is the state of some of them at that time.
     pub(crate) fn read(files: &[PathBuf], since: SystemTime, before: &Self) -> Self {
         let mut read = Self::default();
         for file in files {
@@ -81,7 +81,7 @@ impl Dependencies {
         read
     }
 
-    /// A script that is about to be loaded, and other files that it may be loaded from, as they are now.
+    /// The present state of a script that is about to be loaded, and of other files that it may load.
     pub(crate) fn before_load(script: &Path, others: Vec<PathBuf>, now: SystemTime) -> Self {
         let others = others.into_iter().filter(|file| file != script);
         let files = std::iter::once(script.to_owned()).chain(others);
@@ -95,7 +95,7 @@ impl Dependencies {
         }
     }
 
-    /// Adds files, but for those that are known.
+    /// Adds files that are not known yet.
     pub(crate) fn add(&mut self, more: Self) {
         for (file, fingerprint) in more.files {
             if !self.has(&file) {
@@ -104,7 +104,7 @@ impl Dependencies {
         }
     }
 
-    /// Takes over what another look at the same files has taught.
+    /// Takes over the results of another check of the same files.
     pub(crate) fn adopt(&mut self, seen: Self) {
         for (file, fingerprint) in seen.files {
             if let Some((_, known)) = self.files.iter_mut().find(|(known, _)| *known == file) {
@@ -127,14 +127,14 @@ impl Dependencies {
         self.files.iter().map(|(file, _)| file.clone()).collect()
     }
 
-    /// Whether a file is not what it was.
+    /// Whether any file has changed.
     pub(crate) fn have_changed(&mut self) -> bool {
         self.files.iter_mut().any(|(file, fingerprint)| fingerprint.has_changed(file))
     }
 }
 
 impl Fingerprint {
-    /// What a file is at `now`, or shortly after.
+    /// The state of a file at `now`, or shortly after.
     fn of(file: &Path, now: SystemTime) -> Self {
         let Some(stamp) = look_at(file) else { return Self::Absent };
         match read(file) {
@@ -143,7 +143,7 @@ impl Fingerprint {
         }
     }
 
-    /// What a file is that was loaded some time after `since`.
+    /// The state of a file that was loaded at some time after `since`.
     fn after_load(file: &Path, since: SystemTime, before: Option<Self>) -> Self {
         let now = Self::of(file, SystemTime::now());
         let (Self::Present { stamp, content, .. }, before) = (now, before) else { return now };
@@ -172,7 +172,7 @@ fn look_at(file: &Path) -> Option<Stamp> {
     fs::metadata(file).ok().map(|metadata| Stamp::of(&metadata))
 }
 
-/// The content of a file, as a number.
+/// A hash of the file's content.
 fn read(file: &Path) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     hasher.write(&fs::read(file).ok()?);
@@ -185,7 +185,7 @@ mod tests {
     use std::fs::File;
     use std::thread;
 
-    /// A directory, a file in it, and what is known of it.
+    /// A directory, a file in it, and the file's state.
     fn known() -> (tempfile::TempDir, PathBuf, Dependencies) {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("part.lua");
@@ -194,7 +194,7 @@ mod tests {
         (directory, file, dependencies)
     }
 
-    /// The same, of a file that was there for longer than a tick.
+    /// The same for a file that is older than a tick.
     fn settled() -> (tempfile::TempDir, PathBuf, Dependencies) {
         let (directory, file, mut dependencies) = known();
         let is_settled = |dependencies: &mut Dependencies| {
@@ -215,7 +215,7 @@ mod tests {
         File::options().write(true).open(file).expect("opened").set_modified(time).expect("dated");
     }
 
-    /// Whether a look at these files finds a change.
+    /// Whether a check of these files finds a change.
     fn changed(dependencies: &Dependencies) -> bool {
         dependencies.clone().have_changed()
     }
@@ -277,7 +277,7 @@ mod tests {
         let (_directory, file, before) = known();
         let files = std::slice::from_ref(&file);
         assert!(!changed(&Dependencies::read(files, SystemTime::now(), &before)));
-        // Nobody looked before the load: what was loaded is not certain.
+        // Nobody checked before the load, so it is uncertain what was loaded.
         assert!(changed(&Dependencies::read(files, SystemTime::now(), &Dependencies::default())));
     }
 

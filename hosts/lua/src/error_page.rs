@@ -1,32 +1,32 @@
-//! The pages that clients get instead of a script's answer.
+//! The pages that clients get when a script fails.
 //!
-//! Everything that is not a constant of this file is escaped: a path or a message may have come from the client. Without
-//! [`ErrorPage::detail`] nothing of the machine is told at all, and in no case is a page empty.
+//! Everything that is not a constant of this file is escaped, because a path or a message may come from the client. Without
+//! [`ErrorPage::detail`] a page tells nothing about the machine. No page is empty.
 
 use std::fmt::Write as _;
 
-/// The longest message that is shown, in bytes: that of an error with a deep stack is of no use to a browser.
+/// The longest message that is shown, in bytes: a browser has no use for the traceback of a deep stack.
 const MESSAGE_BYTES: usize = 16 << 10;
 
-/// What went wrong in a script, in luafcgid's words.
+/// The kind of failure of a script, in luafcgid's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The file cannot be read.
     File,
-    /// The file is no Lua.
+    /// The file is not valid Lua.
     Syntax,
     /// The script raised an error.
     Runtime,
-    /// The script used more memory than it may.
+    /// The script exceeded its memory limit.
     Memory,
-    /// The script ran for longer than it may.
+    /// The script exceeded its time limit.
     Time,
-    /// The script answered something that is no response.
+    /// The script's answer is not a valid response.
     Response,
 }
 
 impl Fault {
-    /// Its name for people and logs.
+    /// Its name for users and logs.
     #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
@@ -52,9 +52,9 @@ impl Fault {
 /// A page.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorPage<'a> {
-    /// 404, 500, 503 or 504; others have a page without an explanation.
+    /// 404, 500, 503 or 504; any other status has a page without an explanation.
     pub status: u16,
-    /// What went wrong, and its message; `None`: the client is told no more than the status says.
+    /// The kind of failure, and its message; `None`: the page tells only the status.
     pub detail: Option<(Fault, &'a str)>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> ErrorPage<'a> {
     /// The page for a request for which no state was free in time.
     pub const BUSY: Self = Self { status: 503, detail: None };
 
-    /// The page for a script that failed; with `show`, the client may know how.
+    /// The page for a script that failed; with `show`, the client sees the details.
     #[must_use]
     pub fn failure(fault: Fault, message: &'a str, show: bool) -> Self {
         Self { status: fault.status(), detail: show.then_some((fault, message)) }
@@ -108,7 +108,7 @@ impl<'a> ErrorPage<'a> {
     }
 }
 
-/// The phrases of RFC 9110, section 15.
+/// The reason phrases of RFC 9110, section 15.
 const fn reason(status: u16) -> &'static str {
     match status {
         400 => "Bad Request",
@@ -135,14 +135,14 @@ const fn explanation(status: u16) -> &'static str {
     }
 }
 
-/// The beginning of a text that is too long.
+/// Shortens a text that is too long.
 fn cut(text: &str) -> &str {
     let most = text.len().min(MESSAGE_BYTES);
     let end = (0..=most).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
     &text[..end]
 }
 
-/// A text as it may stand between tags of HTML, and within the quotes of an attribute.
+/// Escapes a text for a place between HTML tags or within the quotes of an attribute.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + text.len() / 8);
@@ -153,7 +153,7 @@ pub fn escape(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // They mean nothing in HTML, but something to a terminal.
+            // They have no meaning in HTML, but they have one for a terminal.
             control if control.is_control() && !matches!(control, '\n' | '\t' | '\r') => escaped.push('\u{fffd}'),
             other => escaped.push(other),
         }

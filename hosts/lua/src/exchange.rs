@@ -1,4 +1,4 @@
-//! A request that a script is answering: what it may ask for, and where its answer goes.
+//! A request that a script is answering: its data, and the destination of the answer.
 
 use crate::LuaSettings;
 use crate::script_path::Found;
@@ -7,7 +7,7 @@ use oribi_host::{Content, ExchangeId, Outlet, Reply, ReplyError, Request};
 use oribi_message::{ResponseHead, Role};
 use std::cell::Cell;
 
-/// How far the answer is.
+/// How far the answer has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Nothing has been sent.
@@ -18,15 +18,15 @@ pub(crate) enum Progress {
     Done,
 }
 
-/// An exchange while a script answers it. Dropped before the answer is done, the exchange is given up: 500 if nothing has been
-/// sent, otherwise the connection is cut.
+/// An exchange while a script answers it. If it is dropped before the answer is complete, the exchange is given up: the client
+/// gets a 500 if nothing has been sent, otherwise the connection is cut.
 pub(crate) struct Exchange<'a> {
     pub(crate) request: &'a Request<'a>,
     pub(crate) found: &'a Found,
     pub(crate) settings: &'a LuaSettings,
     /// How many bytes of the content the script has taken.
     pub(crate) taken: Cell<u64>,
-    /// The same of the data that is to be filtered.
+    /// The same for the data that is to be filtered.
     pub(crate) data_taken: Cell<u64>,
     slot: &'a Slot,
     outlet: &'a dyn Outlet,
@@ -47,7 +47,7 @@ impl<'a> Exchange<'a> {
         Self { request, found, settings, taken, data_taken, slot, outlet, id, progress: Cell::new(Progress::Nothing) }
     }
 
-    /// What a web server wants filtered; `None` in any other role.
+    /// The data that a web server wants filtered; `None` in any other role.
     pub(crate) fn data(&self) -> Option<Content<'a>> {
         self.request.gateway.filter(|gateway| gateway.role == Role::Filter).map(|gateway| gateway.data)
     }
@@ -71,15 +71,15 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Sends a head whose content follows. The script's time stands still while a client is waited for. `false`: nothing more
-    /// is wanted.
+    /// Sends a head whose content follows. While this waits for a client, the script's time limit does not run. `false`: stop
+    /// sending.
     pub(crate) fn start(&self, head: ResponseHead<'_>) -> bool {
         self.progress.set(Progress::Started);
         let sent = self.slot.rest(|| self.outlet.start(self.id, head));
         self.goes_on(sent)
     }
 
-    /// Sends a piece of content. `false`: nothing more is wanted.
+    /// Sends a piece of content. `false`: stop sending.
     pub(crate) fn write(&self, piece: &[u8]) -> bool {
         if self.progress.get() != Progress::Started {
             return false;
@@ -88,7 +88,7 @@ impl<'a> Exchange<'a> {
         self.goes_on(sent)
     }
 
-    /// Ends the content, if that has not happened.
+    /// Ends the content, unless it has ended.
     pub(crate) fn finish(&self) {
         if self.progress.replace(Progress::Done) == Progress::Started
             && let Err(error) = self.outlet.finish(self.id)
@@ -97,7 +97,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// Passes a message on to the error log of the web server in front, or else to this server's.
+    /// Passes a message on to the error log of the web server in front, or else writes it to this server's.
     pub(crate) fn report(&self, message: &[u8]) {
         if !self.outlet.report(self.id, message) {
             log::info!("{}: {}", self.found.script.display(), String::from_utf8_lossy(message).trim_end());
@@ -111,7 +111,7 @@ impl<'a> Exchange<'a> {
         false
     }
 
-    /// A client that has gone needs no answer, and the server has answered in the place of an invalid response.
+    /// If the client has gone, nothing needs to be done; if the response was invalid, the server has answered instead.
     fn note(&self, error: ReplyError) {
         if let ReplyError::Invalid(why) = error {
             log::error!("{}: the response is invalid: {why}", self.found.script.display());

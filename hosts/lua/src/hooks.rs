@@ -1,9 +1,9 @@
-//! Functions of the operator that are called beside the scripts: `startup`, `load`, `request`, `response`, `flush`,
+//! Functions of the operator that are called in addition to the scripts: `startup`, `load`, `request`, `response`, `flush`,
 //! `housekeeping` and `shutdown`.
 //!
-//! Those that concern scripts run in the states of the scripts. They travel there as byte code, so they may use globals, but no
-//! local variables of the file that defines them: there would be one for each state, and none of them the file's. The others
-//! run in a state of their own, that of the file.
+//! Hooks that concern scripts run in the states of the scripts. They are copied there as byte code, so they may use globals,
+//! but no local variables of the file that defines them, because these do not exist in the scripts' states. The other hooks run
+//! in the state of that file.
 
 use crate::pool::ScriptCounters;
 use crate::search_paths::operators_state;
@@ -18,16 +18,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where the functions of `wrap.lua` are in the registry of a state.
+/// Registry keys of the functions of `wrap.lua` in a state.
 const WRAP_HANDLER: &CStr = c"oribi.hooks.handler";
 const WRAP_FLUSH: &CStr = c"oribi.hooks.flush";
 
-/// All hooks that an operator has given.
+/// All hooks of the operator.
 #[derive(Clone, Debug, Default)]
 pub struct Hooks {
     /// Those that run in the states of scripts.
     pub scripts: ScriptHooks,
-    /// Those that run beside them.
+    /// Hooks that run in a state of their own.
     pub process: ProcessHooks,
 }
 
@@ -36,11 +36,11 @@ pub struct Hooks {
 pub struct ScriptHooks {
     /// `load(script)`: a script has been loaded into a new state.
     pub load: Option<Arc<[u8]>>,
-    /// `request(...)`: called with what the handler is about to be called with. What it returns, unless that begins with nil,
-    /// is the answer, and the handler is not called.
+    /// `request(...)`: called with the handler's arguments. If it returns anything but nil first, its results are the answer,
+    /// and the handler is not called.
     pub request: Option<Arc<[u8]>>,
-    /// `response(...)`: called with what the handler was called with, and then what it has returned. What it returns, unless
-    /// that begins with nil, takes its place.
+    /// `response(...)`: called with the handler's arguments and then its results. If it returns anything but nil first, its
+    /// results replace the answer.
     pub response: Option<Arc<[u8]>>,
     /// `flush(con)`: `con:flush()` is about to send.
     pub flush: Option<Arc<[u8]>>,
@@ -49,22 +49,21 @@ pub struct ScriptHooks {
 /// Hooks that run in a state of their own.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessHooks {
-    /// That state, which lives as long as the hooks do.
+    /// That state, which lives as long as the hooks.
     state: Option<Lua>,
     /// A worker is about to answer its first request.
     pub startup: Option<Function>,
-    /// `housekeeping(scripts)`: the sweep has been done. It is given a list of what the pool knows of each script.
+    /// `housekeeping(scripts)`: called after the sweep, with a list of the pool's data about each script.
     pub housekeeping: Option<Function>,
     /// A worker has answered its last request.
     pub shutdown: Option<Function>,
 }
 
 impl Hooks {
-    /// Reads the hooks from a value of a configuration: a table with functions, or the name of a file that returns one, seen
-    /// from `directory`.
+    /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns one, relative to
+    /// `directory`.
     ///
-    /// # Errors
-    /// What is wrong, in words. A hook may guard something: none is left out.
+    /// # Errors Says what is wrong. A hook may protect something, so none is left out.
     pub fn read(state: &Lua, value: &Value, directory: &Path) -> Result<Self, String> {
         match value {
             Value::Nil => Ok(Self::default()),
@@ -77,7 +76,7 @@ impl Hooks {
     /// Reads the hooks from a file that returns a table with functions, in a new state.
     ///
     /// # Errors
-    /// As for [`Hooks::read`].
+    /// The same as for [`Hooks::read`].
     pub fn from_file(file: &Path) -> Result<Self, String> {
         Self::run_file(&operators_state(), file)
     }
@@ -126,7 +125,7 @@ impl Hooks {
     }
 }
 
-/// Has `print` write to the log from now on: standard output is nobody's in a server.
+/// From now on `print` writes to the log, because nobody reads a server's standard output.
 fn speak_to_log(state: &Lua) -> mlua::Result<()> {
     let print = |_: &Lua, values: Variadic<Value>| {
         let texts: Vec<String> = values.iter().map(Value::to_string).collect::<mlua::Result<_>>()?;
@@ -163,7 +162,7 @@ impl ProcessHooks {
         self.run("startup", self.startup.as_ref(), ());
     }
 
-    /// The sweep has been done; `scripts` is asked for only if there is a hook.
+    /// Called after a sweep; `scripts` is called only if there is a hook.
     pub fn run_housekeeping(&self, scripts: impl FnOnce() -> Vec<ScriptCounters>) {
         let (Some(hook), Some(state)) = (&self.housekeeping, &self.state) else { return };
         let list = scripts().iter().map(|counters| describe(state, counters)).collect::<mlua::Result<Vec<Table>>>();
@@ -178,7 +177,7 @@ impl ProcessHooks {
         self.run("shutdown", self.shutdown.as_ref(), ());
     }
 
-    /// Calls a hook, if there is one. Where scripts of the calling thread are watched, it has as much time as they have.
+    /// Calls a hook, if there is one. If scripts of the calling thread are watched, the hook has the same time limit.
     fn run(&self, name: &str, hook: Option<&Function>, arguments: impl IntoLuaMulti) {
         let (Some(hook), Some(state)) = (hook, &self.state) else { return };
         let result = Slot::with_current(|slot| match slot {
@@ -191,7 +190,7 @@ impl ProcessHooks {
     }
 }
 
-/// What the pool knows of a script, as a table.
+/// The pool's data about a script, as a table.
 fn describe(state: &Lua, counters: &ScriptCounters) -> mlua::Result<Table> {
     let ScriptCounters { script, requests, loads, evictions, reloads, failures, score, states } = counters;
     let table = state.create_table()?;
@@ -207,7 +206,7 @@ fn describe(state: &Lua, counters: &ScriptCounters) -> mlua::Result<Table> {
 }
 
 impl ScriptHooks {
-    /// Brings the hooks into the state of a script, where [`wrap_handler`] and [`wrap_flush`] find them.
+    /// Loads the hooks into the state of a script, where [`wrap_handler`] and [`wrap_flush`] find them.
     ///
     /// # Errors
     /// The state has no memory left.
@@ -228,7 +227,7 @@ impl ScriptHooks {
     }
 }
 
-/// Replaces the function on top of the stack, which answers requests, by one that calls the hooks, too, if there are any.
+/// If there are hooks, replaces the handler on top of the stack by a function that calls them, too.
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
@@ -246,7 +245,7 @@ pub(crate) unsafe fn wrap_handler(l: *mut lua_State, script: &[u8]) {
     }
 }
 
-/// Has the method `flush` in the table of methods on top of the stack call the hook first, if there is one.
+/// If there is a `flush` hook, makes the method `flush` in the table on top of the stack call it first.
 ///
 /// # Safety
 /// As for [`wrap_handler`].

@@ -1,4 +1,4 @@
-//! The context of a lane: finds the script of a request, takes one of its states from the pool, and has that answer.
+//! The context of a lane: finds the script of a request, takes one of its states from the pool, and lets that state answer.
 
 use crate::desk::Failure;
 use crate::error_page::ErrorPage;
@@ -13,7 +13,7 @@ use oribi_message::{KnownField, KnownVariable, ResponseHead};
 use std::path::Path;
 use std::sync::Arc;
 
-/// How soon a client may come again that found every state busy, in seconds.
+/// When a client that found every state busy may retry, in seconds.
 const RETRY_AFTER: &[u8] = b"1";
 
 /// The context of a lane.
@@ -30,8 +30,8 @@ impl LuaHost {
         Self { shared, paths: PathCache::default(), states: LaneCache::default(), slot }
     }
 
-    /// Loads the only script, if there is only one, into a state that is going to answer. A worker that cannot load it must not
-    /// take the place of one that has loaded it.
+    /// Loads the script, if there is only one, into a state that will answer. A worker that cannot load it must not replace one
+    /// that has loaded it.
     ///
     /// # Errors
     /// The script cannot be loaded.
@@ -44,7 +44,7 @@ impl LuaHost {
             Err(Refusal::LoadFailed(failure)) => {
                 Err(format!("{} cannot be loaded: {}: {}", script.display(), failure.fault.title(), failure.message))
             }
-            // If there is no room, other lanes have states of it.
+            // If there is no room, other lanes have loaded it.
             Ok(()) | Err(Refusal::Busy) => Ok(()),
         }
     }
@@ -76,7 +76,7 @@ impl Host for LuaHost {
         let (condition, result) = state.answer(&exchange);
         if let Err(failure) = result {
             log_failure(&found.script, &failure);
-            // Once the answer has begun, a page cannot be told from it: then the connection is cut.
+            // After the answer has begun, a page would be taken for a part of it: then the connection is cut.
             if exchange.progress() == Progress::Nothing {
                 send_failure(request, &failure, shared.settings.show_errors, |head, page| exchange.respond(head, &[page]));
             }
@@ -97,7 +97,7 @@ impl Host for LuaHost {
 fn log_failure(script: &Path, failure: &Failure) {
     let Failure { fault, message, status } = failure;
     match status {
-        // The script has told the client so.
+        // The script has sent this status deliberately.
         Some(status) if *status < 500 => log::info!("{}: {status}: {message}", script.display()),
         _ => log::error!("{}: {}: {message}", script.display(), fault.title()),
     }
@@ -107,14 +107,14 @@ fn log_failure(script: &Path, failure: &Failure) {
 #[cold]
 fn send_failure(request: &Request<'_>, failure: &Failure, show: bool, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
     if let Some(status) = failure.status {
-        // `error({404, "no such article"})` means the text for the client.
+        // `error({404, "no such article"})`: the text is meant for the client.
         let head = ResponseHead { status, fields: &[(b"Content-Type", ErrorPage::TEXT_TYPE.as_bytes())] };
         return send(head, failure.message.as_bytes());
     }
     send_page(request, &ErrorPage::failure(failure.fault, &failure.message, show), send);
 }
 
-/// Sends a page in the form that the client can show.
+/// Sends a page in a format that the client accepts.
 fn send_page(request: &Request<'_>, page: &ErrorPage<'_>, send: impl FnOnce(ResponseHead<'_>, &[u8])) {
     let accepted = request.head.field(KnownField::Accept).unwrap_or_default();
     let (kind, text) = if memchr::memmem::find(accepted, b"text/html").is_some() {
@@ -127,10 +127,10 @@ fn send_page(request: &Request<'_>, page: &ErrorPage<'_>, send: impl FnOnce(Resp
     send(ResponseHead { status: page.status, fields }, text.as_bytes());
 }
 
-/// Answers a request for a script that has no state to answer with.
+/// Answers a request whose script has no state to answer with.
 #[cold]
 fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: &Path, refusal: &Refusal<Failure>) {
-    // In each case: if the client has gone, nobody needs the page.
+    // In each case: it fails only if the client has gone.
     match refusal {
         Refusal::LoadFailed(failure) => {
             log_failure(script, failure);
@@ -147,10 +147,10 @@ fn refuse_for(shared: &Shared, request: &Request<'_>, reply: Reply<'_>, script: 
     }
 }
 
-/// Answers a request that leads to no script.
+/// Answers a request for which there is no script.
 #[cold]
 fn refuse(request: &Request<'_>, reply: Reply<'_>, missing: Missing) {
-    // In each case: if the client has gone, nobody needs the page.
+    // In each case: it fails only if the client has gone.
     match missing {
         Missing::SlashMissing => {
             let mut location = request.head.path().to_vec();

@@ -1,4 +1,4 @@
-//! The thread that looks after the pool while the lanes answer requests.
+//! The thread that maintains the pool while the lanes answer requests.
 
 use crate::pool::{Change, ScriptCounters};
 use crate::shared::Shared;
@@ -7,10 +7,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long a worker that ends waits for a sweep that is under way: a script that is being loaded anew may take its time.
+/// How long a worker that ends waits for a running sweep: a script that is being reloaded may take long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The thread, as seen from others.
+/// A handle to the thread.
 pub(crate) struct Housekeeping {
     progress: Arc<Progress>,
 }
@@ -25,7 +25,7 @@ struct Progress {
 enum Stage {
     #[default]
     Working,
-    /// It is asked to end.
+    /// It has been told to end.
     Stopping,
     Ended,
 }
@@ -40,7 +40,7 @@ impl Progress {
         self.changed.notify_all();
     }
 
-    /// Waits for as long as `stage` lasts, up to `time`; tells the stage then.
+    /// Waits while the stage is `stage`, at most for `time`; returns the stage.
     fn wait_while(&self, stage: Stage, time: Duration) -> Stage {
         let condition = |now: &mut Stage| *now == stage;
         *self.changed.wait_timeout_while(self.lock(), time, condition).unwrap_or_else(PoisonError::into_inner).0
@@ -48,10 +48,10 @@ impl Progress {
 }
 
 impl Housekeeping {
-    /// Starts to look for changed scripts at the interval that the settings say. `None`: they say that nobody should.
+    /// Starts to look for changed scripts at the interval of the settings. `None`: the settings disable it.
     ///
     /// # Errors
-    /// There is no thread to be had.
+    /// No thread could be started.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Option<Self>> {
         let interval = shared.settings.sweep;
         if interval.is_zero() {
@@ -61,7 +61,7 @@ impl Housekeeping {
         let (shared, seen) = (Arc::clone(shared), Arc::clone(&progress));
         thread::Builder::new().name("lua-sweep".to_owned()).spawn(move || {
             let _end = End(&seen);
-            // A script that never loads is stopped here as in a lane.
+            // A script that never finishes loading is stopped here as in a lane.
             let slot = shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
             if let Some(slot) = &slot {
                 slot.enter();
@@ -73,7 +73,7 @@ impl Housekeeping {
         Ok(Some(Self { progress }))
     }
 
-    /// Ends the thread, so that what its sweeps use may go.
+    /// Ends the thread, so that the data of its sweeps may be dropped.
     pub(crate) fn stop(&self) {
         if *self.progress.lock() == Stage::Working {
             self.progress.turn_to(Stage::Stopping);
@@ -84,7 +84,7 @@ impl Housekeeping {
     }
 }
 
-/// Says that the thread has ended, however it did.
+/// Records the end of the thread, in whatever way it ends.
 struct End<'a>(&'a Progress);
 
 impl Drop for End<'_> {
@@ -93,10 +93,10 @@ impl Drop for End<'_> {
     }
 }
 
-/// Scripts whose counters are told: those that are most in demand.
+/// The number of scripts whose counters are logged: the most requested ones.
 const TOLD: usize = 20;
 
-/// Tells at the end of a worker what its pool has done, if it had a choice.
+/// Logs, at the end of a worker, what its pool has done, if it had more than one script.
 pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
     if counters.len() < 2 {
         return;
@@ -115,7 +115,7 @@ pub(crate) fn tell_counters(mut counters: Vec<ScriptCounters>) {
     }
 }
 
-/// Has changed scripts loaded anew, moved or deleted ones noticed, and the operator's own housekeeping done.
+/// Reloads changed scripts, notices moved or deleted ones, and runs the operator's housekeeping hook.
 pub(crate) fn sweep(shared: &Shared) {
     shared.scripts.forget();
     shared.pool.sweep(|script, change| match change {

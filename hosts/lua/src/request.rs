@@ -1,5 +1,5 @@
-//! Lua's view of a request in Oribi's own style: an empty table that gives each part when it is asked for, so that a script pays
-//! for what it uses. The script may put values of its own into it.
+//! The request table of Oribi's own style: an empty table that computes each part when the script asks for it, so that a script
+//! pays only for what it uses. The script may put values of its own into it.
 
 use crate::content;
 use crate::desk::Desk;
@@ -13,7 +13,7 @@ use oribi_message::KnownField;
 use std::cell::Cell;
 use std::os::raw::c_int;
 
-/// Upvalues of the function that gives the parts, behind the desk.
+/// Upvalues of the function that computes the parts; the first is the desk.
 const READ: c_int = 2;
 const LINES: c_int = 3;
 const FIELDS: c_int = 4;
@@ -44,7 +44,7 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
     }
 }
 
-/// Pushes the metatable of objects that are no more than something to be read: the content of the request, or a filter's data.
+/// Pushes the metatable of objects that can only be read: the content of the request, or a filter's data.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -61,8 +61,8 @@ pub(crate) unsafe fn push_input_metatable(l: *mut lua_State, desk: &Desk) {
     }
 }
 
-/// Pushes an object that a web server's data can be read from, in the role of a filter, or `nil`; `metatable` is where that of
-/// [`push_input_metatable`] is.
+/// Pushes an object for reading a web server's data in the role of a filter, or `nil`; `metatable` is the place of the one from
+/// [`push_input_metatable`].
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -79,7 +79,7 @@ pub(crate) unsafe fn push_data(l: *mut lua_State, desk: &Desk, exchange: &Exchan
     }
 }
 
-/// The exchange that the object at `index` stands for, which must be the one that is being answered.
+/// The exchange of the object at `index`, which must be the present one.
 ///
 /// # Safety
 /// `l` is below a fence, and the caller's frame and those above it hold nothing to be dropped.
@@ -99,13 +99,13 @@ unsafe fn raise_late(l: *mut lua_State) -> ! {
     unsafe { raise(l, format_args!("this request has been answered: what is needed of it later must be kept in variables")) }
 }
 
-/// Something to be read piece by piece, and how much of it has been.
+/// Content that is read piece by piece, and how much has been read.
 struct Source<'a> {
     content: Content<'a>,
     taken: &'a Cell<u64>,
 }
 
-/// What is read from the object at `index`, which must be one of the exchange that is being answered.
+/// The content of the object at `index`, which must belong to the present exchange.
 ///
 /// # Safety
 /// As for [`current`].
@@ -124,7 +124,7 @@ unsafe fn source<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> Source<
     }
 }
 
-/// `request.name`, for what the script has not put there itself.
+/// `request.name`, unless the script has set it.
 unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
@@ -173,7 +173,7 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Puts the value on top of the stack into the request's table, so that it is made only once.
+/// Stores the value on top of the stack in the request's table, so that it is made only once.
 unsafe fn keep(l: *mut lua_State) {
     // SAFETY: as for `part`: the table stands at 1, the key at 2.
     unsafe {
@@ -183,7 +183,7 @@ unsafe fn keep(l: *mut lua_State) {
     }
 }
 
-/// What a request can be asked for.
+/// The parts of a request.
 #[derive(Clone, Copy)]
 enum Part {
     Method,
@@ -234,14 +234,14 @@ impl Part {
     }
 }
 
-/// Pushes a port, which the server has as digits.
+/// Pushes a port, which the server stores as digits.
 unsafe fn push_port(l: *mut lua_State, digits: &[u8]) {
     let port = digits.iter().fold(0_u32, |port, digit| port.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
     // SAFETY: as for `part`.
     unsafe { ffi::lua_pushinteger(l, port as ffi::lua_Integer) };
 }
 
-/// Pushes a list of the names of well-known fields, so that each is made only once.
+/// Pushes a list of the names of well-known fields, so that each string is made only once.
 unsafe fn push_field_names(l: *mut lua_State) {
     // SAFETY: as for `push_metatable`.
     unsafe {
@@ -253,8 +253,8 @@ unsafe fn push_field_names(l: *mut lua_State) {
     }
 }
 
-/// Pushes a table of all fields, their names in small letters; looking one up works in any case. Values of fields that came
-/// several times are joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
+/// Pushes a table of all fields, with names in lower case; looking one up works in any case. Values of repeated fields are
+/// joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
 unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
     // SAFETY: as for `part`.
     unsafe {
@@ -289,7 +289,7 @@ unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
     }
 }
 
-/// Pushes a name of a field in small letters.
+/// Pushes the name of a field in lower case.
 unsafe fn push_lower_case(l: *mut lua_State, name: &[u8]) {
     // SAFETY: as for `part`; the bytes of a request are not Lua's.
     unsafe {
@@ -300,13 +300,13 @@ unsafe fn push_lower_case(l: *mut lua_State, name: &[u8]) {
     }
 }
 
-/// `request.headers[name]` where the name is not spelled in small letters.
+/// `request.headers[name]` for a name that is not in lower case.
 unsafe extern "C-unwind" fn find_field(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
         let mut stack = Stack::of(l);
         let Some(length) = stack.quiet().string(2).map(<[u8]>::len) else { return 0 };
-        // Looked at again when there is room: making that may run a finalizer.
+        // Read again after the memory has been allocated, because that may run a finalizer.
         push_written(l, length, |room| match stack.quiet().string(2) {
             Some(name) => room.iter_mut().zip(name).map(|(place, byte)| *place = byte.to_ascii_lowercase()).count(),
             None => 0,
@@ -316,20 +316,20 @@ unsafe extern "C-unwind" fn find_field(l: *mut lua_State) -> c_int {
     }
 }
 
-/// How much of the content is wanted.
+/// How much of the content to read.
 enum Amount {
     Bytes(u64),
     Rest,
-    /// The rest, and an empty string if nothing is left.
+    /// The rest; an empty string if nothing is left.
     All,
     Line {
-        /// Whether the line end is wanted, too.
+        /// Whether to include the line end.
         whole: bool,
     },
 }
 
-/// `request:read([n])`: so many bytes, a line ("l", "L", or with an asterisk, as Lua 5.1 has it), or all that is left ("a", or
-/// nothing). `nil` at the end, where "a" gives an empty string.
+/// `request:read([n])`: reads n bytes, a line ("l", "L", or with an asterisk as in Lua 5.1), or the rest ("a", or no argument).
+/// `nil` at the end, but "a" returns an empty string.
 unsafe extern "C-unwind" fn read(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped.
     unsafe {

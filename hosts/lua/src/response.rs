@@ -1,7 +1,8 @@
-//! From what a handler has returned to a reply.
+//! Makes a reply of a handler's return values.
 //!
-//! The strings of an answer stay where Lua has them and are sent from there, so they are collected and sent in one go, while nothing of
-//! Lua runs ([`Quiet`]). A body that is an iterator runs: its head is copied before the iterator is called for the first time.
+//! The strings of an answer are sent from Lua's memory, so they are collected and sent in one go, while no Lua code runs
+//! ([`Quiet`]). If the body is an iterator, Lua code runs: then the head is copied before the iterator is called for the first
+//! time.
 
 #![expect(
     clippy::result_large_err,
@@ -19,15 +20,15 @@ use mlua::ffi::{self, lua_State};
 use oribi_message::{FieldPair, ResponseHead};
 use std::os::raw::c_int;
 
-/// The content type of a text that comes without any field.
+/// The content type of a text without fields.
 const PLAIN_TEXT: FieldPair<'static> = (b"Content-Type", b"text/plain; charset=utf-8");
 
-/// Where the results of a handler stand.
+/// The places of a handler's results.
 const STATUS: c_int = 1;
 const FIELDS: c_int = 2;
 const BODY: c_int = 3;
 
-/// How a handler may answer.
+/// The forms in which a handler may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// `status, fields, body`; `status, body`; `body`.
@@ -36,22 +37,22 @@ pub(crate) enum Shape {
     Wsapi,
 }
 
-/// An answer while nothing of Lua runs.
+/// An answer while no Lua code runs.
 struct Answer<'q> {
     status: u16,
     fields: Vec<FieldPair<'q>>,
     parts: Vec<&'q [u8]>,
 }
 
-/// What is to be done about a body.
+/// What is left to do for a body.
 enum Body {
     /// Nothing: the answer has been sent.
     Sent,
-    /// The iterator there gives it.
+    /// The iterator at this place yields it.
     Streams(c_int),
 }
 
-/// Answers with what a handler has returned: the three values at the bottom of the stack.
+/// Answers with a handler's results: the three values at the bottom of the stack.
 ///
 /// # Safety
 /// `l` runs the function that serves, below a fence, and no frame up to there holds anything to be dropped.
@@ -82,7 +83,7 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
 /// Sends a whole answer, or copies the head of one whose body is an iterator.
 ///
 /// # Errors
-/// What the handler has returned is no answer.
+/// The handler's results are no valid answer.
 #[inline]
 fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, ()> {
     let AnswerRoom { fields, parts, field_numbers, part_numbers, head, trouble } = room;
@@ -116,8 +117,8 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
     Ok(outcome)
 }
 
-/// Collects an answer. Returns where its iterator is, if the body is one. Numbers become text; until all are known, an empty text
-/// stands in their place.
+/// Collects an answer. Returns the place of its iterator, if the body is one. Numbers become text; until all are known, an
+/// empty text stands for each.
 #[inline]
 fn collect<'q>(
     quiet: &Quiet<'q>,
@@ -170,7 +171,7 @@ fn unexpected(quiet: &Quiet<'_>, index: c_int, what: &str) -> Message {
     Message::new(format_args!("the handler has returned a {} where {what} expected{hint}", quiet.kind_name(index)))
 }
 
-/// The text of the value at `index`: a string, or a number, which is going to stand at `place` of its list. `None`: it is neither.
+/// The text of the value at `index`: a string, or a number, which belongs to `place` of its list. `None`: it is neither.
 #[inline]
 fn text<'q>(quiet: &Quiet<'q>, index: c_int, numbers: &mut Numbers, place: usize) -> Option<&'q [u8]> {
     match quiet.kind(index) {
@@ -189,7 +190,7 @@ fn status_line(quiet: &Quiet<'_>) -> Result<u16, Message> {
     status_of(line).ok_or_else(|| Message::new(format_args!("\"{}\" is no status of a response", line.escape_ascii())))
 }
 
-/// Collects the fields: `name = value`, `name = {value, value}`, or, where their order matters, `{name, value}`.
+/// Collects the fields: `name = value`, `name = {value, value}`, or, if their order matters, `{name, value}`.
 #[inline]
 fn collect_fields<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
     quiet.pairs(FIELDS, || {
@@ -205,7 +206,7 @@ fn collect_fields<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, number
     })
 }
 
-/// Collects the values of a field, which are a list on top of the stack.
+/// Collects the values of a field from the list on top of the stack.
 fn collect_values<'q>(
     quiet: &Quiet<'q>,
     fields: &mut Vec<FieldPair<'q>>,
@@ -226,7 +227,7 @@ fn collect_values<'q>(
     Ok(())
 }
 
-/// Collects a field that is a pair of name and value, on top of the stack; its key is below.
+/// Collects a field from a pair of name and value on top of the stack; its key is below.
 fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
     if quiet.kind(-2) != ffi::LUA_TNUMBER || quiet.kind(-1) != ffi::LUA_TTABLE {
         let kind = quiet.kind_name(-1);
@@ -245,7 +246,7 @@ fn collect_pair<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers:
     Ok(())
 }
 
-/// Complains of a field whose value, on top of the stack, cannot be sent.
+/// The error for a field whose value, on top of the stack, cannot be sent.
 #[cold]
 fn no_value(quiet: &Quiet<'_>, name: &[u8]) -> Message {
     let (name, found) = (name.escape_ascii(), quiet.kind_name(-1));
@@ -272,17 +273,18 @@ fn collect_list<'q>(quiet: &Quiet<'q>, parts: &mut Vec<&'q [u8]>, numbers: &mut 
     Ok(())
 }
 
-/// What an iterator has given.
+/// The result of calling an iterator.
 enum Piece {
-    /// A piece, which has been sent; more is wanted.
+    /// A piece, which has been sent; go on.
     Sent,
     /// There is nothing more to send: the iterator has ended, or the client has gone.
     Last,
-    /// No string.
+    /// The value is no string.
     Wrong(Message),
 }
 
-/// Sends the pieces that an iterator gives. The head goes out with the first one, so that a failure before it can still be told.
+/// Sends the pieces from an iterator. The head is sent with the first piece, so that an earlier failure can still be reported
+/// to the client.
 ///
 /// # Safety
 /// As for [`answer`]; the head has been kept.
@@ -303,7 +305,7 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
     }
 }
 
-/// Sends the piece on top of the stack, and takes it off.
+/// Sends the piece on top of the stack and removes it.
 fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Piece {
     let AnswerRoom { fields, part_numbers, head, .. } = room;
     part_numbers.clear();
@@ -324,7 +326,7 @@ fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>)
             let mut borrowed = emptied_fields(std::mem::take(fields));
             head.lend(&mut borrowed);
             let whole = ResponseHead { status: head.status(), fields: &borrowed };
-            // An answer without any piece is a whole one.
+            // An answer without pieces is complete.
             let goes_on = if piece.is_some() {
                 exchange.start(whole)
             } else {

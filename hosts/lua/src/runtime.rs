@@ -1,4 +1,4 @@
-//! The Lua runtime of a process, as the server sees it.
+//! The Lua runtime of a process, which the server uses.
 
 use crate::LuaSettings;
 use crate::application::Style;
@@ -22,15 +22,15 @@ pub struct LuaRuntime {
     housekeeping: Mutex<Option<Housekeeping>>,
 }
 
-/// Writes what scripts have left in the buffers of C's standard output, and of any other file that is open. Before a fork, so that it is
-/// written once.
+/// Flushes C's standard output and all other open streams, which scripts may have written to. Called before a fork, so that
+/// buffered output is written only once.
 fn write_buffers() {
     // SAFETY: a null pointer means all streams.
     unsafe { libc::fflush(ptr::null_mut()) };
 }
 
 impl LuaRuntime {
-    /// A runtime for the scripts that the settings' source leads to. Nothing is loaded yet.
+    /// A runtime for the scripts of the settings' source. Nothing is loaded yet.
     ///
     /// # Errors
     /// The only script, or the directory of the scripts, is not there.
@@ -38,19 +38,19 @@ impl LuaRuntime {
         Self::with_hooks(settings, ProcessHooks::default())
     }
 
-    /// The same, with hooks that run beside the scripts.
+    /// The same, with hooks that run in a state of their own.
     ///
     /// # Errors
     /// As for [`LuaRuntime::new`].
     pub fn with_hooks(settings: LuaSettings, hooks: ProcessHooks) -> io::Result<Self> {
         let shared = Arc::new(Shared::new(settings, hooks)?);
-        // The file of the hooks has been run.
+        // The hooks' file has been run, and may have written output.
         write_buffers();
         Ok(Self { shared, housekeeping: Mutex::default() })
     }
 
-    /// Loads the only script, if there is only one, into a state that is closed again, and tells its style. What is wrong with it
-    /// is better known before a server listens.
+    /// Loads the script, if there is only one, into a state that is then closed, and returns its style, so that its errors are
+    /// known before a server listens.
     ///
     /// # Errors
     /// The script cannot be loaded.
@@ -65,12 +65,12 @@ impl LuaRuntime {
         }
     }
 
-    /// Looks for changed scripts now. In a server, this happens by itself at the interval that the settings say.
+    /// Looks for changed scripts now. A server does this at the interval of the settings.
     pub fn sweep(&self) {
         housekeeping::sweep(&self.shared);
     }
 
-    /// Has hooks run on the calling thread, which is no lane's, within the time that scripts have.
+    /// Runs hooks on the calling thread, which belongs to no lane, with the time limit of scripts.
     fn with_time_limit(&self, work: impl FnOnce()) {
         let slot = self.shared.watchdog.as_ref().map(|watchdog| watchdog.slot());
         if let Some(slot) = &slot {
@@ -82,7 +82,7 @@ impl LuaRuntime {
         }
     }
 
-    /// What the pool of this process knows of its scripts.
+    /// The pool's statistics for each script.
     #[must_use]
     pub fn counters(&self) -> Vec<ScriptCounters> {
         self.shared.pool.counters()
@@ -120,12 +120,12 @@ impl Runtime for LuaRuntime {
         }
         self.with_time_limit(|| self.shared.with_hooks(ProcessHooks::run_shutdown));
         housekeeping::tell_counters(self.counters());
-        // What the scripts hold, such as database connections, is closed in order.
+        // Closes what the scripts hold, such as database connections.
         self.shared.pool.shut_down();
     }
 
     fn end(&self, _status: i32) {
-        // As lua(1) ends.
+        // The same as at the end of lua(1).
         self.shared.close_hooks();
         write_buffers();
     }

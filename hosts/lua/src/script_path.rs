@@ -1,7 +1,6 @@
-//! Which script answers a request, and where in the request's path its name ends.
+//! Finds the script that answers a request, and where its name ends in the request's path.
 //!
-//! Whatever is found is looked up once and then remembered until the next [`ScriptMap::forget`], so that a request for a known
-//! script costs no system call.
+//! A result is remembered until the next [`ScriptMap::forget`], so a request for a known script costs no system call.
 
 mod gateway;
 mod target;
@@ -14,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many scripts a lane remembers: clients can spell the same one in ways without end.
+/// The most scripts that a lane remembers, because clients can spell the same path in endless ways.
 const REMEMBERED: usize = 4096;
 
-/// What a script is called: nothing else is run, shown or served.
+/// The extension of scripts: no other file is run, shown or served.
 const ENDING: &[u8] = b".lua";
 
 /// Where the script of a request comes from.
@@ -32,9 +31,9 @@ pub enum ScriptSource {
         /// The script that answers for a directory.
         index: String,
     },
-    /// The web server says which, by SCRIPT_FILENAME.
+    /// The web server chooses the script, by SCRIPT_FILENAME.
     Gateway {
-        /// A directory that the script must be in; `None`: it may be anywhere.
+        /// A directory that must contain the script; `None`: it may be anywhere.
         root: Option<PathBuf>,
     },
 }
@@ -50,9 +49,9 @@ impl ScriptSource {
 /// The script of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// Its file, without symbolic links on the way.
+    /// Its file, with symbolic links resolved.
     pub script: Arc<Path>,
-    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None`: as the web server says, or empty for the only script.
+    /// SCRIPT_NAME: the part of the path that led to it, decoded. `None`: the web server's, or empty for the only script.
     pub script_name: Option<Arc<[u8]>>,
     /// How many bytes of the request's path, as it was sent, led to it; PATH_INFO is the rest, decoded.
     pub path_info_at: usize,
@@ -63,9 +62,9 @@ pub struct Found {
 pub enum Missing {
     /// There is none at this path, or none that may be run.
     NotFound,
-    /// There is one at this path with a slash behind it: links in its page would lead elsewhere without.
+    /// There is a script at this path plus a slash: without the slash, relative links in its page would be wrong.
     SlashMissing,
-    /// The web server does not say which script is meant.
+    /// The web server has not named a script.
     NoScriptFilename,
 }
 
@@ -75,17 +74,17 @@ pub struct ScriptMap {
     source: ScriptSource,
     /// The only script, if there is only one.
     only: Option<Found>,
-    /// Grows when everything that was remembered is to be looked up again.
+    /// Increased when everything that was remembered must be looked up again.
     generation: AtomicU64,
 }
 
-/// What a lane remembers of the scripts it has found.
+/// The scripts that a lane has found and remembers.
 #[derive(Debug, Default)]
 pub struct PathCache {
     generation: u64,
-    /// By the text that led to the script. Only what exists is remembered.
+    /// By the text that led to the script. Only existing scripts are remembered.
     found: HashMap<Box<[u8]>, Found>,
-    /// Where an answer stands that is not remembered.
+    /// A result that is not remembered.
     last: Option<Found>,
 }
 
@@ -113,11 +112,11 @@ impl ScriptMap {
         self.only.as_ref().map(|found| &found.script)
     }
 
-    /// Finds the script by what is known of the request: its path as it was sent, without a query, and the web server's
-    /// SCRIPT_FILENAME if there is a web server and it sent one.
+    /// Finds the script from the path of the request as it was sent, without a query, and from the web server's
+    /// SCRIPT_FILENAME, if it sent one.
     ///
-    /// With a document root, SCRIPT_FILENAME counts where there is one: the web server has done the mapping, but must stay
-    /// within the root.
+    /// With a document root, SCRIPT_FILENAME has precedence: the web server has done the mapping, but its result must be within
+    /// the root.
     ///
     /// # Errors
     /// There is no such script.
@@ -143,20 +142,20 @@ impl ScriptMap {
         }
     }
 
-    /// Has every lane look everything up again: the sweep calls it, so that a moved link or a deleted file is noticed.
+    /// Makes every lane look everything up again: the sweep calls it, so that a moved link or a deleted file is noticed.
     pub fn forget(&self) {
         self.generation.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl PathCache {
-    /// Remembers what was found, if there is room.
+    /// Remembers a result, if there is room.
     fn keep(&mut self, key: &[u8], found: Found) -> &Found {
         if self.found.len() < REMEMBERED { self.found.entry(key.into()).or_insert(found) } else { self.last.insert(found) }
     }
 }
 
-/// The file at `path`, without symbolic links on the way, if it is a regular file below `root`.
+/// The file at `path` with symbolic links resolved, if it is a regular file below `root`.
 fn file_below(root: &Path, path: &Path) -> Option<Arc<Path>> {
     let root = root.canonicalize().ok()?;
     let file = path.canonicalize().ok()?;
@@ -210,7 +209,7 @@ mod tests {
         let mut cache = PathCache::default();
         map.find(&mut cache, b"/app.lua", None).expect("found");
         fs::remove_file(&script).expect("removed");
-        // No system call was made: it would have noticed.
+        // No system call was made: it would have failed.
         map.find(&mut cache, b"/app.lua/more", None).expect("found");
         map.forget();
         assert_eq!(map.find(&mut cache, b"/app.lua", None), Err(Missing::NotFound));

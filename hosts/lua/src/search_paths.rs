@@ -1,19 +1,19 @@
-//! Where `require` looks for modules: where Lua itself does, and where Debian's packages put them.
+//! Where `require` looks for modules: in Lua's built-in places and in those of Debian's packages.
 //!
-//! What is built into Lua ends at `/usr/local`. A module that comes as a package stands elsewhere, and one that is written in C in a
-//! directory that is named after the architecture.
+//! Lua's built-in paths only cover `/usr/local`. Packaged modules are elsewhere, and those written in C in a directory named
+//! after the architecture.
 
 use mlua::{Lua, Table};
 use std::env;
 
-/// The generation of Lua that modules are made for. LuaJIT takes those for 5.1.
+/// The Lua version that modules are made for. LuaJIT uses those for 5.1.
 const GENERATION: &str = if cfg!(feature = "luajit") { "5.1" } else { "5.4" };
 
-/// The variables that Lua takes its paths from, the first that is set; the manual of 5.4, section 6.3.
+/// The variables from which Lua takes its paths; the first one that is set counts (manual of 5.4, section 6.3).
 const PATH_VARIABLES: &[&str] = if cfg!(feature = "luajit") { &["LUA_PATH"] } else { &["LUA_PATH_5_4", "LUA_PATH"] };
 const CPATH_VARIABLES: &[&str] = if cfg!(feature = "luajit") { &["LUA_CPATH"] } else { &["LUA_CPATH_5_4", "LUA_CPATH"] };
 
-/// Debian's name of the architecture, as `dpkg-architecture -q DEB_HOST_MULTIARCH` says it.
+/// Debian's name of the architecture, as printed by `dpkg-architecture -q DEB_HOST_MULTIARCH`.
 const MULTIARCH: &str = if cfg!(target_arch = "x86") {
     "i386-linux-gnu"
 } else if cfg!(target_arch = "x86_64") {
@@ -32,9 +32,9 @@ const MULTIARCH: &str = if cfg!(target_arch = "x86") {
     "unknown-linux-gnu"
 };
 
-/// A state of the operator's own, beside those of the scripts, in which modules are found as in theirs.
+/// A state for the operator's own code, in which modules are found as in scripts' states.
 pub(crate) fn operators_state() -> Lua {
-    // SAFETY: what is run in it is the operator's own: it may load any library.
+    // SAFETY: it runs the operator's own code, which may load any library.
     let lua = unsafe { Lua::unsafe_new() };
     if let Err(error) = extend(&lua) {
         log::warn!("modules are looked for where Lua by itself does only: {error}");
@@ -42,8 +42,8 @@ pub(crate) fn operators_state() -> Lua {
     lua
 }
 
-/// Has the state look for modules where packages put them, unless the environment says where to look. In the environment, `;;`
-/// stands for all these places.
+/// Makes the state look for modules in packages' places, unless the environment sets other paths. In these, `;;` stands for all
+/// default places.
 ///
 /// # Errors
 /// The state has no memory left, or no `package`.
@@ -51,7 +51,7 @@ pub(crate) fn extend(lua: &Lua) -> mlua::Result<()> {
     let package: Table = lua.globals().get("package")?;
     for (name, variables, ending) in [("path", PATH_VARIABLES, Ending::Lua), ("cpath", CPATH_VARIABLES, Ending::Native)] {
         let said = variables.iter().find_map(env::var_os);
-        // Lua takes bytes; a path that is no UTF-8 has been taken over by Lua itself and stays as it is.
+        // Lua takes bytes; a path that is not UTF-8 has been taken over by Lua itself and stays unchanged.
         let extended = match said.as_ref().map(|said| said.to_str()) {
             Some(None) => continue,
             Some(Some(said)) => put_in(said, || places(ending)),
@@ -68,12 +68,12 @@ enum Ending {
     Native,
 }
 
-/// The templates that are looked at where nobody says otherwise: those that are built into Lua in their order, then the packages'.
+/// The default templates: those built into Lua in their order, then those of packages.
 fn places(ending: Ending) -> String {
     let list: Vec<String> = match (ending, cfg!(feature = "luajit")) {
         (Ending::Lua, true) => [
             "./?.lua".to_owned(),
-            // Modules that come with LuaJIT, such as `jit.p`.
+            // Modules of LuaJIT itself, such as `jit.p`.
             "/usr/local/share/luajit-2.1/?.lua".to_owned(),
         ]
         .into_iter()
@@ -105,7 +105,7 @@ fn both(root: &str) -> [String; 2] {
     [format!("{root}/lua/{GENERATION}/?.lua"), format!("{root}/lua/{GENERATION}/?/init.lua")]
 }
 
-/// Puts the usual places where the text has `;;` first, as Lua does.
+/// Replaces the first `;;` by the default places, as Lua does.
 fn put_in(said: &str, usual: impl FnOnce() -> String) -> String {
     let Some((before, behind)) = said.split_once(";;") else { return said.to_owned() };
     let usual = usual();

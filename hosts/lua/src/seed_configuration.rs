@@ -1,7 +1,7 @@
-//! The configuration file of luafcgid: a Lua script that is run once, and whose globals say what to do.
+//! The configuration file of luafcgid: a Lua script that is run once, and whose globals are the settings.
 //!
-//! The script runs in a state of its own, which stays alive as long as the hooks that it gives. A file that is missing or
-//! broken leaves the defaults that luafcgid had built in, and a note says what happened.
+//! The script runs in a state of its own, which lives as long as its hooks. If the file is missing or broken, luafcgid's
+//! built-in defaults hold, and a note tells what happened.
 
 mod keys;
 
@@ -15,23 +15,23 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The file that is read when nobody names one.
+/// The file that is read if none is named.
 pub const DEFAULT_FILE: &str = "config.lua";
 
-/// What a configuration file of luafcgid says.
+/// The content of a configuration file of luafcgid.
 #[derive(Debug)]
 pub struct SeedConfiguration {
     /// The file.
     pub file: PathBuf,
-    /// What it says of the Lua host; the built-in defaults of luafcgid where it says nothing.
+    /// Its settings for the Lua host, with luafcgid's built-in defaults.
     pub lua: LuaSettings,
-    /// What it says of the server, as settings of it: name and value.
+    /// Its settings for the server: name and value.
     pub server: Vec<(&'static str, String)>,
-    /// Whether the server goes to the background.
+    /// Whether the server runs in the background.
     pub daemonize: bool,
     /// The names that the file has given values.
     pub given: Vec<String>,
-    /// What people should know: values that do not fit, names that mean nothing, a file that cannot be used.
+    /// Notes for the user: invalid values, unknown names, an unusable file.
     pub notes: Vec<String>,
     /// Its hooks, which hold the state in which the file was run; or why they cannot be used.
     pub hooks: Result<Hooks, String>,
@@ -45,7 +45,7 @@ pub(crate) struct Draft {
 }
 
 impl SeedConfiguration {
-    /// Runs a configuration file. It is not an error if that fails: see [`SeedConfiguration::notes`].
+    /// Runs a configuration file. A failure is no error: see [`SeedConfiguration::notes`].
     #[must_use]
     pub fn read(file: &Path) -> Self {
         let state = operators_state();
@@ -78,18 +78,18 @@ impl SeedConfiguration {
     }
 }
 
-/// What luafcgid did without a configuration file.
+/// luafcgid's settings without a configuration file.
 fn defaults() -> Draft {
     let mut lua = LuaSettings::new(ScriptSource::Gateway { root: None });
     lua.show_errors = true;
-    // One process with threads, as luafcgid was.
+    // One process with threads, like luafcgid.
     let server = vec![("workers", "1".to_owned())];
     Draft { lua, server, daemonize: false }
 }
 
 fn run(state: &Lua, file: &Path) -> Result<(), String> {
     let text = fs::read(file).map_err(|error| format!("cannot read it: {error}"))?;
-    // As Lua itself does: a first line that begins with # is for the shell.
+    // As in Lua itself, a first line that begins with # is for the shell.
     let text = if text.starts_with(b"#") { [b"--", &text[..]].concat() } else { text };
     let name = format!("@{}", file.display());
     state
@@ -100,7 +100,7 @@ fn run(state: &Lua, file: &Path) -> Result<(), String> {
         .map_err(|error| in_one_line(&error.to_string()))
 }
 
-/// An error of Lua without its stack.
+/// An error of Lua without its traceback.
 fn in_one_line(message: &str) -> String {
     let message = message.split("\nstack traceback:").next().unwrap_or_default();
     message.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -110,7 +110,7 @@ fn names(globals: &Table) -> HashSet<String> {
     globals.pairs::<mlua::LuaString, Value>().flatten().map(|(name, _)| name.to_string_lossy()).collect()
 }
 
-/// What the file has defined, in the order of the names.
+/// The globals that the file has defined, sorted by name.
 fn globals(globals: &Table, known: &HashSet<String>) -> Vec<(String, Value)> {
     let pairs = globals.pairs::<mlua::LuaString, Value>().flatten().map(|(name, value)| (name.to_string_lossy(), value));
     let mut given: Vec<_> = pairs.filter(|(name, _)| !known.contains(name)).collect();
@@ -118,7 +118,7 @@ fn globals(globals: &Table, known: &HashSet<String>) -> Vec<(String, Value)> {
     given
 }
 
-/// Puts the value of a key into the draft: the file's if it fits, or else the default of luafcgid.
+/// Puts the value of a key into the draft: the file's if it is valid, or else luafcgid's default.
 fn apply(key: &keys::Key, value: &Value, draft: &mut Draft, file: &Path, notes: &mut Vec<String>) {
     if !value.is_nil() {
         match key.take(value, draft) {
@@ -142,7 +142,7 @@ fn show(value: &Value) -> String {
     }
 }
 
-/// Names that mean nothing are mistakes of typing, or variables that lack a `local`. Functions are the file's own affair.
+/// An unknown name is a typing error, or a variable without `local`. Functions are ignored.
 fn note_unknown(given: &[(String, Value)], file: &Path, notes: &mut Vec<String>) {
     for (name, value) in given {
         let known = KEYS.iter().any(|key| key.name == name) || name == "hooks" || matches!(value, Value::Function(_));
@@ -175,11 +175,11 @@ fn whole(number: mlua::Integer) -> i64 {
     number as i64
 }
 
-/// A file that sets `package.path` means it for the scripts, too.
+/// If a file sets `package.path`, that is meant for the scripts, too.
 fn adopt_package(state: &Lua, lua: &mut LuaSettings) {
     let text =
         |state: &Lua, name: &str| state.globals().get::<Table>("package").and_then(|package| package.get::<String>(name)).ok();
-    // Nothing is run in this state; it only tells what the values are that no file has changed.
+    // A state in which nothing is run, to find out the unchanged values.
     let pristine = operators_state();
     let changed = |name: &str| text(state, name).filter(|value| Some(value) != text(&pristine, name).as_ref());
     lua.package_path = changed("path");

@@ -1,4 +1,4 @@
-//! What the Lua host is told to do: one typed value for each knob, with its unit and its default.
+//! The settings of the Lua host: one typed value for each, with its unit and its default.
 //!
 //! The flags of `oribi` (`table`) set some of them; a configuration file of luafcgid sets all
 //! ([`seed_configuration`](crate::seed_configuration)).
@@ -13,47 +13,47 @@ use crate::script_path::ScriptSource;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All knobs of the Lua host. The names in parentheses are the keys of luafcgid's configuration.
+/// All settings of the Lua host. The names in parentheses are the keys of luafcgid's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LuaSettings {
     /// Where the script of a request comes from.
     pub source: ScriptSource,
-    /// What the scripts run in, for their own use: `production`, `development`.
+    /// The environment's name, for the scripts' own use: `production`, `development`.
     pub environment: String,
-    /// States that a process keeps at most, all scripts together (`states`).
+    /// The most states of a process, for all scripts together (`states`).
     pub states: usize,
-    /// States of a process that hold the same script at most (`clones`): it bounds what a script holds in each state, such as
+    /// The most states of a process that hold the same script (`clones`): it limits what a script holds in each state, such as
     /// database connections.
     pub clones: usize,
-    /// How often the sweep looks for changed files and old states (`sweep`). Zero: never.
+    /// How often the sweep looks for changed files (`sweep`). Zero: never.
     pub sweep: Duration,
-    /// How often an idle state of the script is looked for before another one is loaded (`retries`).
+    /// How often to look for an idle state of the script before another one is loaded (`retries`).
     pub retries: u32,
     /// Bytes of memory that a state may use; `None`: no limit.
     pub state_memory: Option<u64>,
     /// Requests after which a state is thrown away (`maxcount`); `None`: never.
     pub state_requests: Option<u64>,
-    /// How long a script may run for a request (`watchdog`); `None`: without end.
+    /// How long a script may run for a request (`watchdog`); `None`: no limit.
     pub time_limit: Option<Duration>,
-    /// Whether clients get to see what went wrong in a script (`showerrors`); if not, they get a plain 500.
+    /// Whether clients see the details of a script's failure (`showerrors`); otherwise they get a plain 500.
     pub show_errors: bool,
-    /// Whether what a script puts is kept until it is flushed (`buffering`); if not, each piece is sent at once.
+    /// Whether a script's output is buffered until it is flushed (`buffering`); otherwise each piece is sent at once.
     pub buffering: bool,
-    /// The global function that answers requests, of scripts in the style of luafcgid (`handler`).
+    /// The global function that answers requests in scripts in the style of luafcgid (`handler`).
     pub handler: String,
-    /// The status line of replies in the style of luafcgid until the script says otherwise (`httpstatus`), without `HTTP/1.1`.
+    /// The default status line of replies in the style of luafcgid (`httpstatus`), without `HTTP/1.1`.
     pub status: String,
-    /// The content type of replies in the style of luafcgid until the script says otherwise (`contenttype`).
+    /// The default content type of replies in the style of luafcgid (`contenttype`).
     pub content_type: String,
     /// Fields that are added to replies in the style of luafcgid (`headers`).
     pub fields: Vec<(String, String)>,
     /// Directories in which `require` looks first, before `package.path` and `package.cpath`.
     pub include: Vec<PathBuf>,
-    /// The value of `package.path`, where it is not Lua's own (or that of LUA_PATH).
+    /// The value of `package.path`, if it replaces Lua's own (or that of LUA_PATH).
     pub package_path: Option<String>,
-    /// The value of `package.cpath`, where it is not Lua's own (or that of LUA_CPATH).
+    /// The value of `package.cpath`, if it replaces Lua's own (or that of LUA_CPATH).
     pub package_cpath: Option<String>,
-    /// Functions of the operator that are called beside the scripts, in their states.
+    /// Functions of the operator that are called in the scripts' states.
     pub hooks: ScriptHooks,
     /// All simple values that the configuration file of luafcgid set, for `con:config(name)`.
     pub configuration: Vec<(String, ConfigValue)>,
@@ -64,15 +64,15 @@ pub struct LuaSettings {
 pub enum ConfigValue {
     /// A switch.
     Boolean(bool),
-    /// A whole number, which some Lua keep apart from others.
+    /// A whole number, which some Luas distinguish from other numbers.
     Integer(i64),
     /// Any other number.
     Number(f64),
-    /// A text, which Lua does not promise to be UTF-8.
+    /// A text; in Lua it need not be UTF-8.
     Text(Vec<u8>),
 }
 
-// A configuration holds no NaN: comparing a number with itself is what tells them.
+// A configuration contains no NaN, because only numbers that equal themselves are stored.
 impl Eq for ConfigValue {}
 
 impl LuaSettings {
@@ -83,14 +83,14 @@ impl LuaSettings {
             source,
             environment: "production".to_owned(),
             states: 5,
-            // luafcgid took the default of `workers`, which is 3, whatever `workers` was.
+            // luafcgid used the default of `workers`, which is 3, whatever `workers` was.
             clones: 3,
             sweep: Duration::from_secs(1),
             retries: 2,
-            // PHP's default, which is what scripts of this kind are sized for.
+            // PHP's default, for which scripts of this kind are dimensioned.
             state_memory: Some(128 << 20),
             state_requests: None,
-            // luafcgid's default, which it read and never used.
+            // luafcgid's default, which it read but never used.
             time_limit: Some(Duration::from_secs(60)),
             show_errors: false,
             buffering: true,
@@ -106,17 +106,17 @@ impl LuaSettings {
         }
     }
 
-    /// Sets what scripts run in. In `development`, errors are shown; a later setting may say otherwise.
+    /// Sets the environment's name. In `development`, errors are shown; a later setting may change that.
     pub fn set_environment(&mut self, name: &str) {
         name.clone_into(&mut self.environment);
         self.show_errors = name == "development";
     }
 
-    /// Makes knobs fit that bound one another, once all of them are set. A worker with more threads than a script may have states
-    /// would answer no more requests at once than there are states: where nobody has said how many, as many as there are threads
-    /// are allowed. And a script cannot have more states than there are.
+    /// Adjusts settings that limit one another, after all of them have been set. A worker with more threads than states cannot
+    /// use all threads at once, so if the number of states was not given, there are as many as threads. And a script cannot
+    /// have more states than there are.
     ///
-    /// `said` tells whether somebody has given a value for that knob. What is returned is to be told: threads that are going to wait.
+    /// `said` returns whether a value was given for a setting. The result is a message about threads that will wait.
     pub fn settle(&mut self, threads: usize, said: impl Fn(&str) -> bool) -> Option<String> {
         if !said("states") {
             self.states = self.states.max(threads);

@@ -1,4 +1,4 @@
-//! What the lanes of a process share: the scripts, the pool of their states, and what watches over them.
+//! What the lanes of a process share: the scripts, the pool of their states, and the watchdog.
 
 use crate::LuaSettings;
 use crate::desk::Failure;
@@ -42,11 +42,11 @@ impl Shared {
         Ok(Self { settings, scripts, watchdog, pool, hooks: Mutex::new(hooks) })
     }
 
-    /// Has one of the hooks run that are the process's own.
+    /// Calls `run` with the hooks of the process.
     pub(crate) fn with_hooks(&self, run: impl FnOnce(&ProcessHooks)) {
         run(&self.hooks.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    /// Closes the hooks' own state, so that its finalizers run and its files are written.
+    /// Closes the hooks' own state, so that its finalizers run and its files are flushed.
     pub(crate) fn close_hooks(&self) {
         *self.hooks.lock().unwrap_or_else(PoisonError::into_inner) = ProcessHooks::default();
     }

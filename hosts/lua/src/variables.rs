@@ -11,7 +11,7 @@ use percent_encoding::percent_decode;
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
-/// Texts that are the same in every request by HTTP. They follow the names in the list of [`push_names`].
+/// Texts that are the same in every HTTP request. They follow the names in the list of [`push_names`].
 const CONSTANTS: [&str; 10] = [
     "GATEWAY_INTERFACE",
     "CGI/1.1",
@@ -31,7 +31,7 @@ const DOCUMENT_ROOT: usize = 7;
 const HTTPS: usize = 8;
 const ON: usize = 9;
 
-/// Pushes a list of all names that have numbers, so that each is made only once: key plus one is the place.
+/// Pushes a list of all interned names, so that each string is made only once; the index is the key plus one.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -58,7 +58,7 @@ const fn constant(number: usize) -> ffi::lua_Integer {
     place(Key::count() as usize + number)
 }
 
-/// Pushes a table of all variables; `names` is where the list of [`push_names`] is.
+/// Pushes a table of all variables; `names` is the place of the list from [`push_names`].
 ///
 /// # Safety
 /// `l` is below a fence, and no frame up to there holds anything to be dropped.
@@ -68,7 +68,8 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
     unsafe {
         ffi::lua_createtable(l, 0, 32);
         let kind = if maps_scripts(exchange) { PathInfo::AsGiven } else { PathInfo::Decoded };
-        // Lua may collect before it copies the bytes, and a finalizer may ask for the same: the room must not change then.
+        // Lua may collect garbage before it copies the bytes, and a finalizer may ask for the variables, too: the memory must
+        // not change then.
         let described = desk.describe(|environment| {
             environment.describe(request, kind, |key, name, value| {
                 if key == Key::OTHER {
@@ -124,7 +125,7 @@ unsafe fn set(l: *mut lua_State, name: &[u8], value: &[u8]) {
     }
 }
 
-/// SERVER_PROTOCOL: what the client spoke, if it is known, with the web server in front.
+/// SERVER_PROTOCOL: the client's protocol; behind a web server, if it is known.
 pub(crate) fn protocol<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
     let said = exchange.request.gateway.and_then(|gateway| gateway.get(KnownVariable::ServerProtocol));
     said.filter(|said| !said.is_empty()).unwrap_or_else(|| exchange.request.head.version().as_str().as_bytes())
@@ -139,8 +140,8 @@ pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
     }
 }
 
-/// Whether the web server in front has chosen the script, so that its split of the path is CGI's own; otherwise the script is an
-/// app, with a path below wherever it stands.
+/// Whether the web server in front has chosen the script, so that its split of the path is that of CGI. Otherwise the script is
+/// an app, and the path below it is for the app.
 fn maps_scripts(exchange: &Exchange<'_>) -> bool {
     matches!(exchange.settings.source, ScriptSource::Gateway { .. })
 }
@@ -166,7 +167,7 @@ pub(crate) unsafe fn push_path_info(l: *mut lua_State, exchange: &Exchange<'_>) 
     unsafe { push_decoded(l, rest) };
 }
 
-/// Pushes a path with its percent escapes decoded once. A broken escape is left as it is.
+/// Pushes a path with its percent escapes decoded once. A broken escape stays unchanged.
 ///
 /// # Safety
 /// As for [`push`].
@@ -177,7 +178,7 @@ pub(crate) unsafe fn push_decoded(l: *mut lua_State, path: &[u8]) {
             return push_bytes(l, path);
         }
         push_written(l, path.len(), |room| {
-            // Decoding makes nothing longer.
+            // Decoding never makes a text longer.
             room.iter_mut().zip(percent_decode(path)).map(|(place, byte)| *place = byte).count()
         });
     }

@@ -2,7 +2,7 @@
 
 use mlua::Lua;
 
-/// The Lua that is built in, in its own words: `LuaJIT 2.1.1748459687`, `Lua 5.4`.
+/// The built-in Lua's own version text: `LuaJIT 2.1.1748459687`, `Lua 5.4`.
 #[must_use]
 pub fn built_in() -> String {
     let said = Lua::new().load("return jit and jit.version or _VERSION").eval();

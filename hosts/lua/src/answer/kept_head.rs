@@ -1,11 +1,11 @@
-//! A copy of a response's head, for a body that runs before the head is sent.
+//! A copy of a response's head, for a body whose iterator runs before the head is sent.
 
 use oribi_message::{FieldPair, ResponseHead};
 use std::ops::Range;
 
-/// Text that has grown beyond this is not kept for the next request.
+/// If the text has grown beyond this, its memory is not kept for the next request.
 const KEPT_BYTES: usize = 16 << 10;
-/// Nor is a list of more fields.
+/// If the list has grown beyond this, its memory is not kept for the next request.
 const KEPT_FIELDS: usize = 256;
 
 /// The copy. Its memory is kept from request to request.
@@ -41,7 +41,7 @@ impl KeptHead {
         self.status
     }
 
-    /// Lends the fields: adds them to `list`.
+    /// Adds the fields to `list`, borrowed.
     pub(crate) fn lend<'a>(&'a self, list: &mut Vec<FieldPair<'a>>) {
         list.extend(self.fields.iter().map(|(name, value)| (&self.text[name.clone()], &self.text[value.clone()])));
     }

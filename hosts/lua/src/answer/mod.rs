@@ -1,5 +1,5 @@
-//! An answer while a script makes it: memory that is kept from request to request. [`AnswerRoom`] is for those that a handler returns,
-//! [`Output`] for those that a script in the style of luafcgid speaks piece by piece.
+//! An answer that a script is making, in memory that is reused for the next request. [`AnswerRoom`] is for answers that a
+//! handler returns, [`Output`] for those that a script in the style of luafcgid writes piece by piece.
 
 mod kept_head;
 mod numbers;

@@ -1,6 +1,6 @@
 //! Numbers of an answer as text.
 //!
-//! Lua would make strings of them, and whoever makes strings may start a collection, whose finalizers run.
+//! Lua would make strings of them. Making a string may start a garbage collection, which runs finalizers.
 
 use crate::vm::Quiet;
 #[cfg(not(feature = "luajit"))]
@@ -8,14 +8,14 @@ use std::io::Write;
 use std::ops::Range;
 use std::os::raw::c_int;
 
-/// The texts of numbers, each with the place in a list where it belongs.
+/// Numbers as text, each with its index in a list.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
     text: Vec<u8>,
     places: Vec<(usize, Range<usize>)>,
 }
 
-/// Beyond so many bytes, and numbers, memory is not kept for the next request.
+/// Beyond this many bytes, or numbers, the memory is not kept for the next request.
 const KEPT: usize = 4 << 10;
 
 impl Numbers {
@@ -29,7 +29,7 @@ impl Numbers {
         }
     }
 
-    /// Takes the number at `index`, for `place`.
+    /// Adds the number at `index`, for `place`.
     #[cold]
     pub(crate) fn add(&mut self, quiet: &Quiet<'_>, index: c_int, place: usize) {
         let start = self.text.len();
@@ -37,12 +37,12 @@ impl Numbers {
         self.places.push((place, start..self.text.len()));
     }
 
-    /// The text of the number that was taken first.
+    /// The text of the number that was added first.
     pub(crate) fn first(&self) -> &[u8] {
         self.places.first().map(|(_, range)| &self.text[range.clone()]).unwrap_or_default()
     }
 
-    /// Hands each text to its place.
+    /// Passes each text with its place to `set`.
     #[inline]
     pub(crate) fn put<'a>(&'a self, mut set: impl FnMut(usize, &'a [u8])) {
         for (place, range) in &self.places {
@@ -62,7 +62,7 @@ fn write(out: &mut Vec<u8>, quiet: &Quiet<'_>, index: c_int) {
     write_float(out, quiet.number(index));
 }
 
-/// Writes a float by the format of Lua, `%.14g`. Lua 5.4 marks one that looks like an integer.
+/// Writes a float in Lua's format, `%.14g`. Lua 5.4 appends `.0` if it would look like an integer.
 fn write_float(out: &mut Vec<u8>, number: f64) {
     let mut text = [0_u8; 32];
     // SAFETY: the buffer has that size, and the longest text, with sign, point and exponent, has 22 bytes.

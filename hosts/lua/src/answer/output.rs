@@ -1,28 +1,28 @@
-//! What a script in the style of luafcgid has said and the client has not got yet.
+//! The output of a script in the style of luafcgid that has not been sent yet.
 
 use super::status::status_of;
 use crate::LuaSettings;
 use oribi_message::{FieldPair, ResponseHead};
 use std::ops::Range;
 
-/// A buffer that has grown beyond this is not kept for the next request.
+/// A larger buffer is not kept for the next request.
 const KEPT_BYTES: usize = 64 << 10;
-/// Nor is a list of more fields.
+/// A longer list is not kept, either.
 const KEPT_FIELDS: usize = 256;
 
 /// Status, fields and body. The memory is kept from request to request.
 #[derive(Debug)]
 pub(crate) struct Output {
-    /// The status; `None` until the script says one.
+    /// The status; `None` until the script sets one.
     status: Option<u16>,
     default_status: u16,
     content_type: Range<usize>,
     /// Names and values, as places in `text`.
     fields: Vec<(Range<usize>, Range<usize>)>,
     text: Vec<u8>,
-    /// Whether the body is kept until it is flushed.
+    /// Whether the body is buffered until it is flushed.
     pub(crate) buffered: bool,
-    /// What has been put and not been flushed.
+    /// Output that has not been flushed.
     pub(crate) body: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Default for Output {
 }
 
 impl Output {
-    /// What every reply has until the script says otherwise.
+    /// Sets the defaults for a new reply.
     pub(crate) fn begin(&mut self, settings: &LuaSettings) {
         self.status = None;
         self.default_status = status_of(settings.status.as_bytes()).unwrap_or(200);
@@ -55,7 +55,7 @@ impl Output {
         }
     }
 
-    /// The request is over.
+    /// Called when the request is over.
     pub(crate) fn end(&mut self) {
         self.body.clear();
         self.body.shrink_to(KEPT_BYTES);
@@ -65,7 +65,7 @@ impl Output {
         self.fields.shrink_to(KEPT_FIELDS);
     }
 
-    /// How many bytes have been said and not been sent. A field counts as two places, even if it is empty.
+    /// The number of unsent bytes. A field counts as two places, even if it is empty.
     pub(crate) fn size(&self) -> usize {
         self.body.len() + self.text.len() + self.fields.len() * size_of::<(Range<usize>, Range<usize>)>()
     }
@@ -76,7 +76,7 @@ impl Output {
         start..self.text.len()
     }
 
-    /// Sets the status by a line like "404 Not Found". `false`: it is none.
+    /// Sets the status from a line like "404 Not Found". `false`: it is no status line.
     pub(crate) fn set_status(&mut self, line: &[u8]) -> bool {
         let status = status_of(line);
         if status.is_some() {
@@ -94,7 +94,7 @@ impl Output {
         self.fields.push((name, value));
     }
 
-    /// Adds a field. Status and Content-Type have one value each, which is replaced. `false`: the status is none.
+    /// Adds a field; for Status and Content-Type it replaces the value. `false`: the status is invalid.
     pub(crate) fn set_field(&mut self, name: &[u8], value: &[u8]) -> bool {
         if name.eq_ignore_ascii_case(b"Status") {
             return self.set_status(value);
@@ -103,7 +103,7 @@ impl Output {
             self.set_content_type(value);
         } else {
             if name.eq_ignore_ascii_case(b"Location") && self.status.is_none() {
-                // A script that only says where to go redirects (RFC 3875, section 6.2.3).
+                // A script that sets only a location redirects (RFC 3875, section 6.2.3).
                 self.status = Some(302);
             }
             self.add_field(name, value);
@@ -111,7 +111,7 @@ impl Output {
         true
     }
 
-    /// Adds the fields of a raw text of lines like `Name: value`. `false`: a line is no field.
+    /// Adds fields from lines like `Name: value`. `false`: a line is no field.
     pub(crate) fn set_lines(&mut self, text: &[u8]) -> bool {
         for line in text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()) {
             let Some(colon) = memchr::memchr(b':', line) else { return false };
@@ -122,7 +122,7 @@ impl Output {
         true
     }
 
-    /// Lends the head and the body.
+    /// Calls `work` with the head and the body.
     pub(crate) fn with_head<R>(&self, work: impl FnOnce(ResponseHead<'_>, &[u8]) -> R) -> R {
         let mut fields: Vec<FieldPair<'_>> = Vec::with_capacity(1 + self.fields.len());
         if !self.content_type.is_empty() {

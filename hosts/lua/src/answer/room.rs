@@ -1,4 +1,4 @@
-//! Room for the answer that a handler has returned.
+//! Memory for the answer that a handler has returned.
 
 use super::kept_head::KeptHead;
 use super::numbers::Numbers;
@@ -6,10 +6,10 @@ use crate::vm::stack::Message;
 use oribi_message::FieldPair;
 use std::mem::ManuallyDrop;
 
-/// Lists that have grown beyond so many elements are not kept for the next request.
+/// Longer lists are not kept for the next request.
 const KEPT_ELEMENTS: usize = 1024;
 
-/// Room for an answer while it is collected and sent, kept from request to request. The lists are empty in between.
+/// Memory for collecting and sending an answer, reused for each request. The lists are empty in between.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerRoom {
     pub(crate) fields: Vec<FieldPair<'static>>,
@@ -17,15 +17,15 @@ pub(crate) struct AnswerRoom {
     pub(crate) field_numbers: Numbers,
     pub(crate) part_numbers: Numbers,
     pub(crate) head: KeptHead,
-    /// Why what a handler has returned is no answer.
+    /// Why the value that a handler has returned is no answer.
     pub(crate) trouble: Option<Message>,
 }
 
 impl AnswerRoom {
-    /// Lets go of what a long answer has left.
+    /// Frees the memory of a long answer.
     #[inline]
     pub(crate) fn shrink(&mut self) {
-        // Compared first: mostly nothing has grown.
+        // Compared first, because mostly nothing has grown.
         if self.fields.capacity() > KEPT_ELEMENTS {
             self.fields.shrink_to(KEPT_ELEMENTS);
         }
@@ -40,7 +40,7 @@ impl AnswerRoom {
 pub(crate) fn emptied<'to>(mut list: Vec<&[u8]>) -> Vec<&'to [u8]> {
     list.clear();
     let mut list = ManuallyDrop::new(list);
-    // SAFETY: the memory of the other list, which forgets it; no element of the old lifetime is left.
+    // SAFETY: it takes over the memory of the other list, which forgets it; no element with the old lifetime is left.
     unsafe { Vec::from_raw_parts(list.as_mut_ptr().cast(), 0, list.capacity()) }
 }
 

@@ -1,6 +1,6 @@
-//! The statuses that scripts answer with.
+//! The statuses in the answers of scripts.
 
-/// A number as the status of a response that nothing follows: 200 to 599.
+/// A number as the status of a final response: 200 to 599.
 pub(crate) fn final_status(number: f64) -> Option<u16> {
     ((200.0..600.0).contains(&number) && number.fract() == 0.0).then_some(number as u16)
 }

@@ -1,12 +1,11 @@
-//! The ways to write an app, and how they are told apart.
+//! The styles of apps, and how the style of a script is recognized.
 //!
-//! The script is run once. What it leaves behind says in which style it answers; the first of these that fits:
+//! The script is run once. What it returns or defines decides; the first of these that fits:
 //! 1. it returns a function: Oribi's own style ([`oribi`]), or WSAPI if its name ends in `.ws`;
 //! 2. it returns a table with a function `run`, or has made itself a module that has one: WSAPI ([`wsapi`]);
-//! 3. it has defined the global function that the setting `handler` names (`main` unless said otherwise): luafcgid
-//!    ([`luafcgid`]);
+//! 3. it has defined the global function that the setting `handler` names (`main` by default): luafcgid ([`luafcgid`]);
 //! 4. it has defined the global function `run`: WSAPI;
-//! 5. it has defined the global function `handler`: luafcgid's first generation, which returns the page.
+//! 5. it has defined the global function `handler`: the first generation of luafcgid, which returns the page.
 
 pub(crate) mod luafcgid;
 mod oribi;
@@ -22,7 +21,7 @@ use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
-/// The ways to write an app.
+/// The styles of apps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// A function of the request that returns status, fields and body.
@@ -38,17 +37,17 @@ pub enum Style {
 impl Style {
     const ALL: [Self; 4] = [Self::Oribi, Self::Wsapi, Self::Luafcgid, Self::LuafcgidFirst];
 
-    /// The style with that number.
+    /// The style with this number.
     pub(crate) fn numbered(number: u8) -> Self {
         Self::ALL.get(usize::from(number)).copied().unwrap_or(Self::Oribi)
     }
 }
 
-/// Upvalues of the chooser, behind the desk.
+/// Upvalues of the chooser; the first is the desk.
 const MODULE: c_int = 2;
 const HANDLER: c_int = 3;
 
-/// Pushes the function that runs the script and returns the function that serves it, and its style's number.
+/// Pushes the function that runs the script and returns two values: the function that serves it, and the number of its style.
 ///
 /// # Safety
 /// `l` is a state that has room for all this; the desk outlives it.
@@ -69,7 +68,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
         run_script(l, desk);
         // 1: what the script has returned.
         if ffi::lua_type(l, 1) == ffi::LUA_TFUNCTION {
-            // A launcher of WSAPI, by its name: what it returns is `run`.
+            // A launcher of WSAPI, recognized by its name, returns `run`.
             let launcher = desk.script.extension().is_some_and(|ending| ending == "ws");
             return serve(l, desk, if launcher { Style::Wsapi } else { Style::Oribi });
         }
@@ -79,7 +78,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
         ffi::lua_getfield(l, ffi::LUA_REGISTRYINDEX, c"_LOADED".as_ptr());
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
         ffi::lua_rawget(l, -2);
-        // A script called `string.lua` has not made itself the module `string`, which has no `run`.
+        // A script called `string.lua` has not made itself the module `string`; that has no `run`.
         if has_run(l, -1) {
             return serve(l, desk, Style::Wsapi);
         }
@@ -111,7 +110,7 @@ unsafe extern "C-unwind" fn choose(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Loads and runs the script, and leaves what it has returned as the only value on the stack.
+/// Loads and runs the script, and leaves its return value as the only value on the stack.
 unsafe fn run_script(l: *mut lua_State, desk: &Desk) {
     // SAFETY: as for `choose`.
     unsafe {
@@ -124,13 +123,13 @@ unsafe fn run_script(l: *mut lua_State, desk: &Desk) {
             });
             ffi::lua_error(l);
         }
-        // As `require` does it, so that `module(...)` works.
+        // With the same argument as `require`, so that `module(...)` works.
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(MODULE));
         ffi::lua_call(l, 1, 1);
     }
 }
 
-/// Whether a table with a function `run` is at `index`; that function is pushed then.
+/// Whether a table with a function `run` is at `index`; if so, pushes that function.
 unsafe fn has_run(l: *mut lua_State, index: c_int) -> bool {
     // SAFETY: as for `choose`.
     unsafe {
@@ -146,7 +145,7 @@ unsafe fn has_run(l: *mut lua_State, index: c_int) -> bool {
     }
 }
 
-/// Makes the function on top of the stack the one that answers, and returns from the chooser.
+/// Makes the function on top of the stack the handler, and returns from the chooser.
 unsafe fn serve(l: *mut lua_State, desk: &Desk, style: Style) -> c_int {
     // SAFETY: as for `choose`.
     unsafe {

@@ -6,11 +6,11 @@ use crate::response::{self, Shape};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
-/// Upvalues behind the desk.
+/// Further upvalues; the first is the desk.
 const HANDLER: c_int = 2;
 const METATABLE: c_int = 3;
 
-/// Replaces the handler on top of the stack by the function that serves with it.
+/// Replaces the handler on top of the stack by the function that serves requests with it.
 ///
 /// # Safety
 /// `l` is below a fence.

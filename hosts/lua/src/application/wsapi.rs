@@ -1,6 +1,6 @@
 //! WSAPI: `run(env)` returns status, headers and an iterator.
 //!
-//! What connectors of WSAPI bear with is borne with here, too: no headers, and a body that is a string, a list or nothing.
+//! It accepts what WSAPI's connectors accept: no headers, and a body that is a string, a list or nil.
 
 use crate::desk::Desk;
 use crate::response::{self, Shape};
@@ -11,14 +11,14 @@ use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
-/// Upvalues behind the desk.
+/// Further upvalues; the first is the desk.
 const RUN: c_int = 2;
 const ENV_METATABLE: c_int = 3;
 const INPUT_METATABLE: c_int = 4;
 const ERROR: c_int = 5;
 const NAMES: c_int = 6;
 
-/// Replaces the function on top of the stack by the one that serves with it.
+/// Replaces the function on top of the stack by the one that serves requests with it.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -77,7 +77,7 @@ unsafe extern "C-unwind" fn missing(l: *mut lua_State) -> c_int {
     1
 }
 
-/// `env.error:write(...)` speaks to the log.
+/// `env.error:write(...)` writes to the log.
 unsafe extern "C-unwind" fn write_error(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised.
     unsafe {

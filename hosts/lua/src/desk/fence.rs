@@ -1,4 +1,4 @@
-//! What Lua errors run into: nothing that a script raises gets past [`protect`].
+//! The fence for Lua errors: no error of a script passes [`protect`].
 
 use super::Desk;
 use crate::error_page::Fault;
@@ -7,20 +7,20 @@ use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 use std::panic::resume_unwind;
 
-/// The most of an error's message and traceback that is told.
+/// The most bytes of an error's message and traceback that are kept.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Where the message handler stands on the stack of a state's thread.
+/// The place of the message handler on the stack of a state's thread.
 const HANDLER: c_int = 1;
 
-/// Why a script has not done what it was called for.
+/// Why a call of a script failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind of fault it was.
+    /// The kind of fault.
     pub fault: Fault,
-    /// What the script, or Lua, says; mostly with a traceback. Several lines, without a line end behind the last.
+    /// The message of the script or of Lua, mostly with a traceback. Several lines, without a line end after the last.
     pub message: String,
-    /// The status that the script asked for, by an error object whose first element it is: `error({404, "gone"})`.
+    /// The status that the script asked for, as the first element of an error object: `error({404, "gone"})`.
     pub status: Option<u16>,
 }
 
@@ -34,7 +34,7 @@ impl Failure {
 pub(crate) enum Ending {
     /// The function returned; its results are on the stack.
     Returned,
-    /// It returned just when it was to be stopped: its results are good, but the state is not.
+    /// It returned just when it was to be stopped: its results are valid, but the state is not.
     Late,
     /// The script called `os.exit`.
     Exited,
@@ -42,8 +42,8 @@ pub(crate) enum Ending {
     Failed(Failure),
 }
 
-/// Calls the function that lies below its `arguments` on the stack, and leaves its results there. A panic that a function of the
-/// host had in between goes on from here.
+/// Calls the function below its `arguments` on the stack, and leaves its results there. Resumes a panic that a host function
+/// had meanwhile.
 ///
 /// # Safety
 /// `l` is the thread of a live state whose desk is `desk`, with the message handler at its place, and runs nothing else.
@@ -54,7 +54,8 @@ pub(crate) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>
     // SAFETY: as promised by the caller.
     let status = unsafe { ffi::lua_pcall(l, arguments, results, HANDLER) };
     let stopped = slot.is_some_and(Slot::end);
-    // A script that has called `os.exit` may return all the same: a library written in C can hold the error, or a coroutine of its own.
+    // A script may return although it has called `os.exit`: a library written in C, or a coroutine of its own, may have caught
+    // the error.
     if status == ffi::LUA_OK && !stopped && !desk.exited.get() {
         return Ending::Returned;
     }
@@ -91,7 +92,7 @@ unsafe fn fail(l: *mut lua_State, desk: &Desk, status: c_int, stopped: bool) -> 
         _ => desk.fault.get(),
     };
     let message = match status {
-        // No message handler is called for these.
+        // Lua calls no message handler for these.
         ffi::LUA_ERRMEM => "not enough memory".to_owned(),
         ffi::LUA_ERRERR if message.is_empty() => "an error while an error was handled".to_owned(),
         _ => String::from_utf8_lossy(&message).into_owned(),
@@ -99,7 +100,7 @@ unsafe fn fail(l: *mut lua_State, desk: &Desk, status: c_int, stopped: bool) -> 
     Ending::Failed(Failure { fault, message, status: asked })
 }
 
-/// The message handler: keeps what is known of an error while the stack still shows where it was raised.
+/// The message handler: records an error while the stack still shows where it was raised.
 pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with the error object; nothing here is to be dropped when an error is raised.
     unsafe {
@@ -116,7 +117,7 @@ pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
             }
         }
         let text = ffi::luaL_tolstring(l, object, std::ptr::null_mut());
-        // What has not been run, or has already returned, has no stack to show.
+        // Code that has not run yet, or has returned already, has no stack to show.
         if desk.fault.get() == Fault::Runtime && object == 1 {
             ffi::luaL_traceback(l, l, text, 1);
         }
@@ -125,7 +126,7 @@ pub(crate) unsafe extern "C-unwind" fn explain(l: *mut lua_State) -> c_int {
         let text = quiet.string(-1).unwrap_or_default();
         let kept = &mut *desk.message.get();
         kept.clear();
-        // What people do not read is not copied beyond the limit of the state.
+        // Text beyond this length, which nobody reads, is not copied outside of the state's limit.
         kept.extend_from_slice(&text[..text.len().min(MESSAGE_BYTES)]);
         quiet.cut(1);
         1

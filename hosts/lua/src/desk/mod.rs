@@ -1,5 +1,5 @@
-//! What the functions of a state share with the host: a fixed place in memory whose address they hold, and the fence below which they
-//! are called.
+//! The data that the functions of a state share with the host, in a fixed place whose address they hold; and the fence below
+//! which they are called.
 
 mod fence;
 
@@ -24,41 +24,41 @@ use std::ptr;
 pub(crate) struct Desk {
     /// The exchange that is being answered; null between requests.
     exchange: Cell<*const Exchange<'static>>,
-    /// Grows with every request: what a script has kept from an earlier one has an older number.
+    /// The number of the present request: an object that a script has kept from an earlier request has a smaller number.
     pub(crate) serial: Cell<u64>,
-    /// The request table or the like that stands for the exchange in the script, by its address.
+    /// The address of the object that represents the exchange in the script, such as the request table.
     pub(crate) object: Cell<*const c_void>,
-    /// The same for what a web server wants filtered; null while the script has not asked for it.
+    /// The same for the data that a web server wants filtered; null until the script asks for it.
     pub(crate) data: Cell<*const c_void>,
-    /// What kind of fault an error would be.
+    /// The kind of fault that an error would be now.
     pub(crate) fault: Cell<Fault>,
     /// Whether the script has called `os.exit`.
     pub(crate) exited: Cell<bool>,
-    /// What a panic in a function of the host left.
+    /// The payload of a panic in a host function.
     panic: Cell<Option<Box<dyn Any + Send>>>,
     /// The last error with its traceback, as the message handler found it.
     message: UnsafeCell<Vec<u8>>,
-    /// The status that an error object asked for, and its message: `error({404, "gone"})`.
+    /// The status that an error object asked for: `error({404, "gone"})`.
     asked: Cell<Option<u16>>,
-    /// The files that the script and its modules were loaded from since the host last asked.
+    /// The files that the script and its modules were loaded from since the last [`Desk::take_loaded`].
     loaded: UnsafeCell<Vec<PathBuf>>,
-    /// Room for an answer.
+    /// Memory for an answer.
     answer: UnsafeCell<AnswerRoom>,
-    /// Room for the variables of a request.
+    /// Memory for the variables of a request.
     environment: UnsafeCell<Environment>,
-    /// Whether they are being handed to Lua.
+    /// Whether the variables are being passed to Lua.
     describing: Cell<bool>,
-    /// What a script in the style of luafcgid has said so far.
+    /// The output of a script in the style of luafcgid so far.
     pub(crate) output: UnsafeCell<Output>,
     /// The script, for messages.
     pub(crate) script: PathBuf,
-    /// The same for Lua, which wants a NUL at the end.
+    /// The same with a NUL at the end, for Lua.
     pub(crate) file: CString,
 }
 
 impl Desk {
     pub(crate) fn new(script: PathBuf) -> Self {
-        // A path with a NUL leads to no file, and neither does an empty one.
+        // A path with a NUL leads to no file, and neither does an empty path.
         let file = CString::new(script.as_os_str().as_bytes()).unwrap_or_default();
         Self {
             exchange: Cell::new(ptr::null()),
@@ -90,7 +90,7 @@ impl Desk {
         unsafe { &*ffi::lua_touserdata(l, ffi::lua_upvalueindex(1)).cast::<Self>() }
     }
 
-    /// Pushes a function of the host that can reach the desk; `more` values on the stack become its further upvalues.
+    /// Pushes a host function that can reach the desk; `more` values on the stack become its further upvalues.
     ///
     /// # Safety
     /// `l` is a live state below a fence; the desk's address does not change while the state lives.
@@ -106,12 +106,12 @@ impl Desk {
     /// The exchange that is being answered.
     #[inline]
     pub(crate) fn exchange<'a>(&'a self) -> Option<&'a Exchange<'a>> {
-        // SAFETY: `serve` is told a live exchange and forgets it when that returns; what is lent here cannot outlive the
-        // call of the function that asked, which `serve` encloses.
+        // SAFETY: `serve` sets a live exchange and clears it when it returns; the result cannot outlive the call of the
+        // function that asked for it, which happens within `serve`.
         unsafe { self.exchange.get().cast::<Exchange<'a>>().as_ref() }
     }
 
-    /// Has `exchange` be the one that is answered while `work` runs.
+    /// Sets `exchange` as the present one while `work` runs.
     #[inline]
     pub(crate) fn serve<R>(&self, exchange: &Exchange<'_>, work: impl FnOnce() -> R) -> R {
         struct Clear<'a>(&'a Desk);
@@ -130,8 +130,8 @@ impl Desk {
         work()
     }
 
-    /// Does something in which no Lua function is called and no Lua error raised, but which may panic: panics must not cross
-    /// into Lua. `None`: it did, and the fence goes on with it; raise any error.
+    /// Runs `work`, which must call no Lua function and raise no Lua error, but may panic: panics must not cross into Lua.
+    /// `None`: it panicked; the caller must raise any error, and the fence resumes the panic.
     #[inline]
     pub(crate) fn contain<R>(&self, work: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(work)) {
@@ -143,13 +143,13 @@ impl Desk {
         }
     }
 
-    /// What a panic left, once.
+    /// Takes the payload of a panic.
     #[inline]
     fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.panic.take()
     }
 
-    /// Room for the answer that is collected and sent.
+    /// Memory for the answer that is collected and sent.
     ///
     /// # Safety
     /// No other borrow of it lives: nothing of Lua runs while this one does.
@@ -160,9 +160,10 @@ impl Desk {
         unsafe { &mut *self.answer.get() }
     }
 
-    /// Has `work` use the room for variables. `None`: somebody further down the stack uses it, whom a finalizer has interrupted.
+    /// Calls `work` with the memory for variables. `None`: code further down the stack is using it and was interrupted by a
+    /// finalizer.
     ///
-    /// An error that `work` raises leaves the room in use until the next request begins: the script has run out of memory then.
+    /// If `work` raises an error, because memory has run out, the memory stays in use until the next request begins.
     pub(crate) fn describe<R>(&self, work: impl FnOnce(&mut Environment) -> R) -> Option<R> {
         if self.describing.replace(true) {
             return None;
@@ -173,7 +174,7 @@ impl Desk {
         Some(result)
     }
 
-    /// Writes what a script says to the log: that of the web server in front if there is one, or else this server's.
+    /// Writes a message of a script to the log: that of the web server in front if there is one, else this server's.
     pub(crate) fn say(&self, text: &[u8]) {
         match self.exchange() {
             Some(exchange) => exchange.report(text),
@@ -181,13 +182,13 @@ impl Desk {
         }
     }
 
-    /// Notes that a file was loaded.
+    /// Records that a file was loaded.
     pub(crate) fn note_loaded(&self, path: PathBuf) {
         // SAFETY: the borrow ends here, and nothing in between calls Lua.
         unsafe { (*self.loaded.get()).push(path) };
     }
 
-    /// The files that were loaded since this was asked last.
+    /// The files that were loaded since the last call.
     pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
         std::mem::take(self.loaded.get_mut())
     }

@@ -1,14 +1,14 @@
--- Puts the hooks around what answers requests. The host runs this once in each state, if there are hooks.
+-- Wraps the hooks around the handler. The host runs this once in each state, if there are hooks.
 local load, request, response, flush = ...
 local select, unpack = select, table.unpack or unpack
 
--- What a hook has returned, unless that begins with nil: then what there was before.
+-- The results of a hook, unless the first is nil: then the earlier results.
 local function either(before, ...)
     if (...) ~= nil then return ... end
     return unpack(before, 1, before.n)
 end
 
--- Calls the response hook with what the handler was called with, and then what it has returned.
+-- Calls the response hook with the handler's arguments and then its results.
 local function respond(arguments, ...)
     local count, results = arguments.n, { n = select("#", ...), ... }
     for index = 1, results.n do arguments[count + index] = results[index] end

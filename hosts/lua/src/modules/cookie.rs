@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The cookies of a Cookie field, in order. What has no `=` is no cookie; quotes around a value are not part of it.
+/// The cookies of a Cookie field, in order. A part without `=` is no cookie; quotes around a value are removed.
 pub fn parse(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     field.split(|&byte| byte == b';').filter_map(|pair| {
         let at = memchr::memchr(b'=', pair)?;
@@ -12,24 +12,24 @@ pub fn parse(field: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// What a browser is told of a cookie beside its value.
+/// The attributes of a cookie for the browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// The paths that it is sent for; `None`: the directory of the page that sets it.
+    /// The paths for which it is sent; `None`: the directory of the page that sets it.
     pub path: Option<String>,
-    /// The domain that it is sent to, with all below; `None`: only the host that sets it.
+    /// The domain, with its subdomains, to which it is sent; `None`: only the host that sets it.
     pub domain: Option<String>,
-    /// How many seconds it is kept; 0 or less ends it; `None`: as long as the browser runs.
+    /// How many seconds to keep it; 0 or less deletes it; `None`: until the browser ends.
     pub max_age: Option<i64>,
     /// When it ends, in seconds since 1970.
     pub expires: Option<u64>,
-    /// Sent over encrypted connections only.
+    /// Send it only over encrypted connections.
     pub secure: bool,
     /// Hidden from the scripts of pages.
     pub http_only: bool,
-    /// Whether it is sent along with requests that other sites cause.
+    /// Whether to send it with requests that other sites cause.
     pub same_site: Option<SameSite>,
-    /// Kept apart for each site that embeds the one that sets it.
+    /// Keep it separately for each embedding site.
     pub partitioned: bool,
 }
 
@@ -47,7 +47,7 @@ pub enum SameSite {
 /// The value of a Set-Cookie field.
 ///
 /// # Errors
-/// A part contains what may not stand there: nothing can be smuggled into another attribute or field.
+/// A part contains invalid characters: otherwise it could add another attribute or field.
 pub fn set(name: &str, value: &[u8], attributes: &Attributes) -> Result<String, String> {
     // RFC 9110, section 5.6.2: a token.
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

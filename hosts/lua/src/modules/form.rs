@@ -1,14 +1,14 @@
 //! Form data as browsers send it in a query and in `application/x-www-form-urlencoded` content (WHATWG URL, section 5).
 //!
-//! Names and values are bytes: nothing says that they are UTF-8, and nothing that was sent is lost.
+//! Names and values are bytes: they need not be UTF-8, and no byte is lost.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode, percent_encode};
 use std::borrow::Cow;
 
-/// What is escaped: all but what the standard leaves as it is. A space becomes a plus.
+/// Everything is escaped except what the standard leaves unchanged. A space becomes a plus.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_').remove(b' ');
 
-/// The pairs of a text, in order, decoded. What has no `=` is a name with an empty value.
+/// The decoded pairs of a text, in order. A part without `=` is a name with an empty value.
 pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     text.split(|&byte| byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = match memchr::memchr(b'=', pair) {
@@ -19,7 +19,7 @@ pub fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)
     })
 }
 
-/// Turns plus signs into spaces and `%XX` into bytes. An escape that is broken stays as it is.
+/// Turns plus signs into spaces and `%XX` into bytes. A broken escape stays unchanged.
 #[must_use]
 pub fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'+') {
@@ -29,7 +29,7 @@ pub fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(percent_decode(&spaced).collect())
 }
 
-/// Escapes a text so that [`decode`] makes it again and it may stand in a pair.
+/// Escapes a text for use in a pair, so that [`decode`] restores it.
 #[must_use]
 pub fn encode(text: &[u8]) -> String {
     percent_encode(text, ESCAPED).to_string().replace(' ', "+")

@@ -1,7 +1,7 @@
 //! JSON (RFC 8259) from and to Lua values.
 //!
-//! A table is an array if it is marked as one (what `decode` makes of an array is), or if its keys are 1 to n; an empty table
-//! that is not marked is an object. Null is a value of its own, for nil cannot stand in a table.
+//! A table is an array if it is marked as one (`decode` marks arrays), or if its keys are 1 to n; an empty unmarked table is an
+//! object. Null is a value of its own, because a table cannot contain nil.
 
 use super::OUTPUT_BYTES;
 use mlua::{Error, Lua, Result, Table, Value};
@@ -9,23 +9,23 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use std::fmt;
 use std::io::Write as _;
 
-/// How deeply values may be nested: `serde_json` reads as many levels.
+/// How deeply values may be nested: the same limit as for reading in `serde_json`.
 const DEPTH: usize = 127;
 
-/// Makes a text of a value.
+/// Converts a value to JSON text.
 ///
 /// # Errors
-/// It has no form in JSON, is too deep or too large.
+/// The value has no JSON form, is too deep or too large.
 pub(super) fn encode(value: &Value, marker: &Table) -> Result<Vec<u8>> {
     let mut encoder = Encoder { out: Vec::new(), depth: 0, marker };
     encoder.value(value)?;
     Ok(encoder.out)
 }
 
-/// Makes a value of a text.
+/// Converts JSON text to a value.
 ///
 /// # Errors
-/// The outer one: Lua has no memory left. The inner one: what is wrong with the text, and where.
+/// The outer error: Lua has no memory left. The inner one: what is wrong with the text, and where.
 pub(super) fn decode(lua: &Lua, text: &[u8], marker: &Table) -> Result<std::result::Result<Value, String>> {
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let mut failure = None;
@@ -84,7 +84,7 @@ impl Encoder<'_> {
         let length = table.raw_len();
         let marked = table.metatable().is_some_and(|metatable| metatable.to_pointer() == self.marker.to_pointer());
         if marked || length > 0 {
-            // The length of a table with gaps may be any of them, so it says nothing by itself.
+            // The length of a table with gaps is not well-defined, so it cannot decide.
             let (mut listed, mut others) = (0, 0);
             for pair in table.pairs::<Value, Value>() {
                 let position = pair?.0.as_usize().is_some_and(|key| (1..=length).contains(&key));
@@ -127,11 +127,11 @@ impl Encoder<'_> {
     }
 }
 
-/// Builds Lua values while the text is read: nothing is made outside of Lua's memory, whose limit holds.
+/// Builds Lua values while the text is read: everything is in Lua's memory, so its limit applies.
 struct Build<'a> {
     lua: &'a Lua,
     marker: &'a Table,
-    /// An error of Lua, which is none of the text.
+    /// An error of Lua, not of the text.
     failure: &'a mut Option<Error>,
 }
 

@@ -1,4 +1,4 @@
-//! `require "luafcgid"`: the functions that luafcgid's companion module had, with their names.
+//! `require "luafcgid"`: the functions of luafcgid's companion module, with the same names.
 
 use super::form;
 use super::serialize::serialize;
@@ -13,12 +13,12 @@ pub(super) fn open(lua: &Lua) -> Result<Table> {
     module
         .raw_set("urldecode", lua.create_function(|lua, text: LuaString| lua.create_string(form::decode(&text.as_bytes())))?)?;
     module.raw_set("parse", lua.create_function(|lua, text: Option<LuaString>| parse(lua, text.as_ref()))?)?;
-    // As modules did in luafcgid's time: scripts say `require "luafcgid"` and go on with the global.
+    // As modules did in luafcgid's time: scripts call `require "luafcgid"` and then use the global.
     lua.globals().raw_set("luafcgid", &module)?;
     Ok(module)
 }
 
-/// A table of names and values; what occurs several times is a list.
+/// A table of names and values; a repeated name has a list.
 fn parse(lua: &Lua, text: Option<&LuaString>) -> Result<Table> {
     let values = lua.create_table()?;
     let Some(text) = text else { return Ok(values) };

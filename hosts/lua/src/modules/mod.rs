@@ -1,7 +1,8 @@
-//! The modules that scripts can `require` without installing anything: `luafcgid`, as its namesake had it, and `oribi`.
+//! The modules that scripts can `require` without installing anything: `luafcgid`, which replaces the original module, and
+//! `oribi`.
 //!
-//! What comes from clients is parsed by code that knows no Lua (`form`, `multipart`, `cookie`); the modules only make
-//! tables of it. Input that does not fit is answered with nil and a message; arguments of a wrong type are errors.
+//! Code that knows no Lua parses the clients' input (`form`, `multipart`, `cookie`); the modules only make tables of the
+//! results. For invalid input they return nil and a message; arguments of a wrong type are errors.
 
 pub mod cookie;
 pub mod form;
@@ -14,11 +15,11 @@ mod serialize;
 
 use mlua::{Lua, Table};
 
-/// The most that a function of these modules makes of a table: tables that share parts can stand for texts without end, which
-/// no limit of the state would notice while they are put together.
+/// The most text that a function of these modules makes of a table: tables that share parts can expand to endless text, which
+/// the state's memory limit would notice too late.
 const OUTPUT_BYTES: usize = 64 << 20;
 
-/// Lets a state find the modules. They are made when a script asks for them, so that a state which does not pays nothing.
+/// Registers the modules in a state. They are made when a script requires them, so other states pay nothing.
 ///
 /// # Errors
 /// The state has no memory left.

@@ -1,12 +1,12 @@
 //! Form data as browsers send files: `multipart/form-data` (RFC 7578, RFC 2046 section 5.1).
 //!
-//! The content is read as a whole and nothing of it is copied: parts are slices of it. Its size is bounded by the server's
-//! `max-body-size`; the number of parts and the size of their heads are bounded here.
+//! The content is read as a whole and not copied: parts are slices of it. The server's `max-body-size` limits its size; the
+//! number of parts and the size of their heads are limited here.
 
 use percent_encoding::percent_decode;
 use std::borrow::Cow;
 
-/// The most parts: PHP takes as many form fields by default (`max_input_vars`).
+/// The most parts: PHP's default for form fields (`max_input_vars`).
 pub const PARTS: usize = 1000;
 /// The most bytes of a part's head; a browser sends three short lines.
 pub const HEAD_BYTES: usize = 16 << 10;
@@ -18,11 +18,11 @@ const BOUNDARY_BYTES: usize = 70;
 pub struct Part<'a> {
     /// The name of the form's field.
     pub name: Cow<'a, [u8]>,
-    /// The name of the file, if it is one, as the browser sent it. It may contain slashes: it is no path to write to.
+    /// The name of the file, if it is one, as the browser sent it. It may contain slashes: do not use it as a path.
     pub filename: Option<Cow<'a, [u8]>>,
-    /// Its fields, in order; names as they were sent.
+    /// Its fields in order, with their names as sent.
     pub fields: Vec<(&'a [u8], &'a [u8])>,
-    /// What is in it.
+    /// Its content.
     pub content: &'a [u8],
 }
 
@@ -34,15 +34,14 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Reads the content of a request by the value of its Content-Type.
+/// Parses the content of a request according to its Content-Type.
 ///
-/// # Errors
-/// What is wrong, in words: it is no such content, or it is damaged or too much.
+/// # Errors Says what is wrong: not multipart content, damaged, or too large.
 pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>, &'static str> {
     let boundary = boundary(content_type)?;
     let delimiter = [b"\r\n--", &*boundary].concat();
     let finder = memchr::memmem::Finder::new(&delimiter);
-    // The first delimiter may stand at the very beginning, where its line end is missing.
+    // The first delimiter may be at the very start, without a line end before it.
     let first = content.starts_with(&delimiter[2..]).then_some(0);
     let mut next = match first {
         Some(_) => Some((0, delimiter.len() - 2)),
@@ -58,7 +57,7 @@ pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>
                     if parts.len() == PARTS {
                         return Err("too many parts");
                     }
-                    // A part that is empty ends with the line end of its own delimiter.
+                    // The content of an empty part would end within the line end of its own delimiter.
                     parts.push(part(&content[start..at.max(start)])?);
                 }
                 match follows {
@@ -67,16 +66,16 @@ pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>
                 }
             }
         }
-        // The line end of a delimiter may be the beginning of the next one.
+        // The line end of a delimiter may also belong to the next one.
         let from = begun.map_or(behind, |start| behind.max(start - 2));
         next = finder.find(&content[from..]).map(|at| (from + at, from + at + delimiter.len()));
     }
     Err(if begun.is_some() { "the last part does not end" } else { "the boundary does not occur" })
 }
 
-/// What stands behind a delimiter.
+/// What follows a delimiter.
 enum Follows {
-    /// A part, after so many bytes.
+    /// A part, which starts after this many bytes.
     Part(usize),
     /// Nothing more: it is the last one.
     End,
@@ -93,7 +92,7 @@ fn what_follows(rest: &[u8]) -> Follows {
     if rest[padding..].starts_with(b"\r\n") { Follows::Part(padding + 2) } else { Follows::Other }
 }
 
-/// Reads what stands between two delimiters.
+/// Parses the bytes between two delimiters.
 fn part(bytes: &[u8]) -> Result<Part<'_>, &'static str> {
     let window = &bytes[..bytes.len().min(HEAD_BYTES)];
     let (head, content) = if let Some(content) = bytes.strip_prefix(b"\r\n") {
@@ -101,7 +100,7 @@ fn part(bytes: &[u8]) -> Result<Part<'_>, &'static str> {
     } else if let Some(end) = memchr::memmem::find(window, b"\r\n\r\n") {
         (&bytes[..end], &bytes[end + 4..])
     } else if window.len() == bytes.len() && bytes.ends_with(b"\r\n") {
-        // A part without content: the empty line behind its head is the line end of the delimiter.
+        // A part without content: the empty line after its head is the line end of the delimiter.
         (bytes, &b""[..])
     } else {
         return Err("the head of a part does not end, or is too large");
@@ -129,7 +128,7 @@ fn part(bytes: &[u8]) -> Result<Part<'_>, &'static str> {
             _ => {}
         }
     }
-    // RFC 6266, section 4.3: the extended form is the better one.
+    // RFC 6266, section 4.3: the extended form has precedence.
     Ok(Part { name: name.ok_or("a part has no name")?, filename: extended.or(filename), fields, content })
 }
 
@@ -175,7 +174,7 @@ impl<'a> Iterator for Parameters<'a> {
             let end = memchr::memchr2(b'=', b';', rest).unwrap_or(rest.len());
             let name = rest[..end].trim_ascii();
             let Some(value) = rest[end..].strip_prefix(b"=").map(<[u8]>::trim_ascii_start) else {
-                // A name without a value says nothing.
+                // A name without a value is ignored.
                 self.rest = &rest[end..];
                 continue;
             };
@@ -192,8 +191,8 @@ impl<'a> Iterator for Parameters<'a> {
     }
 }
 
-/// What stands up to the closing quote, and how many bytes that are with the quote. Only quotes and backslashes can be escaped:
-/// some browsers send the path of a file, and its backslashes bare.
+/// The text up to the closing quote, and its length with the quote. Only quotes and backslashes can be escaped: some browsers
+/// send the path of a file with unescaped backslashes.
 fn quoted_string(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
     let end = memchr::memchr2(b'"', b'\\', text).unwrap_or(text.len());
     if text.get(end) != Some(&b'\\') {
@@ -215,8 +214,8 @@ fn quoted_string(text: &[u8]) -> (Cow<'_, [u8]>, usize) {
     (Cow::Owned(value), at)
 }
 
-/// Browsers write a quote within a name as `%22` (WHATWG HTML, "multipart/form-data encoding algorithm"). They do so with line
-/// ends too, which stay escaped: nobody wants them in a name.
+/// Decodes `%22`, as browsers write a quote within a name (WHATWG HTML, "multipart/form-data encoding algorithm"). They encode
+/// line ends in the same way, which stay encoded, because a name should not contain any.
 fn unquoted(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     if memchr::memmem::find(&value, b"%22").is_none() {
         return value;
@@ -232,7 +231,7 @@ fn unquoted(value: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
     Cow::Owned(plain)
 }
 
-/// A value in the extended form, `UTF-8''%e2%82%ac.txt` (RFC 8187, section 3.2.1). Other charsets are not read.
+/// A value in the extended form, `UTF-8''%e2%82%ac.txt` (RFC 8187, section 3.2.1). Other charsets are ignored.
 fn decode_extended<'a>(value: &[u8]) -> Option<Cow<'a, [u8]>> {
     let mut pieces = value.splitn(3, |&byte| byte == b'\'');
     let (charset, _language, text) = (pieces.next()?, pieces.next()?, pieces.next()?);

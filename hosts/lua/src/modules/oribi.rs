@@ -1,4 +1,4 @@
-//! `require "oribi"`: what most apps need to read requests and write responses.
+//! `require "oribi"`: functions that most apps need for reading requests and writing responses.
 
 use super::cookie::{self, Attributes, SameSite};
 use super::{form, html, json, multipart};
@@ -23,8 +23,8 @@ pub(super) fn open(lua: &Lua, environment: &str) -> Result<Table> {
     Ok(module)
 }
 
-/// Two tables: each name with its first value, and each name with a list of all its values. So a value is always a text,
-/// whatever a client sends.
+/// Two tables: each name with its first value, and each name with a list of all its values. So the type of an entry does not
+/// depend on what a client sends.
 fn parse_form(lua: &Lua, text: Option<&LuaString>) -> Result<(Table, Table)> {
     let (first, all) = (lua.create_table()?, lua.create_table()?);
     let Some(text) = text else { return Ok((first, all)) };
@@ -41,7 +41,7 @@ fn parse_form(lua: &Lua, text: Option<&LuaString>) -> Result<(Table, Table)> {
     Ok((first, all))
 }
 
-/// A list of the parts, and a table with the first value of each field that is no file; or nil and what is wrong.
+/// A list of the parts, and a table with the first value of each field that is not a file; or nil and an error message.
 fn parse_multipart(lua: &Lua, (content, content_type): (LuaString, Option<LuaString>)) -> Result<(Value, Value)> {
     let content = content.as_bytes();
     let content_type = content_type.as_ref().map(LuaString::as_bytes);
@@ -74,8 +74,7 @@ fn parse_multipart(lua: &Lua, (content, content_type): (LuaString, Option<LuaStr
     Ok((Value::Table(list), Value::Table(values)))
 }
 
-/// Each name with its first value: browsers send the cookie first that belongs most closely to the path (RFC 6265, section
-/// 5.4).
+/// Each name with its first value: browsers send the cookie with the most specific path first (RFC 6265, section 5.4).
 fn parse_cookies(lua: &Lua, field: Option<&LuaString>) -> Result<Table> {
     let cookies = lua.create_table()?;
     let Some(field) = field else { return Ok(cookies) };
@@ -88,7 +87,7 @@ fn parse_cookies(lua: &Lua, field: Option<&LuaString>) -> Result<Table> {
     Ok(cookies)
 }
 
-/// The value of a Set-Cookie field. A mistake is the app's own, so it is an error.
+/// The value of a Set-Cookie field. An invalid argument is the app's mistake, so it raises an error.
 fn set_cookie(lua: &Lua, (name, value, given): (String, LuaString, Option<Table>)) -> Result<LuaString> {
     let mut attributes = Attributes::default();
     if let Some(given) = given {
@@ -124,7 +123,7 @@ fn take_attribute(lua: &Lua, attributes: &mut Attributes, name: &str, value: Val
     Ok(())
 }
 
-/// The three values of a response that sends the browser elsewhere, to get what is there (303) unless a status is given.
+/// The three values of a redirecting response, by default a 303.
 fn redirect(lua: &Lua, (location, status): (LuaString, Option<u16>)) -> Result<(u16, Table, &'static str)> {
     let fits = location.as_bytes().iter().all(|&byte| byte > 0x20 && byte != 0x7f);
     if !fits || location.as_bytes().is_empty() {
@@ -140,7 +139,7 @@ fn redirect(lua: &Lua, (location, status): (LuaString, Option<u16>)) -> Result<(
 }
 
 fn open_json(lua: &Lua) -> Result<Table> {
-    // The metatable of tables that are arrays even when they are empty.
+    // The metatable that marks a table as an array even if it is empty.
     let marker = lua.create_table()?;
     let module = lua.create_table()?;
     module.raw_set("null", Value::NULL)?;

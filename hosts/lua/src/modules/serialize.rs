@@ -1,11 +1,11 @@
-//! A Lua value as Lua source: `load("return " .. text)()` makes an equal value of it.
+//! A Lua value as Lua source: `load("return " .. text)()` makes an equal value.
 
 use super::OUTPUT_BYTES;
 use mlua::{Error, Result, Table, Value};
 use std::cmp::Ordering;
 use std::io::Write as _;
 
-/// How deeply tables may be nested: Lua's own parser ends at 200 levels (LUAI_MAXCCALLS).
+/// How deeply tables may be nested: Lua's own parser stops at 200 levels (LUAI_MAXCCALLS).
 const DEPTH: usize = 100;
 
 /// Writes a value.
@@ -20,7 +20,7 @@ pub(super) fn serialize(value: &Value) -> Result<Vec<u8>> {
 
 struct Writer {
     out: Vec<u8>,
-    /// The tables that the current one is in.
+    /// The tables around the current one.
     above: Vec<*const std::ffi::c_void>,
 }
 
@@ -43,7 +43,7 @@ impl Writer {
 
     #[allow(clippy::unnecessary_cast, reason = "mlua's integer has another size where Lua has no integers")]
     fn integer(&mut self, number: mlua::Integer) {
-        // Lua reads the digits of this one as those of a float, and negates that (manual of 5.4, section 3.1).
+        // Lua would read these digits as a float and negate that (manual of 5.4, section 3.1).
         if number as i64 == i64::MIN {
             self.out.extend_from_slice(b"(-9223372036854775807-1)");
         } else {
@@ -57,20 +57,20 @@ impl Writer {
         } else if number.is_infinite() {
             self.out.extend_from_slice(if number > 0.0 { b"(1/0)" } else { b"(-1/0)" });
         } else {
-            // The shortest text that is read as the same number; with a dot or an exponent, so that it stays a float.
+            // The shortest text that reads back as the same number, with a dot or an exponent so that it stays a float.
             let _ = write!(self.out, "{number:?}");
         }
     }
 
-    /// A text in quotes. Control characters are escaped by number, as `%q` does in newer Lua, so that the source can travel
-    /// through anything that keeps lines apart.
+    /// A quoted text. Control characters are escaped by number, as by `%q` in newer Lua, so that the source survives any
+    /// line-based format.
     fn text(&mut self, text: &[u8]) {
         self.out.push(b'"');
         for &byte in text {
             match byte {
                 b'"' | b'\\' => self.out.extend_from_slice(&[b'\\', byte]),
                 b'\n' => self.out.extend_from_slice(b"\\n"),
-                // Three digits: a digit may follow.
+                // Three digits, because a digit may follow.
                 0..=31 | 127 => {
                     let _ = write!(self.out, "\\{byte:03}");
                 }
@@ -114,7 +114,7 @@ impl Writer {
     }
 }
 
-/// All but the list part, in an order that does not depend on how the table came about: numbers, texts, then the rest.
+/// Everything but the list part, in an order that does not depend on the table's history: numbers, texts, then the rest.
 fn sorted_rest(table: &Table, length: usize) -> Result<Vec<(Value, Value)>> {
     let mut rest = Vec::new();
     for pair in table.pairs::<Value, Value>() {

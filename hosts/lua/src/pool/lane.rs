@@ -1,4 +1,4 @@
-//! What a lane holds of the pool.
+//! A lane's part of the pool.
 
 use super::Loader;
 use super::script::{Entry, Script};
@@ -7,19 +7,19 @@ use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Scripts that a lane remembers at most; beyond, it starts afresh.
+/// The most scripts that a lane remembers; beyond this it starts afresh.
 const REMEMBERED: usize = 4096;
 
-/// Places for the scripts that it met last; a power of two.
+/// Slots for the scripts that it has used last; a power of two.
 const RECENT: usize = 64;
 
-/// A script, with the path by which it was asked for.
+/// A script with the path under which it was requested.
 type Met<L> = (Arc<Path>, Arc<Script<L>>);
 
-/// The scripts that a lane has met, so that it needs no lock but that of the script.
+/// The scripts that a lane has used, so that it takes no lock except that of the script.
 pub(crate) struct LaneCache<L: Loader> {
-    /// The ones it met last, each in the place that the address of its path leads to: whoever finds scripts hands out the same
-    /// path again and again. A path in here is kept, so no other one gets its address.
+    /// The last used scripts, each in the slot that the address of its path selects: the path finder returns the same path
+    /// object again and again. A path in here is kept alive, so no other path can get its address.
     recent: [Option<Met<L>>; RECENT],
     known: HashMap<Arc<Path>, Arc<Script<L>>>,
 }
@@ -33,7 +33,7 @@ impl<L: Loader> Default for LaneCache<L> {
 impl<L: Loader> LaneCache<L> {
     #[inline]
     pub(super) fn script(&mut self, path: &Arc<Path>, find: impl FnOnce() -> Arc<Script<L>>) -> &Script<L> {
-        // Paths lie at least so far apart.
+        // Paths are at least this far apart in memory.
         let place = (Arc::as_ptr(path).addr() >> 5) % RECENT;
         let same = matches!(&self.recent[place], Some((met, _)) if Arc::ptr_eq(met, path));
         if !same {
@@ -55,7 +55,7 @@ impl<L: Loader> LaneCache<L> {
     }
 }
 
-/// A state that a lane has taken. Dropped instead of given back, as when a panic passes by, the state is thrown away.
+/// A state that a lane has taken. If it is dropped instead of given back, as by a panic, the state is thrown away.
 pub(crate) struct Lease<'c, L: Loader> {
     script: &'c Script<L>,
     entry: Option<Entry<L::State>>,

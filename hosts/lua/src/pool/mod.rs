@@ -1,17 +1,17 @@
-//! The pool: states with scripts in them, kept as long as they are worth their room. Nothing here knows Lua.
+//! The pool: states with loaded scripts, kept as long as they are worth their room. This module knows no Lua.
 //!
-//! * A lane takes a state of a script, has it answer, and gives it back. Each script has a lock of its own, held for the few
-//!   instructions that this takes; the map of all scripts is looked at only by a lane that meets a script for the first time.
-//! * A script is loaded by whoever needs it first; others wait for that load instead of doing the same. More states of the same
-//!   script (clones) are loaded one by one when all that there are stay busy. They are a convenience: where there is no room for
-//!   one, or its load fails, the request waits for a state that there is.
-//! * When there is no room for another state, the idle state that is worth least goes (see `popularity`). A clone may only
-//!   displace what is worth less than itself; the first state of a script may displace anything.
-//! * A request that waits may be overtaken once, by a lane that takes back what it has just given: that saves a change of threads.
-//!   From then on it is in line. So more threads than states are slow, but nobody starves.
-//! * The sweep notices changed files and loads the script anew, aside; the old states serve until that has succeeded. For that
-//!   long there is one state more than the settings say. While a script cannot be loaded, its states outlast their share of
-//!   requests, for they cannot be replaced.
+//! * A lane takes a state of a script, lets it answer, and gives it back. Each script has a lock of its own, held for the few
+//!   instructions that this takes; a lane uses the map of all scripts only when it meets a script for the first time.
+//! * The first request that needs a script loads it; others wait for that load. More states of the same script (clones) are loaded
+//!   one by one when all existing ones stay busy. They are optional: if there is no room for one, or its load fails, the request
+//!   waits for an existing state.
+//! * When there is no room for another state, the idle state with the least worth is closed (see `popularity`). A clone may only
+//!   replace a state of less worth than its own; the first state of a script may replace any.
+//! * A waiting request may be overtaken once, by a lane that takes back the state that it has just given back, which saves a thread
+//!   switch. From then on it has its place in line. So with more threads than states requests are slow, but none starves.
+//! * The sweep notices changed files and loads the script anew in a new state; the old states serve until that has succeeded. During
+//!   the load there is one state more than the settings say. While a script cannot be loaded, its states live on after their share of
+//!   requests, because they cannot be replaced.
 //!
 //! States are loaded and closed while no lock is held. Locks are taken in this order: room, map of scripts, script.
 
@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-/// What loads scripts.
+/// Loads scripts.
 pub(crate) trait Loader: Sync {
     /// A state with a script in it.
     type State: Send;
@@ -45,36 +45,36 @@ pub(crate) trait Loader: Sync {
     /// Loads a script. Called without any lock, in the thread that needs the script or in that of the sweep.
     fn load(&self, script: &Path) -> Loaded<Self::State, Self::Failure>;
 
-    /// Told that a script which has states could not be loaded into another one. No request fails by that.
+    /// Called when a script that has states could not be loaded into another one. No request fails because of this.
     fn note_failure(&self, script: &Path, failure: &Self::Failure);
 
-    /// Whether no request can lead to the script any more, since its file has gone. Then its states are closed.
+    /// Whether no request can lead to the script any more, because its file has gone. Then its states are closed.
     fn is_gone(&self, script: &Path) -> bool;
 }
 
-/// What came of a load.
+/// The result of a load.
 pub(crate) struct Loaded<S, F> {
     pub(crate) state: Result<S, F>,
-    /// The files that were read: when one of them changes, the script is loaded anew.
+    /// The files that were read: if one of them changes, the script is loaded anew.
     pub(crate) dependencies: Vec<PathBuf>,
 }
 
 /// How large the pool is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PoolSettings {
-    /// States at most, all scripts together. At least one.
+    /// The most states of all scripts together; at least 1.
     pub(crate) states: usize,
-    /// States of one script at most. At least one.
+    /// The most states of one script; at least 1.
     pub(crate) clones: usize,
-    /// How often an idle state is looked for, a millisecond each time, before another one is loaded.
+    /// How often to look for an idle state, a millisecond each time, before another one is loaded.
     pub(crate) retries: u32,
-    /// After so many requests a state is thrown away.
+    /// After this many requests a state is thrown away.
     pub(crate) requests: Option<u64>,
     /// How long a request waits for a state.
     pub(crate) patience: Duration,
 }
 
-/// Why there is no state for a request.
+/// Why a request gets no state.
 #[derive(Debug)]
 pub(crate) enum Refusal<F> {
     /// The script cannot be loaded.
@@ -83,12 +83,12 @@ pub(crate) enum Refusal<F> {
     Busy,
 }
 
-/// What is to become of a state that is given back.
+/// What to do with a state that is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It can be taken again.
+    /// Keep it for further requests.
     Keep,
-    /// It must not.
+    /// Throw it away.
     Discard,
 }
 
@@ -106,7 +106,7 @@ impl<L: Loader> Pool<L> {
         Self { loader, settings, scripts: RwLock::default(), room: Arc::new(Room::new(settings.states)) }
     }
 
-    /// Takes a state of the script. Waits while all of them are busy, but not for ever.
+    /// Takes a state of the script. Waits while all of them are busy, up to a limit.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -121,7 +121,7 @@ impl<L: Loader> Pool<L> {
         Ok(Lease::new(script, entry))
     }
 
-    /// Loads a script, unless it has been loaded, so that its first request finds an idle state.
+    /// Loads a script unless it is loaded, so that its first request finds an idle state.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -144,7 +144,7 @@ impl<L: Loader> Pool<L> {
         Ok(())
     }
 
-    /// Gives a state back. `required` are files that it has loaded meanwhile.
+    /// Gives a state back. `required` are the files that it has loaded meanwhile.
     #[inline]
     pub(crate) fn give_back(&self, lease: Lease<'_, L>, verdict: Verdict, required: &[PathBuf]) {
         let (script, mut entry) = lease.end();
@@ -163,7 +163,7 @@ impl<L: Loader> Pool<L> {
             if waited_for {
                 script.wake_one();
             }
-            // Whoever came to wait meanwhile has seen this state, or is told.
+            // A request that began to wait meanwhile has seen this state, or is woken.
             if self.room.is_wanted() {
                 self.room.tell();
             }
@@ -186,7 +186,7 @@ impl<L: Loader> Pool<L> {
         self.room.grant();
     }
 
-    /// Closes all idle states, and those that are busy as soon as they are given back.
+    /// Closes all idle states, and busy ones as soon as they are given back.
     pub(crate) fn shut_down(&self) {
         for script in self.known_scripts() {
             self.retire(&script);
@@ -205,7 +205,7 @@ impl<L: Loader> Pool<L> {
         self.scripts.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
-    /// What the pool knows of a script; made when the first lane meets it.
+    /// The pool's data about a script; created when the first lane meets it.
     #[cold]
     fn script(&self, path: &Arc<Path>) -> Arc<Script<L>> {
         if let Some(script) = self.scripts.read().unwrap_or_else(PoisonError::into_inner).get(path) {
@@ -216,7 +216,7 @@ impl<L: Loader> Pool<L> {
         Arc::clone(scripts.entry(Arc::clone(path)).or_insert_with(new))
     }
 
-    /// What the pool knows of its scripts.
+    /// The counters of all scripts.
     pub(crate) fn counters(&self) -> Vec<ScriptCounters> {
         let now = Instant::now();
         self.known_scripts().iter().map(|script| script.counters(now)).collect()

@@ -1,4 +1,4 @@
-//! A state for a request that finds no idle one.
+//! Gets a state for a request that finds no idle one.
 
 use super::script::{Entry, Growth, Script, Search, Waiter};
 use super::{Loader, Pool, Refusal};
@@ -7,14 +7,14 @@ use std::ptr;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long one look for an idle state lasts before another one is loaded.
+/// How long to wait for an idle state before another one is loaded.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// How long a script that has states waits before it asks for room for another one again.
+/// How long a script with states waits before it asks again for room for another one.
 const NO_ROOM: Duration = Duration::from_millis(50);
 
-/// How long a script that has states waits before it tries to load another one again, when that has failed though its files have
-/// not changed: a database, for instance, lets nobody in any more.
+/// How long a script with states waits before it tries again to load another one, after a load has failed although its files
+/// have not changed: for instance because a database accepts no more connections.
 const NO_LOAD: Duration = Duration::from_secs(1);
 
 impl<L: Loader> Pool<L> {
@@ -29,7 +29,7 @@ impl<L: Loader> Pool<L> {
             match waiter.search(&mut inner, self.settings.clones) {
                 Search::Found(entry) => return Ok(entry),
                 Search::Failed(failure) => return Err(Refusal::LoadFailed(failure)),
-                // Its states may soon be idle again; to load another one mostly takes longer.
+                // Its states may soon be idle again, and loading another one mostly takes longer.
                 Search::MayLoad if inner.states > 0 && looks > 0 => {
                     looks -= 1;
                     waiter.wait(inner, LOOK);
@@ -39,7 +39,7 @@ impl<L: Loader> Pool<L> {
                     inner.states += 1;
                     let worth = inner.worth(Instant::now());
                     let first = inner.states == 1;
-                    // No state is kept for a request that is busy with making one.
+                    // No state is reserved for a request that is loading one.
                     waiter.leave(&mut inner);
                     drop(inner);
                     let booking = Booking { script, in_room: false, ended: false };
@@ -62,15 +62,15 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Loads a script that has no state. Whatever is worth least makes room for it.
+    /// Loads a script that has no state. The state with the least worth makes room for it.
     fn load_first(&self, mut booking: Booking<'_, L>, deadline: Instant) -> Result<Entry<L::State>, Refusal<L::Failure>> {
         let script = booking.script;
         booking.in_room = self.room.enter(deadline, || self.evict(script, f64::INFINITY));
         if booking.in_room { self.load(booking).map_err(Refusal::LoadFailed) } else { Err(Refusal::Busy) }
     }
 
-    /// Loads another state of a script, which is going to be worth so much. `None`: that is not possible now; those that there are
-    /// have to do.
+    /// Loads another state of a script, which will have this worth. `None`: that is impossible now; the existing states must
+    /// do.
     fn load_clone(&self, mut booking: Booking<'_, L>, worth: f64) -> Option<Entry<L::State>> {
         let script = booking.script;
         booking.in_room = self.room.try_enter(|| self.evict(script, worth));
@@ -87,7 +87,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// Loads a state that the books know of already.
+    /// Loads a state that has been booked.
     fn load(&self, booking: Booking<'_, L>) -> Result<Entry<L::State>, Arc<L::Failure>> {
         let script = booking.script;
         let (generation, before) = {
@@ -116,15 +116,15 @@ impl<L: Loader> Pool<L> {
                 let failure = Arc::new(failure);
                 inner.counts.failures += 1;
                 inner.growth = Growth::NotBefore(Instant::now() + NO_LOAD);
-                // This load's number: it ends when the booking is dropped.
+                // The number of this load, which ends when the booking is dropped.
                 inner.failure = Some((inner.ended + 1, Arc::clone(&failure)));
                 Err(failure)
             }
         }
     }
 
-    /// Takes the idle state that is worth least out of the pool, if that is less than `limit` and it is not of the script `but`;
-    /// its room is the caller's.
+    /// Removes the idle state with the least worth from the pool, if that is less than `limit` and the state does not belong to
+    /// `but`; the caller gets its room.
     fn evict(&self, but: &Script<L>, limit: f64) -> Option<Entry<L::State>> {
         let scripts = self.scripts.read().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
@@ -141,7 +141,7 @@ impl<L: Loader> Pool<L> {
             }
             let (_, script) = least?;
             let mut inner = script.lock();
-            // Another lane may have taken it just now: then the next one goes.
+            // Another lane may just have taken it: then try the next one.
             if let Some(entry) = inner.take_oldest() {
                 inner.states -= 1;
                 inner.counts.evictions += 1;
@@ -151,7 +151,7 @@ impl<L: Loader> Pool<L> {
     }
 }
 
-/// A load that is under way. Dropped before it has succeeded, by a panic for instance, the books are as before.
+/// A running load. If it is dropped before it has succeeded, for instance by a panic, the counts are restored.
 struct Booking<'a, L: Loader> {
     script: &'a Script<L>,
     in_room: bool,
@@ -159,7 +159,7 @@ struct Booking<'a, L: Loader> {
 }
 
 impl<L: Loader> Booking<'_, L> {
-    /// The load has succeeded: the state is the caller's.
+    /// The load has succeeded: the caller gets the state.
     fn end(mut self) {
         self.ended = true;
     }
@@ -174,7 +174,7 @@ impl<L: Loader> Drop for Booking<'_, L> {
             inner.states -= 1;
         }
         drop(inner);
-        // Whoever waited for the load may have to load a state of its own now.
+        // Requests that waited for the load may have to load a state themselves now.
         self.script.wake_all();
         if !self.ended && self.in_room {
             self.script.room.leave();

@@ -1,24 +1,25 @@
-//! How much a script is asked for: the score that decides which state goes when another one needs its room.
+//! The popularity of a script: the score that decides which state is closed when another one needs its room.
 //!
-//! Each request counts one, and what was counted halves with every minute. So a script that is asked for steadily has a score of
-//! 87 times its requests per second, and one that was popular once is worth nothing ten minutes later. A state is worth the score
-//! of its script divided by the number of the script's states: the third clone of a busy script may go before the only state of
-//! another, and the states of a script that is asked for all the time outlast any number of scripts that are asked for once.
+//! Each request adds one, and the score halves every minute. So a script with steady traffic has a score of 87 times its
+//! requests per second, and the score of a once popular script is nearly zero ten minutes later. The worth of a state is the
+//! score of its script divided by the number of the script's states. So the third clone of a busy script may be closed before
+//! the only state of another, and the states of a script with steady traffic outlast any number of scripts that are requested
+//! once.
 //!
-//! luafcgid promised "popularity" and evicted what had been used longest ago, so that a burst of rare scripts threw out all others.
+//! luafcgid promised "popularity" but evicted the least recently used state, so a burst of rare scripts evicted all others.
 //!
-//! Requests are counted as whole numbers; the clock is read only when the score is asked for.
+//! Requests are counted as whole numbers; the clock is read only when the score is needed.
 
 use std::time::{Duration, Instant};
 
-/// How long it takes for a request to count half.
+/// The time after which a request counts half.
 const HALF_LIFE: Duration = Duration::from_secs(60);
 
 /// The score of a script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Popularity {
     score: f64,
-    /// When that was the score, and how many requests it takes account of.
+    /// The time of the score, and the number of requests that it includes.
     at: Instant,
     requests: u64,
 }
@@ -28,7 +29,7 @@ impl Popularity {
         Self { score: 0.0, at: now, requests: 0 }
     }
 
-    /// The score now that there have been so many requests in all.
+    /// The present score, given the total number of requests.
     pub(super) fn score(&mut self, requests: u64, now: Instant) -> f64 {
         let half_lives = now.saturating_duration_since(self.at).as_secs_f64() / HALF_LIFE.as_secs_f64();
         self.score = self.score * (-half_lives).exp2() + (requests - self.requests) as f64;

@@ -1,4 +1,4 @@
-//! How many states there are, and who waits for room.
+//! How many states there are, and which requests wait for room.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,16 +7,16 @@ use std::time::Instant;
 /// The room of a pool.
 pub(super) struct Room {
     most: usize,
-    /// States that are there, or about to be. Grows with the lock held.
+    /// States that exist or are being loaded. Increased with the lock held.
     states: AtomicUsize,
-    /// Who waits: giving a state back needs no lock while nobody does.
+    /// The number of waiting requests: while it is 0, giving a state back needs no lock.
     waiting: AtomicUsize,
     claims: Mutex<Claims>,
     changed: Condvar,
 }
 
-/// Those who were woken once and found that the states which had become idle were busy again. A state that is given back next
-/// is closed for them, and its room is theirs.
+/// Requests that were woken once and found that the idle states had been taken again. The next state that is given back is
+/// closed for such a request, which gets its room.
 #[derive(Default)]
 struct Claims {
     made: usize,
@@ -40,16 +40,16 @@ impl Room {
         self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Books room for a state if there is some, or if `evict` hands over a state whose room is taken then.
+    /// Reserves room for a state if there is some, or if `evict` returns a state whose room is then used.
     pub(super) fn try_enter<S>(&self, evict: impl FnOnce() -> Option<S>) -> bool {
         if self.book(&self.lock()) {
             return true;
         }
-        // What it hands over is dropped here, without a lock.
+        // The evicted state is dropped here, without a lock.
         evict().is_some()
     }
 
-    /// The same, but waits for it. `false`: there was no room before `deadline`.
+    /// The same, but waits. `false`: there was no room before `deadline`.
     pub(super) fn enter<S>(&self, deadline: Instant, mut evict: impl FnMut() -> Option<S>) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut claims = self.lock();
@@ -80,7 +80,7 @@ impl Room {
         };
         if claimed {
             claims.made -= 1;
-            // Room that was granted to this one, which has found other room, is free.
+            // Room that was granted to this request, which has found other room, becomes free.
             if claims.granted > claims.made {
                 claims.granted -= 1;
                 self.states.fetch_sub(1, Ordering::SeqCst);
@@ -99,19 +99,19 @@ impl Room {
         free
     }
 
-    /// A state has gone.
+    /// Called when a state has been closed.
     pub(super) fn leave(&self) {
         self.states.fetch_sub(1, Ordering::SeqCst);
         self.tell();
     }
 
-    /// Whether somebody waits for room.
+    /// Whether a request waits for room.
     #[inline]
     pub(super) fn is_wanted(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether a state that is given back has to go at once. If so, the caller closes it and then says [`Room::grant`].
+    /// Whether a state that is given back must be closed at once. If so, the caller closes it and then calls [`Room::grant`].
     pub(super) fn is_claimed(&self) -> bool {
         let mut claims = self.lock();
         let claimed = claims.made > claims.granted + claims.coming;
@@ -119,7 +119,7 @@ impl Room {
         claimed
     }
 
-    /// A state has been closed for one who waits: its room is passed on.
+    /// Called when a state has been closed for a waiting request: passes its room on.
     pub(super) fn grant(&self) {
         let mut claims = self.lock();
         claims.coming -= 1;
@@ -132,10 +132,10 @@ impl Room {
         self.changed.notify_all();
     }
 
-    /// A state has become idle, so that it could go.
+    /// Called when a state has become idle, so that it could be closed.
     pub(super) fn tell(&self) {
         if self.is_wanted() {
-            // Whoever waits has either seen the change or is waiting by now.
+            // A waiting request has either seen the change or is waiting by now.
             drop(self.lock());
             self.changed.notify_all();
         }

@@ -1,4 +1,4 @@
-//! What the pool knows of one script.
+//! The pool's data about one script.
 
 use super::Loader;
 use super::popularity::Popularity;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// A script, with its states that are idle.
+/// A script with its idle states.
 pub(super) struct Script<L: Loader> {
     pub(super) path: Arc<Path>,
     inner: Mutex<Inner<L>>,
@@ -19,42 +19,42 @@ pub(super) struct Script<L: Loader> {
 
 /// What the lock of a script protects.
 pub(super) struct Inner<L: Loader> {
-    /// The idle states; the one used last is last, for its memory is still in the processor's cache.
+    /// The idle states; the last used one is at the end, because its memory is still in the processor's cache.
     pub(super) idle: Vec<Entry<L::State>>,
-    /// How many of the idle states are kept for requests that were overtaken.
+    /// How many of the idle states are reserved for requests that were overtaken.
     promised: usize,
-    /// How many states there are: idle, busy or being loaded.
+    /// The number of states: idle, busy or being loaded.
     pub(super) states: usize,
-    /// How many wait for a state.
+    /// The number of requests that wait for a state.
     pub(super) waiting: usize,
     /// How many of these were woken once for a state that a newer request had taken meanwhile.
     overtaken: usize,
     /// Whether a state is being loaded.
     pub(super) loading: bool,
-    /// Whether more states than there are may be loaded.
+    /// Whether more states may be loaded.
     pub(super) growth: Growth,
     /// How many loads have ended.
     pub(super) ended: u64,
     /// The last failure, and the number of its load.
     pub(super) failure: Option<(u64, Arc<L::Failure>)>,
-    /// Grows when the script is loaded anew: older states are not used again.
+    /// Increased when the script is loaded anew: older states are not used again.
     pub(super) generation: u64,
     pub(super) dependencies: Dependencies,
     popularity: Popularity,
     pub(super) counts: Counts,
 }
 
-/// Whether a script that has states may get more of them.
+/// Whether a script with states may get more of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Growth {
     Free,
-    /// The last attempt came to nothing: there was no room, or the load has failed.
+    /// The last attempt failed: there was no room, or the load failed.
     NotBefore(Instant),
-    /// Its files have changed and cannot be loaded: the states that there are have to do.
+    /// Its files have changed and cannot be loaded: the existing states must do.
     NotUntilChanged,
 }
 
-/// Numbers for whoever watches the pool.
+/// Statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     requests: u64,
@@ -64,7 +64,7 @@ pub(super) struct Counts {
     pub(super) failures: u64,
 }
 
-/// A state with what the pool knows of it.
+/// A state with the pool's data about it.
 pub(super) struct Entry<S> {
     pub(super) state: S,
     pub(super) generation: u64,
@@ -74,43 +74,43 @@ pub(super) struct Entry<S> {
     pub(super) loaded_at: SystemTime,
 }
 
-/// What is known of a script, for whoever watches the pool.
+/// Statistics of a script.
 #[derive(Clone, Debug)]
 pub struct ScriptCounters {
     /// The script.
     pub script: PathBuf,
-    /// Requests that have asked for it.
+    /// Requests for this script.
     pub requests: u64,
     /// States that were loaded because a request needed one.
     pub loads: u64,
-    /// States that went because another script needed their room.
+    /// States that were closed because another script needed their room.
     pub evictions: u64,
-    /// Times that it was loaded anew because a file had changed.
+    /// How often it was loaded anew because a file had changed.
     pub reloads: u64,
     /// Loads that failed.
     pub failures: u64,
-    /// Its popularity: requests, of which each counts half after a minute.
+    /// Its popularity: requests, each of which counts half after a minute.
     pub score: f64,
     /// States that hold it.
     pub states: usize,
 }
 
-/// What a request finds that looks for a state.
+/// The result of looking for a state.
 pub(super) enum Search<L: Loader> {
     Found(Entry<L::State>),
-    /// The load that it has waited for has failed.
+    /// The load that the request has waited for has failed.
     Failed(Arc<L::Failure>),
     MayLoad,
-    /// Something may change until then, or after that time.
+    /// Something may change until this time, or at this time.
     MustWait(Option<Instant>),
 }
 
 /// A request that waits for a state of its script.
 pub(super) struct Waiter<'a, L: Loader> {
     script: &'a Script<L>,
-    /// Loads that had ended when it came.
+    /// How many loads had ended when it came.
     since: u64,
-    /// It has waited once, and found nothing.
+    /// It was woken once, and found no state.
     overtaken: bool,
 }
 
@@ -139,25 +139,25 @@ impl<L: Loader> Script<L> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes one of those who wait for a state.
+    /// Wakes one request that waits for a state.
     #[cold]
     pub(super) fn wake_one(&self) {
         self.changed.notify_one();
     }
 
-    /// Has all who wait look again.
+    /// Wakes all waiting requests.
     pub(super) fn wake_all(&self) {
         self.changed.notify_all();
     }
 
-    /// A state that was not idle has gone, or a load has come to nothing.
+    /// Called when a busy state has been closed, or a load has failed.
     pub(super) fn forget_state(&self) {
         self.lock().states -= 1;
         self.wake_one();
         self.room.leave();
     }
 
-    /// Files that a state has loaded, which was loaded itself at `loaded_at`. They are read without the lock.
+    /// Adds files that a state, loaded at `loaded_at`, has loaded later. Reads them without the lock.
     #[cold]
     pub(super) fn add_dependencies(&self, files: &[PathBuf], loaded_at: SystemTime) {
         let unknown: Vec<_> = {
@@ -170,8 +170,8 @@ impl<L: Loader> Script<L> {
         }
     }
 
-    /// Takes all idle states out of the books, and makes busy ones go when they are given back. The caller drops them, and has
-    /// their room free.
+    /// Removes all idle states, and makes busy ones be closed when they are given back. The caller drops the idle states and
+    /// frees their room.
     pub(super) fn retire(&self) -> Vec<Entry<L::State>> {
         let mut inner = self.lock();
         inner.generation += 1;
@@ -189,7 +189,7 @@ impl<L: Loader> Script<L> {
 }
 
 impl<L: Loader> Inner<L> {
-    /// For a new request: an idle state, if there is one that nobody has waited for longer.
+    /// For a new request: an idle state that is not reserved for an older request, if there is one.
     #[inline]
     pub(super) fn take_idle(&mut self) -> Option<Entry<L::State>> {
         self.counts.requests += 1;
@@ -201,50 +201,51 @@ impl<L: Loader> Inner<L> {
         if self.idle.len() > self.promised { self.idle.pop() } else { None }
     }
 
-    /// A state has become idle. `true`: somebody waits for it.
+    /// Puts a state back. `true`: a request waits for it.
     #[inline]
     pub(super) fn put_idle(&mut self, entry: Entry<L::State>) -> bool {
         self.idle.push(entry);
-        // Who is fast takes back what it has just given, and the others wait. So a state goes to one who was overtaken once.
+        // A fast lane would take back the state that it has just given back, while others wait. So the state is reserved for a
+        // request that was overtaken once.
         if self.overtaken > self.promised {
             self.promised += 1;
         }
         self.waiting > 0
     }
 
-    /// The idle state that was used longest ago and is not promised to anybody.
+    /// The least recently used idle state that is not reserved.
     pub(super) fn take_oldest(&mut self) -> Option<Entry<L::State>> {
         (self.idle.len() > self.promised).then(|| self.idle.remove(0))
     }
 
-    /// All idle states, whoever waits.
+    /// All idle states, even reserved ones.
     pub(super) fn take_all_idle(&mut self) -> Vec<Entry<L::State>> {
         self.promised = 0;
         std::mem::take(&mut self.idle)
     }
 
-    /// Whether a state can be taken from the script.
+    /// Whether an idle state of the script may be taken.
     pub(super) fn has_idle(&self) -> bool {
         self.idle.len() > self.promised
     }
 
-    /// Whether a state that has answered its share can be replaced.
+    /// Whether a state that has answered its share may be replaced.
     pub(super) fn is_replaceable(&self) -> bool {
         self.growth != Growth::NotUntilChanged
     }
 
-    /// How many were overtaken, and how many states are kept for them.
+    /// The number of overtaken requests, and of states reserved for them.
     #[cfg(test)]
     pub(super) fn in_line(&self) -> (usize, usize) {
         (self.overtaken, self.promised)
     }
 
-    /// How much the script is asked for.
+    /// The popularity of the script.
     pub(super) fn score(&mut self, now: Instant) -> f64 {
         self.popularity.score(self.counts.requests, now)
     }
 
-    /// What an idle state of the script is worth.
+    /// The worth of an idle state of the script.
     pub(super) fn worth(&mut self, now: Instant) -> f64 {
         self.score(now) / self.states.max(1) as f64
     }
@@ -255,7 +256,7 @@ impl<'a, L: Loader> Waiter<'a, L> {
         Self { script, since: script.lock().ended, overtaken: false }
     }
 
-    /// Looks for a state, or for the right to load one.
+    /// Looks for a state, or for permission to load one.
     pub(super) fn search(&mut self, inner: &mut Inner<L>, clones: usize) -> Search<L> {
         if let Some(entry) = inner.take_free() {
             return Search::Found(entry);
@@ -282,7 +283,7 @@ impl<'a, L: Loader> Waiter<'a, L> {
         }
     }
 
-    /// Waits until something has changed, but not longer than `time`.
+    /// Waits for a change, at most for `time`.
     pub(super) fn wait(&mut self, mut inner: MutexGuard<'_, Inner<L>>, time: Duration) {
         inner.waiting += 1;
         let mut inner = self.script.changed.wait_timeout(inner, time).unwrap_or_else(PoisonError::into_inner).0;
@@ -295,7 +296,8 @@ impl<'a, L: Loader> Waiter<'a, L> {
 }
 
 impl<L: Loader> Waiter<'_, L> {
-    /// Leaves the line: what was kept for this request, which has got something else or has given up, is anybody's.
+    /// Leaves the line: a state that was reserved for this request becomes free, because the request has got something else or
+    /// given up.
     pub(super) fn leave(&mut self, inner: &mut Inner<L>) {
         if std::mem::take(&mut self.overtaken) {
             inner.overtaken -= 1;

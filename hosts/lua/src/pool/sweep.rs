@@ -1,4 +1,4 @@
-//! Scripts that have changed are loaded anew.
+//! Reloads scripts that have changed.
 
 use super::script::{Entry, Growth, Script};
 use super::{Loader, Pool};
@@ -6,31 +6,31 @@ use crate::dependencies::Dependencies;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// What a sweep has found.
+/// The result of a sweep for a script.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Change<F> {
     /// A file has changed, and the script was loaded anew.
     Reloaded,
     /// A file has changed, but the script cannot be loaded.
     Failed(F),
-    /// The script has gone, and its states were closed.
+    /// The script's file has gone, and its states were closed.
     Gone,
 }
 
 impl<L: Loader> Pool<L> {
-    /// Looks which scripts have changed, loads them anew, and tells what came of it. Until a load has succeeded, the old states
-    /// go on; one that fails is not tried again before a file changes again.
+    /// Looks for changed scripts, loads them anew, and reports the results. The old states go on until a load has succeeded;
+    /// after a failure the script is not tried again until a file changes again.
     pub(crate) fn sweep(&self, mut told: impl FnMut(&Path, Change<L::Failure>)) {
         for script in self.known_scripts() {
             let mut dependencies = {
                 let inner = script.lock();
-                // One that is being loaded is looked at by the next sweep.
+                // The next sweep looks at a script that is being loaded now.
                 if inner.states == 0 || inner.loading {
                     continue;
                 }
                 inner.dependencies.clone()
             };
-            // The files are looked at without the lock.
+            // The files are checked without the lock.
             if !dependencies.have_changed() {
                 script.lock().dependencies.adopt(dependencies);
             } else if self.loader.is_gone(&script.path) {
@@ -44,7 +44,7 @@ impl<L: Loader> Pool<L> {
         }
     }
 
-    /// `None`: a request has begun to load the script just now.
+    /// `None`: a request has just begun to load the script.
     fn reload(&self, script: &Script<L>, known: Vec<PathBuf>) -> Option<Change<L::Failure>> {
         let loading = Loading::begin(script)?;
         let loaded_at = SystemTime::now();
@@ -55,7 +55,7 @@ impl<L: Loader> Pool<L> {
         let state = match loaded.state {
             Ok(state) => state,
             Err(failure) => {
-                // What the files are now is not to be tried again.
+                // This state of the files is not tried again.
                 inner.dependencies = before;
                 inner.dependencies.add(dependencies);
                 inner.growth = Growth::NotUntilChanged;
@@ -72,7 +72,7 @@ impl<L: Loader> Pool<L> {
         let mut old = inner.take_all_idle();
         inner.states -= old.len();
         drop(inner);
-        // The new state takes the room of an old one, or what room there is. Otherwise the busy states keep theirs until they are
+        // The new state takes the room of an old one, or any free room. Otherwise the busy states keep theirs until they are
         // given back, and the next request loads what it needs.
         let mut free = old.len();
         old.clear();
@@ -98,7 +98,7 @@ impl<L: Loader> Pool<L> {
     }
 }
 
-/// While the script is loaded by the sweep, no request does the same.
+/// While the sweep loads the script, no request loads it.
 struct Loading<'a, L: Loader>(&'a Script<L>);
 
 impl<'a, L: Loader> Loading<'a, L> {

@@ -1,4 +1,4 @@
-//! The pool with states that are numbers.
+//! The pool with numbers as states.
 
 mod crowd;
 mod model;
@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
-/// States know their script and number, and count themselves.
+/// A state knows its script and number, and is counted.
 struct State {
     script: String,
     number: usize,
@@ -25,7 +25,7 @@ impl Drop for State {
     }
 }
 
-/// Makes states, and can be told to fail or to wait.
+/// Makes states; a test can make it fail or wait.
 #[derive(Default)]
 struct Maker {
     made: Mutex<Map<String, usize>>,
@@ -33,9 +33,9 @@ struct Maker {
     at_once: AtomicUsize,
     most_at_once: AtomicUsize,
     fails: AtomicBool,
-    /// Failures that no request was told of.
+    /// Failures that were reported to no request.
     noted: Mutex<Vec<String>>,
-    /// Says that a load has begun, and waits for leave to end it.
+    /// Reports the start of a load, and waits for permission to end it.
     gate: Mutex<Option<(Sender<()>, Receiver<()>)>>,
 }
 
@@ -81,7 +81,7 @@ fn path(name: &str) -> Arc<Path> {
     Path::new("/nowhere").join(name).into()
 }
 
-/// Takes a state and gives it back; tells its number.
+/// Takes a state and gives it back; returns its number.
 fn visit<'m>(pool: &Pool<&'m Maker>, cache: &mut LaneCache<&'m Maker>, script: &Arc<Path>) -> usize {
     let lease = pool.take(cache, script).unwrap_or_else(|_| panic!("no state"));
     assert_eq!(Some(&*lease.script), script.file_name().and_then(|name| name.to_str()));
@@ -230,7 +230,7 @@ fn a_state_that_must_not_be_used_again_is_not() {
     let lease = pool.take(&mut cache, &path("a")).unwrap_or_else(|_| panic!("no state"));
     pool.give_back(lease, Verdict::Discard, &[]);
     assert_eq!(visit(&pool, &mut cache, &path("a")), 2);
-    // One that is dropped on the way, as by a panic, is not lost from the books.
+    // A state that is dropped, as by a panic, is counted correctly.
     drop(pool.take(&mut cache, &path("a")));
     assert_eq!(visit(&pool, &mut cache, &path("a")), 3);
     assert_eq!((counters(&pool, &path("a")).states, maker.alive.load(Ordering::SeqCst)), (1, 1));

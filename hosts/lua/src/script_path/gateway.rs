@@ -1,10 +1,10 @@
-//! From the web server's SCRIPT_FILENAME to a script.
+//! Finds a script from the web server's SCRIPT_FILENAME.
 
 use super::{Found, Missing, PathCache, as_path, file_below};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Finds the script that the web server names, which must be below `root` if there is one.
+/// Finds the script that the web server names. If there is a `root`, the script must be below it.
 pub(super) fn find<'c>(cache: &'c mut PathCache, root: Option<&Path>, name: &[u8]) -> Result<&'c Found, Missing> {
     if cache.found.contains_key(name) {
         return cache.found.get(name).ok_or(Missing::NotFound);
@@ -29,8 +29,8 @@ fn file_anywhere(path: &Path) -> Option<Arc<Path>> {
     file.metadata().ok()?.is_file().then(|| file.into())
 }
 
-/// What Apache puts before the path when it came by ProxyPass: `proxy:fcgi://127.0.0.1:9000/srv/app.lua`, or
-/// `proxy:unix:/run/lua.sock|fcgi://localhost/srv/app.lua`; a query may stand behind it.
+/// Removes Apache's prefix from a path that came by ProxyPass: `proxy:fcgi://127.0.0.1:9000/srv/app.lua`, or
+/// `proxy:unix:/run/lua.sock|fcgi://localhost/srv/app.lua`; a query may follow.
 fn without_proxy(name: &[u8]) -> &[u8] {
     let Some(rest) = name.strip_prefix(b"proxy:") else { return name };
     let rest = rest.strip_prefix(b"unix:").and_then(|rest| Some(&rest[memchr::memchr(b'|', rest)? + 1..])).unwrap_or(rest);

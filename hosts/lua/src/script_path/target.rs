@@ -1,14 +1,14 @@
-//! From the path of a request to a script below a document root.
+//! Finds a script below a document root from the path of a request.
 //!
-//! The path is read segment by segment, and each segment is decoded by itself: an encoded slash never separates anything, so a
-//! proxy in front that has rules for paths sees the same segments. What stands in the way of a script's name and is not plain
-//! (an empty segment, `..`, a hidden file, a NUL, a slash) is not found. PATH_INFO may be anything: it names no file.
+//! The path is read segment by segment, and each segment is decoded separately: an encoded slash never separates segments, so a
+//! proxy in front that has rules for paths sees the same segments. Up to the script's name, a segment that is not plain (empty,
+//! `..`, a hidden file, with a NUL or a slash) is not found. PATH_INFO may be anything, because it names no file.
 
 use super::{ENDING, Found, Missing, PathCache, as_path, file_below};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-/// Finds the script: the first part of the path that is a file whose name ends with `.lua`, or the index of the directory that
+/// Finds the script: the first part of the path that is a file with the extension `.lua`, or the index of the directory that
 /// the whole path leads to.
 pub(super) fn find<'c>(cache: &'c mut PathCache, root: &Path, index: &str, path: &[u8]) -> Result<&'c Found, Missing> {
     let key = known_part(path);
@@ -16,7 +16,7 @@ pub(super) fn find<'c>(cache: &'c mut PathCache, root: &Path, index: &str, path:
         return cache.found.get(key).ok_or(Missing::NotFound);
     }
     let found = search(root, index, path)?;
-    // Other spellings of the same path would crowd it out.
+    // Other spellings of the same path would displace it.
     let plain = found.script_name.as_deref().is_some_and(|name| name.starts_with(&path[..found.path_info_at]));
     if plain && found.path_info_at == key.len() {
         return Ok(cache.keep(key, found));
@@ -24,7 +24,7 @@ pub(super) fn find<'c>(cache: &'c mut PathCache, root: &Path, index: &str, path:
     Ok(cache.last.insert(found))
 }
 
-/// The part of the path that would be the script's name if no directory is called like a script.
+/// The part of the path that is the script's name if no directory is named like a script.
 fn known_part(path: &[u8]) -> &[u8] {
     memchr::memmem::find_iter(path, ENDING)
         .map(|at| at + ENDING.len())
@@ -42,7 +42,7 @@ fn search(root: &Path, index: &str, path: &[u8]) -> Result<Found, Missing> {
             return directory_index(root, &mut place, index, name, path);
         }
         let decoded = decode(segment).ok_or(Missing::NotFound)?;
-        // A leading dot covers `.` and `..`, too.
+        // A leading dot includes `.` and `..`.
         if decoded.is_empty() || decoded.starts_with(b".") || decoded.contains(&b'/') || decoded.contains(&0) {
             return Err(Missing::NotFound);
         }
@@ -55,7 +55,7 @@ fn search(root: &Path, index: &str, path: &[u8]) -> Result<Found, Missing> {
             let script = file_below(root, &place).filter(|_| decoded.ends_with(ENDING)).ok_or(Missing::NotFound)?;
             return Ok(Found { script, script_name: Some(name.into()), path_info_at: at });
         }
-        // The slash behind this segment.
+        // The slash after this segment.
         at += 1;
     }
     let there = directory_index(root, &mut place, index, name, path);
@@ -70,7 +70,7 @@ fn directory_index(root: &Path, place: &mut PathBuf, index: &str, mut name: Vec<
     Ok(Found { script, script_name: Some(name.into()), path_info_at: path.len() })
 }
 
-/// Decodes a segment; `None` if a percent sign has no two hexadecimal digits behind it.
+/// Decodes a segment; `None` if two hexadecimal digits do not follow a percent sign.
 fn decode(segment: &[u8]) -> Option<Cow<'_, [u8]>> {
     if !segment.contains(&b'%') {
         return Some(Cow::Borrowed(segment));
@@ -94,7 +94,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// A document root with a way to everything that must not be found beside it.
+    /// A document root with links to everything next to it that must not be found.
     fn tree() -> tempfile::TempDir {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path().join("root");
@@ -123,7 +123,7 @@ mod tests {
         directory
     }
 
-    /// Twice: what was remembered must be the same.
+    /// Twice, because the remembered result must be the same.
     fn look_up(directory: &tempfile::TempDir, path: &[u8]) -> Result<Found, Missing> {
         let root = directory.path().join("root");
         let mut cache = PathCache::default();

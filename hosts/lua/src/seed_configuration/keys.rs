@@ -1,4 +1,4 @@
-//! The keys of a configuration file of luafcgid: what each means here, and its default.
+//! The keys of a configuration file of luafcgid: their meaning here, and their defaults.
 
 use super::Draft;
 use crate::settings::{ConfigValue, function_name};
@@ -6,9 +6,9 @@ use mlua::Value;
 use oribi_server::config::{ListenAddress, Protocol};
 use std::time::Duration;
 
-/// A whole number that can be kept without loss wherever it goes.
+/// The largest whole number that is exact in every representation.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
-/// A `sweep` longer than a year is a slip of the finger.
+/// A `sweep` longer than a year is a typing error.
 const LONGEST_SWEEP: u64 = 365 * 24 * 3600 * 1000;
 
 /// One key.
@@ -18,24 +18,24 @@ pub(super) struct Key {
     target: Target,
 }
 
-/// A default as luafcgid had it built in.
+/// A built-in default of luafcgid.
 enum Default {
     Text(&'static str),
     Number(u32),
     Switch(bool),
-    /// A number that meant "the system's own".
+    /// A number that meant the system's default.
     Nothing,
 }
 
-/// Where a value goes, by the kind of value that it has.
+/// The setting that a value goes to, by the type of the value.
 pub(super) enum Target {
     Text(fn(&mut Draft, &str) -> Result<(), String>),
-    /// A whole number from the first bound on.
+    /// A whole number of at least the first value.
     Number(i64, fn(&mut Draft, u64) -> Result<(), String>),
     Switch(fn(&mut Draft, bool)),
     /// One address, or a list of them.
     Listen,
-    /// It said how large buffers begin, which nobody needs to know here.
+    /// Initial buffer sizes, which do not matter here.
     Ignored,
 }
 
@@ -44,7 +44,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         name: "backlog",
         default: Default::Nothing,
-        // Below zero: the most that the system allows, which is the server's own default.
+        // Below zero: the system's maximum, which is the server's default.
         target: Target::Number(-1, |draft, number| {
             if number > 0 {
                 draft.server.push(("backlog", number.to_string()));
@@ -114,7 +114,7 @@ pub(super) const KEYS: &[Key] = &[
     Key {
         name: "maxpost",
         default: Default::Number(1 << 20),
-        // luafcgid cut longer content off without a word; a 413 is what the client should hear.
+        // luafcgid silently truncated longer content; here the client gets a 413.
         target: Target::Number(1, |draft, number| {
             draft.server.push(("max-body-size", number.to_string()));
             Ok(())
@@ -154,7 +154,7 @@ impl Key {
     /// Puts a value into the draft.
     ///
     /// # Errors
-    /// What would have fitted.
+    /// A message that tells which values are valid.
     pub(super) fn take(&self, value: &Value, draft: &mut Draft) -> Result<(), String> {
         match &self.target {
             Target::Text(take) => take(draft, &text(value).ok_or("expected a text")?),
@@ -177,7 +177,7 @@ impl Key {
 
     /// Puts the default into the draft.
     pub(super) fn take_default(&self, draft: &mut Draft) {
-        // The table is right: a test looks at every row.
+        // It cannot fail: a test checks every row.
         let _ = match (&self.target, &self.default) {
             (Target::Text(take), Default::Text(text)) => take(draft, text),
             (Target::Number(_, take), Default::Number(number)) => take(draft, u64::from(*number)),
@@ -190,7 +190,7 @@ impl Key {
         };
     }
 
-    /// The default, as a script gets to see it.
+    /// The default as a script sees it.
     pub(super) fn default_value(&self) -> Option<ConfigValue> {
         match &self.default {
             Default::Text(text) => Some(ConfigValue::Text(text.as_bytes().to_vec())),
@@ -201,7 +201,7 @@ impl Key {
     }
 }
 
-/// A text, or a number as Lua would turn it into one.
+/// A text, or a number as Lua would convert it.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => text.to_str().ok().map(|text| text.to_owned()),
@@ -211,7 +211,7 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-/// A whole number, or a text that Lua would take for one.
+/// A whole number, or a text that Lua would convert to one.
 fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Integer(number) => *number as f64,
@@ -243,8 +243,8 @@ fn listen(value: &Value, draft: &mut Draft) -> Result<(), String> {
     Ok(())
 }
 
-/// An address as libfcgi reads it: TCP if there is a port behind the first colon, or else the path of a Unix socket. What names
-/// its protocol (`http://:8080`) is an address of Oribi.
+/// An address in libfcgi's format: TCP if a port follows the first colon, else the path of a Unix socket. An address with a
+/// scheme (`http://:8080`) is one of Oribi.
 fn address(text: &str) -> Result<String, String> {
     if text.contains("://") || text.contains("+unix:") {
         return ListenAddress::parse(text).map(|address| address.to_string());
@@ -282,7 +282,7 @@ fn field_value(text: &str) -> Result<String, String> {
     if fits { Ok(text.to_owned()) } else { Err("expected a text without control characters".to_owned()) }
 }
 
-/// A status line without `HTTP/1.1`: three digits, and perhaps a phrase.
+/// A status line without `HTTP/1.1`: three digits, and an optional phrase.
 fn status(text: &str) -> Result<String, String> {
     let (code, phrase) = text.split_once(' ').unwrap_or((text, ""));
     let fits = code.len() == 3 && code.parse::<u16>().is_ok_and(|code| (200..=599).contains(&code));

@@ -1,4 +1,4 @@
-//! What a new state finds in its libraries: Lua's own, but for a few functions that would reach beyond the script.
+//! The libraries of a new state: Lua's own, except for a few functions whose effect would exceed the script.
 
 use crate::desk::Desk;
 use crate::vm::stack::push_bytes;
@@ -12,7 +12,7 @@ use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// What a script is told by the error that `os.exit` raises.
+/// The message of the error that `os.exit` raises.
 const EXITED: &str = "os.exit";
 
 /// Prepares the libraries for a script.
@@ -25,7 +25,7 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     modules::install(lua, &settings.environment)?;
     settings.hooks.install(lua)?;
     let switches = if cfg!(feature = "luajit") {
-        // LuaJIT's hooks are the state's, not the coroutine's.
+        // LuaJIT's hooks belong to the state, not to a coroutine.
         (None, None)
     } else {
         (Some(function(lua, desk, enter_coroutine)?), Some(function(lua, desk, left_coroutine)?))
@@ -36,19 +36,18 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     prelude.call((function(lua, desk, note_loaded)?, directory, stopping, switches.0, switches.1))
 }
 
-/// A function of the host as a value.
+/// A host function as a value.
 fn function(lua: &Lua, desk: &Desk, function: ffi::lua_CFunction) -> mlua::Result<Function> {
     // SAFETY: mlua runs this below a fence of its own; the desk outlives the state.
     unsafe { lua.exec_raw((), |l| desk.push_function(l, function, 0)) }
 }
 
-/// Modules are looked for beside the script first. The directory that the process works in stays what it is: it belongs to all
-/// threads.
+/// Makes `require` look beside the script first. The process's working directory is not changed, because all threads share it.
 fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Result<()> {
     let beside = script.parent().into_iter().chain(settings.include.iter().map(PathBuf::as_path));
     let (mut lua_path, mut native_path) = (String::new(), String::new());
     for directory in beside {
-        // Lua's templates cannot name these.
+        // Lua's templates cannot contain these characters.
         let Some(directory) = directory.to_str().filter(|name| !name.contains([';', '?'])) else { continue };
         // Writing into a string does not fail.
         let _ = write!(lua_path, "{directory}/?.lua;{directory}/?/init.lua;");
@@ -64,7 +63,7 @@ fn set_paths(package: &Table, script: &Path, settings: &LuaSettings) -> mlua::Re
     Ok(())
 }
 
-/// `print` speaks to the log: standard output is nobody's in a server.
+/// `print` writes to the log, because nobody reads a server's standard output.
 unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; what is to be dropped is made when no more errors can be raised.
     unsafe {
@@ -88,7 +87,7 @@ unsafe extern "C-unwind" fn print(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `os.exit` ends the request, not the server: like an error, but one that `pcall` cannot hold.
+/// `os.exit` ends the request, not the server, by an error that `pcall` cannot catch.
 unsafe extern "C-unwind" fn exit(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -133,8 +132,8 @@ unsafe extern "C-unwind" fn enter_coroutine(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Called in the coroutine that has resumed another one; returns its arguments. If `os.exit` was called in that other one, the error which
-/// it raised has become a result there: it goes on from here.
+/// Called in a coroutine after it has resumed another one; returns its arguments. If the other one called `os.exit`, the error
+/// has become a result there: this raises it again.
 unsafe extern "C-unwind" fn left_coroutine(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -160,7 +159,7 @@ unsafe fn switch_to_running(l: *mut lua_State) {
     }
 }
 
-/// Tells whether the script is being ended: because it has run for too long, or because it has called `os.exit`.
+/// Whether the script is being stopped, because of its time limit or because it has called `os.exit`.
 unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing.
     unsafe {
@@ -170,8 +169,8 @@ unsafe extern "C-unwind" fn is_stopping(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Notes that the coroutine on top of the stack is the one that runs. The watchdog may come upon this note when the script has left
-/// that coroutine by an error, so it is kept from being collected until the next one is noted.
+/// Records the coroutine on top of the stack as the running one. The watchdog may read this record after the script has left
+/// that coroutine by an error, so the coroutine is protected from garbage collection until the next one is recorded.
 unsafe fn switch_to(l: *mut lua_State, thread: *mut lua_State) {
     // SAFETY: as for the callers. The desk's address is nobody else's key.
     unsafe {

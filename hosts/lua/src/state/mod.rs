@@ -1,7 +1,7 @@
 //! A Lua state with a script in it.
 //!
-//! The script's functions run in a thread (a coroutine, in Lua's words) of the state that is used for nothing else. They are
-//! called, not resumed, so a `yield` outside the script's own coroutines is an error today; a later version may resume them.
+//! The script's functions run in a coroutine of the state that is used for nothing else. They are called, not resumed, so a
+//! `yield` outside the script's own coroutines is an error today; a later version may resume them.
 
 mod libraries;
 
@@ -18,34 +18,34 @@ use std::os::raw::c_int;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-/// Where the function that serves a request stands on the thread's stack, above the message handler.
+/// The place of the serving function on the thread's stack, above the message handler.
 const SERVE: c_int = 2;
 
 /// A state with a loaded script: answers one request at a time.
 pub(crate) struct State {
-    /// The state itself. Closed before the desk goes, which its functions hold the address of.
+    /// The state itself. It is closed before the desk is dropped, because its functions hold the desk's address.
     lua: Lua,
     thread: *mut lua_State,
     style: Style,
     desk: Box<Desk>,
 }
 
-// SAFETY: mlua's "send" makes the state itself one that may change threads between calls; the thread's pointer and the desk are
+// SAFETY: with mlua's feature "send" the state itself may change threads between calls; the thread's pointer and the desk are
 // used only through a borrow of the whole.
 unsafe impl Send for State {}
 
-/// What is to become of a state that has answered.
+/// What to do with a state that has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     /// It can answer again.
     Good,
-    /// Something was torn out of its middle.
+    /// Its script was interrupted, so it must not be used again.
     Spoilt,
 }
 
 impl State {
-    /// Makes a state and runs the script in it, whose top level is the initialisation. That fails if the script cannot be read, is
-    /// no Lua, raises an error, or offers nothing that answers requests.
+    /// Makes a state and runs the script in it; its top level is the initialisation. That fails if the script cannot be read,
+    /// is not valid Lua, raises an error, or defines no handler.
     pub(crate) fn load(script: &Path, settings: &LuaSettings) -> Loaded<Self, Failure> {
         match Self::prepare(script, settings) {
             Ok(mut state) => {
@@ -62,7 +62,7 @@ impl State {
 
     /// A state with its libraries.
     fn prepare(script: &Path, settings: &LuaSettings) -> mlua::Result<Self> {
-        // SAFETY: the scripts are the operator's own. What they may load is bounded by package.path and package.cpath.
+        // SAFETY: the scripts are the operator's own. package.path and package.cpath limit what they may load.
         let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, LuaOptions::new()) };
         let desk = Box::new(Desk::new(script.to_owned()));
         libraries::prepare(&lua, &desk, script, settings)?;
@@ -76,20 +76,20 @@ impl State {
                 application::push_chooser(thread, &desk, settings);
             })?;
         }
-        // Only now: a limit that is too low for Lua itself is found out by the script.
+        // Only now, so that a limit that is too low for Lua itself fails in the script.
         let limit = settings.state_memory.map_or(0, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
-        // LuaJIT on a machine that has no room for a state with an allocator of its own cannot be limited.
+        // LuaJIT cannot be limited on a machine without room for a state with its own allocator.
         if let Err(error) = lua.set_memory_limit(limit) {
             log::debug!("the memory of a state is not limited: {error}");
         }
         Ok(Self { lua, thread, style: Style::Oribi, desk })
     }
 
-    /// Runs the script, by the function that stands where the one that serves will stand.
+    /// Runs the script, by the function at the place of the later serving function.
     fn run_script(&mut self) -> Result<(), Failure> {
         let (l, desk) = (self.thread, &*self.desk);
         desk.note_loaded(desk.script.clone());
-        // SAFETY: the thread runs nothing else. The function returns the one that serves and the number of its style.
+        // SAFETY: the thread runs nothing else. The function returns the serving function and the number of its style.
         let ending = unsafe {
             debug_assert_eq!(ffi::lua_gettop(l), SERVE);
             Slot::with_current(|slot| protect(l, desk, slot, 0, 2))
@@ -114,7 +114,7 @@ impl State {
         self.style
     }
 
-    /// Answers a request. After a failure, the exchange is unanswered, or broken off if the answer had begun.
+    /// Answers a request. After a failure, the exchange is unanswered, or cut off if the answer had begun.
     #[inline]
     pub(crate) fn answer(&mut self, exchange: &Exchange<'_>) -> (Condition, Result<(), Failure>) {
         let (l, desk) = (self.thread, &*self.desk);
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// The files that were loaded since this was asked last.
+    /// The files that were loaded since the last call.
     pub(crate) fn take_loaded(&mut self) -> Vec<PathBuf> {
         self.desk.take_loaded()
     }
@@ -160,7 +160,7 @@ impl State {
 
 impl Drop for State {
     fn drop(&mut self) {
-        // What the script's finalizers do is not limited by what the script used up.
+        // The memory limit does not apply to the script's finalizers.
         let _ = self.lua.set_memory_limit(0);
     }
 }

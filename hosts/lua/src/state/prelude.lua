@@ -1,9 +1,9 @@
--- What is changed in Lua's own libraries, where that is easier said in Lua. The host runs this in every new state.
+-- Changes to Lua's own libraries that are easier to write in Lua. The host runs this in every new state.
 local note, directory, stopping, enter, left = ...
 local package, original_loadfile, original_dofile = package, loadfile, dofile
 local searchpath, error, type = package.searchpath, error, type
 
--- The host wants to know which files a script was made of, so that it can load it anew when one of them changes.
+-- The host must know which files a script was loaded from, to reload it when one of them changes.
 function loadfile(file, ...)
     if type(file) == "string" then note(file) end
     return original_loadfile(file, ...)
@@ -14,7 +14,7 @@ function dofile(file)
     return original_dofile(file)
 end
 
--- The server's own directory is no script's business; this is where the script finds what lies beside it.
+-- A script finds files beside it by this directory, not by the server's working directory.
 local open_oribi = package.preload.oribi
 function package.preload.oribi(...)
     local oribi = open_oribi(...)
@@ -22,7 +22,7 @@ function package.preload.oribi(...)
     return oribi
 end
 
--- The package of WSAPI has a module of that name for what connectors tell apps: where the app is, above all.
+-- WSAPI's package has a module of this name, with data from connectors, above all the app's directory.
 function package.preload.wsapi()
     local file = searchpath("wsapi", package.path)
     local wsapi = file and original_dofile(file) or {}
@@ -42,7 +42,7 @@ searchers[2] = function(name)
     return chunk, file
 end
 
--- Where a hook is set for each coroutine on its own, the one that would stop a script must know which of them runs.
+-- If hooks belong to single coroutines, the code that stops a script must know which one runs.
 if enter then
     local create, resume, close, status = coroutine.create, coroutine.resume, coroutine.close, coroutine.status
     function coroutine.resume(thread, ...)
@@ -65,8 +65,8 @@ if enter then
     end
 end
 
--- A message handler is called where the error was raised. If that was the hook which ends the script, no hook is called in the handler,
--- and nothing could end that.
+-- A message handler runs where the error was raised. If a hook raised it to stop the script, no hooks are called within the
+-- handler, so nothing could stop the handler.
 local original_xpcall, traceback = xpcall, debug.traceback
 function xpcall(body, handler, ...)
     local guarded = handler

@@ -1,4 +1,4 @@
-//! What Lua has of its own, made safe to use: its stack, the part of it that may be borrowed, and the clock that scripts run against.
+//! Safe access to Lua itself: its stack, the part of it that may be borrowed, and the watchdog for running scripts.
 
 mod quiet;
 pub(crate) mod stack;

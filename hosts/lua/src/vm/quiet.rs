@@ -1,10 +1,10 @@
-//! Values of a script, looked at while nothing of Lua can run.
+//! Access to a script's values while no Lua code can run.
 //!
-//! Where the strings of a script stand belongs to Lua. Whatever runs in between may free them: the script clears a table, a collection
-//! follows, and the memory has a new owner. Something of a script runs whenever it is called, but also whenever Lua allocates, for
-//! that may start a finalizer, and when a function returns, for that may call a hook. So there are two views of a stack. With
-//! [`Stack`] anything may be done; [`Stack::quiet`] borrows it, and what it lends lasts no longer than that borrow. The compiler
-//! refuses to keep such bytes beyond a call of Lua.
+//! Lua owns the memory of a script's strings, and any Lua code may free them: the script clears a table, a collection follows,
+//! and the memory is reused. Lua code runs when it is called, but also when Lua allocates memory (which may start a finalizer)
+//! and when a function returns (which may call a hook). So there are two views of a stack. [`Stack`] allows everything.
+//! [`Stack::quiet`] borrows the stack, and what it lends lives no longer than that borrow, so the compiler refuses to keep such
+//! bytes beyond a call into Lua.
 
 use super::stack::{Message, raise_message, type_name};
 use mlua::ffi::{self, lua_State};
@@ -24,7 +24,7 @@ impl Stack {
         Self(l)
     }
 
-    /// The stack while nothing runs.
+    /// The view of the stack in which no Lua code runs.
     #[inline]
     pub(crate) const fn quiet(&mut self) -> Quiet<'_> {
         Quiet { l: self.0, _stack: PhantomData }
@@ -53,8 +53,8 @@ impl Stack {
     }
 }
 
-/// A stack while nothing runs: nothing here calls a function, allocates or raises an error. A running function has room for twenty
-/// values by itself (LUA_MINSTACK); those who push must not need more.
+/// A view of a stack in which no Lua code runs: nothing here calls a function, allocates or raises an error. A running function
+/// has room for twenty values (LUA_MINSTACK); callers must not push more.
 pub(crate) struct Quiet<'q> {
     l: *mut lua_State,
     _stack: PhantomData<&'q mut Stack>,
@@ -68,35 +68,35 @@ impl<'q> Quiet<'q> {
         unsafe { ffi::lua_type(self.l, index) }
     }
 
-    /// What a value of its type is called.
+    /// The name of the type of a value.
     pub(crate) fn kind_name(&self, index: c_int) -> &'static str {
         // SAFETY: looks at a value.
         unsafe { type_name(self.l, index) }
     }
 
-    /// The string at `index`; `None`: something else is there.
+    /// The string at `index`; `None`: it is no string.
     #[inline]
     pub(crate) fn string(&self, index: c_int) -> Option<&'q [u8]> {
         if self.kind(index) != ffi::LUA_TSTRING {
             return None;
         }
         let mut length = 0;
-        // SAFETY: only what is no string is converted. The string is kept by the stack or by a table in it, and stays where it is for
-        // as long as nothing runs, which 'q is.
+        // SAFETY: only a value that is no string would be converted. The stack, or a table in it, keeps the string alive, and
+        // it stays in place while no Lua code runs, that is during 'q.
         unsafe {
             let start = ffi::lua_tolstring(self.l, index, &raw mut length);
             Some(std::slice::from_raw_parts(start.cast(), length))
         }
     }
 
-    /// The number at `index`, which is one.
+    /// The number at `index`, which must be one.
     #[inline]
     pub(crate) fn number(&self, index: c_int) -> f64 {
         // SAFETY: looks at a value.
         unsafe { ffi::lua_tonumber(self.l, index) }
     }
 
-    /// The integer at `index`, if that is a number which Lua keeps apart from others as such.
+    /// The integer at `index`, if Lua stores the number as an integer.
     #[cfg(not(feature = "luajit"))]
     pub(crate) fn integer(&self, index: c_int) -> Option<i64> {
         // SAFETY: looks at a value.
@@ -110,27 +110,28 @@ impl<'q> Quiet<'q> {
         unsafe { ffi::lua_gettop(self.l) }
     }
 
-    /// Takes values off until there are so many. What was lent of them is good still: nothing is freed while nothing runs.
+    /// Removes values down to `height`. What was lent of them stays valid: nothing is freed while no Lua code runs.
     #[inline]
     pub(crate) fn cut(&self, height: c_int) {
         // SAFETY: there are no variables to be closed among them.
         unsafe { ffi::lua_settop(self.l, height) };
     }
 
-    /// Pushes the element of the table at `index` without asking its metatable.
+    /// Pushes an element of the table at `index`, without its metatable.
     #[inline]
     pub(crate) fn push_element(&self, index: c_int, place: usize) {
         // SAFETY: looks into a table.
         unsafe { ffi::lua_rawgeti(self.l, index, place as ffi::lua_Integer) };
     }
 
-    /// Calls `each` for every pair of the table at `index`: the key is next to the top then, the value on top. `each` leaves the stack as it is.
+    /// Calls `each` for every pair of the table at `index`, with the key next to the top of the stack and the value on top.
+    /// `each` must not change the stack.
     ///
     /// # Errors
-    /// The first one of `each`.
+    /// The first error of `each`.
     #[inline]
     pub(crate) fn pairs<E>(&self, index: c_int, mut each: impl FnMut() -> Result<(), E>) -> Result<(), E> {
-        // SAFETY: nothing runs, so the table does not change, and its keys are all known to it.
+        // SAFETY: no Lua code runs, so the table does not change, and its keys are valid.
         unsafe {
             ffi::lua_pushnil(self.l);
             while ffi::lua_next(self.l, index) != 0 {

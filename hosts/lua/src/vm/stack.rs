@@ -1,13 +1,13 @@
-//! Small things to do with a Lua stack.
+//! Small operations on a Lua stack.
 //!
-//! Whatever may raise a Lua error runs below a fence ([`protect`](crate::desk::protect)), and no frame between the two holds
-//! anything that must be dropped: PUC Lua leaves by longjmp, LuaJIT unwinds.
+//! Everything that may raise a Lua error runs below a fence ([`protect`](crate::desk::protect)), and no frame between the two
+//! holds a value with a destructor: PUC Lua leaves by longjmp, LuaJIT unwinds.
 
 use mlua::ffi::{self, lua_State};
 use std::fmt::{self, Write};
 use std::os::raw::c_int;
 
-/// The bytes of the string at `index`; a number there becomes a string, in its place. `None`: something else is there.
+/// The bytes of the string at `index`; a number there is converted to a string in place. `None`: it is neither.
 ///
 /// # Safety
 /// `l` is a live state below a fence. Lua owns the bytes: they stay where they are as long as the string is on a stack or in a
@@ -32,7 +32,7 @@ pub(crate) unsafe fn push_bytes(l: *mut lua_State, bytes: &[u8]) {
     unsafe { ffi::lua_pushlstring(l, bytes.as_ptr().cast(), bytes.len()) };
 }
 
-/// What a value of the type at `index` is called: `nil`, `number` ...
+/// The name of the type of the value at `index`: `nil`, `number` ...
 ///
 /// # Safety
 /// `l` is a live state.
@@ -44,13 +44,13 @@ pub(crate) unsafe fn type_name(l: *mut lua_State, index: c_int) -> &'static str 
     }
 }
 
-/// How many bytes a function has room for in its own frame; what needs more is made in Lua's memory.
+/// How many bytes a function keeps in its own frame; larger texts are made in Lua's memory.
 const ROOM: usize = 512;
 
-/// Pushes a string of at most `most` bytes that `fill` writes; `fill` tells how many there are, and must not call Lua.
+/// Pushes a string of at most `most` bytes that `fill` writes; `fill` returns the length, and must not call Lua.
 ///
-/// The bytes stand in the frame or, if there are many, in Lua's memory: that counts against the state's limit, is given back, and is
-/// nobody else's if a finalizer runs while Lua copies them.
+/// The bytes are in the frame or, if there are many, in Lua's memory. That counts against the state's limit, is freed by Lua,
+/// and cannot be changed by a finalizer that runs while Lua copies them.
 ///
 /// # Safety
 /// `l` is below a fence, with room for two values, and no frame up to there holds anything that must be dropped; nor does `fill`.
@@ -72,7 +72,7 @@ pub(crate) unsafe fn push_written(l: *mut lua_State, most: usize, fill: impl FnO
     }
 }
 
-/// How long a [`Message`] can be; what it says of a script's values is cut behind it.
+/// The longest [`Message`]; what it quotes of a script's values is cut.
 const MESSAGE_BYTES: usize = 512;
 
 /// A text of limited length that needs no drop.
@@ -83,7 +83,7 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// A text. Writing it does not fail; what does not fit is cut.
+    /// Makes a text. Writing does not fail; what does not fit is cut.
     #[cold]
     pub(crate) fn new(text: fmt::Arguments<'_>) -> Self {
         let mut message = Self { text: [0; MESSAGE_BYTES], length: 0 };
@@ -102,7 +102,8 @@ impl Write for Message {
     }
 }
 
-/// Raises an error, with the place in the script that called the running function. The text is written before anything of Lua runs.
+/// Raises an error, with the place in the script that called the running function. The text is written before any Lua code
+/// runs.
 ///
 /// # Safety
 /// `l` is a live state below a fence, and no frame up to there holds anything that must be dropped.
@@ -112,7 +113,7 @@ pub(crate) unsafe fn raise(l: *mut lua_State, message: fmt::Arguments<'_>) -> ! 
     unsafe { raise_message(l, &message) }
 }
 
-/// The same with a text that is written already.
+/// The same with a finished text.
 ///
 /// # Safety
 /// As for [`raise`].

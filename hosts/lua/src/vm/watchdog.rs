@@ -1,12 +1,12 @@
-//! Ends scripts that run for longer than they may.
+//! Stops scripts that exceed their time limit.
 //!
-//! A hook that counts instructions all the time would make every script slow. So each lane has a slot with a number that is odd
-//! while a script runs, and a thread looks at the slots now and then: a number that stands still for too long means a script that
-//! does not end. Its thread is sent a signal, whose handler arms a hook in the running state, which Lua (and LuaJIT) allow to a
-//! handler on the state's own thread. From then on, every instruction raises an error, so that no `pcall` keeps it for long, and
-//! the state is thrown away. A function in C is not interrupted, nor a finalizer, where no hook is called: a pattern that never
-//! ends is left to `--request-timeout`. In the handler of an error that a hook has raised, none is called either: `prelude.lua`
-//! sees to that.
+//! A hook that always counts instructions would make every script slow. So each lane has a slot with a number that is odd while
+//! a script runs, and a thread looks at the slots now and then: if an odd number stays the same for too long, the script does
+//! not end. The thread then sends a signal to the lane's thread. The signal handler arms a hook in the running state, which Lua
+//! and LuaJIT permit in a handler on the state's own thread. From then on every instruction raises an error, so no `pcall` can
+//! keep the script running for long, and the state is thrown away. Functions in C and finalizers are not interrupted, because
+//! no hooks are called in them; a pattern that never ends is left to `--request-timeout`. Within a message handler for an error
+//! that a hook has raised, no hooks are called, either; `prelude.lua` handles that case.
 
 use mlua::Lua;
 use mlua::ffi::{self, lua_Debug, lua_State};
@@ -18,21 +18,21 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a script is told that has used up its time.
+/// The error message for a script that has exceeded its time limit.
 pub(crate) const OUT_OF_TIME: &str = "the script has run for longer than it may";
 
-/// Looks in the time that a script has: a script gets a tenth more at worst.
+/// How often to look within a script's time limit: at worst a script gets a tenth more.
 const LOOKS: u32 = 10;
-/// More often is not worth the processor's time ...
+/// Looking more often is not worth the processor time ...
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
-/// ... and less often not the wait of whoever has a long limit.
+/// ... and looking less often would exceed a long limit by too much.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How soon a script is looked at again that had to be stopped: it may have gone on in another coroutine.
+/// When to look again at a script that was stopped: it may have gone on in another coroutine.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// What the thread that looks knows of a lane. Written by the lane's thread, but for `doomed`.
+/// The watchdog's view of a lane. The lane's thread writes everything except `doomed`.
 ///
-/// A cache line for each: lanes write to their slots all the time.
+/// Each has its own cache line, because lanes write to their slots all the time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Slot {
@@ -40,23 +40,23 @@ pub(crate) struct Slot {
     turn: AtomicU64,
     /// The state whose handler was called.
     base: AtomicPtr<lua_State>,
-    /// The coroutine of it that runs, where Lua arms hooks for each on its own.
+    /// The running coroutine of the state, for Luas whose hooks belong to single coroutines.
     running: AtomicPtr<lua_State>,
-    /// The lane's thread, as the kernel knows it; 0 without.
+    /// The kernel's id of the lane's thread; 0 if there is none.
     thread: AtomicI32,
-    /// The turn that is to be ended.
+    /// The turn that must be stopped.
     doomed: AtomicU64,
     /// Whether the script was stopped in this turn.
     stopped: AtomicBool,
 }
 
 thread_local! {
-    /// The slot of the calling thread. Without a destructor and with a constant start, a signal handler may read it.
+    /// The slot of the calling thread. A signal handler may read it, because it has no destructor and a constant initializer.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 
 impl Slot {
-    /// The calling thread runs scripts from now on, and this slot tells of it.
+    /// From now on the calling thread runs scripts and reports them in this slot.
     pub(crate) fn enter(self: &Arc<Self>) {
         // SAFETY: asks for a number.
         self.thread.store(unsafe { libc::gettid() }, Ordering::Relaxed);
@@ -69,7 +69,7 @@ impl Slot {
         SLOT.set(ptr::null());
     }
 
-    /// The slot of the calling thread, if scripts that it runs are watched.
+    /// The slot of the calling thread, if its scripts are watched.
     pub(crate) fn with_current<R>(work: impl FnOnce(Option<&Self>) -> R) -> R {
         // SAFETY: set by `enter`, whose caller keeps the slot until `leave`.
         work(unsafe { SLOT.get().as_ref() })
@@ -81,12 +81,12 @@ impl Slot {
         self.stopped.store(false, Ordering::Relaxed);
         self.base.store(state, Ordering::Relaxed);
         self.running.store(state, Ordering::Relaxed);
-        // The handler runs on this thread: only the compiler must be kept from changing the order.
+        // The signal handler runs on this thread, so only the compiler must be kept from reordering.
         compiler_fence(Ordering::Release);
         self.step();
     }
 
-    /// The script has ended; tells whether it had to be stopped.
+    /// The script has ended; returns whether it was stopped.
     #[inline]
     pub(crate) fn end(&self) -> bool {
         self.step();
@@ -94,17 +94,17 @@ impl Slot {
         self.was_stopped()
     }
 
-    /// Whether the script had to be stopped in this turn.
+    /// Whether the script was stopped in this turn.
     pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Has `work`, which runs functions of `lua` in no coroutine of its own, stopped as a script is that runs for too long.
+    /// Runs `work`, which calls functions of `lua` outside of coroutines, with the time limit of a script.
     pub(crate) fn watch<R>(&self, lua: &Lua, work: impl FnOnce() -> R) -> R {
         let mut state = ptr::null_mut();
         // SAFETY: looks at no more than the pointer.
         if unsafe { lua.exec_raw::<()>((), |l| state = l) }.is_err() {
-            // There is no memory left even for that.
+            // No memory is left even for that.
             return work();
         }
         self.begin(state);
@@ -116,7 +116,7 @@ impl Slot {
         result
     }
 
-    /// Does something that does not count as the script's time: its limit starts anew behind.
+    /// Runs `work` without counting it as the script's time: the limit starts anew afterwards.
     #[inline]
     pub(crate) fn rest<R>(&self, work: impl FnOnce() -> R) -> R {
         self.step();
@@ -125,28 +125,28 @@ impl Slot {
         result
     }
 
-    /// Only the lane's thread writes the turn, so that no locked instruction is needed.
+    /// Only the lane's thread writes the turn, so no locked instruction is needed.
     #[inline]
     fn step(&self) {
         self.turn.store(self.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Another coroutine of the state runs from now on.
+    /// Records that another coroutine of the state runs now.
     pub(crate) fn switch(&self, running: *mut lua_State) {
         self.running.store(running, Ordering::Relaxed);
     }
 }
 
-/// The thread that looks, and the slots that it looks at.
+/// The watching thread, and the slots that it watches.
 #[derive(Debug)]
 pub(crate) struct Watchdog {
     limit: Duration,
-    /// A lane has its slot as long as its context lasts; those that have gone are forgotten.
+    /// A lane keeps its slot as long as its context; dropped slots are forgotten.
     slots: Mutex<Vec<Weak<Slot>>>,
 }
 
 impl Watchdog {
-    /// Whether hooks are called in loops that LuaJIT has compiled: cargo has been told to have that built in.
+    /// Whether hooks are called in loops that LuaJIT has compiled: a build option of LuaJIT, set through cargo.
     pub(crate) const REACHES_COMPILED_LOOPS: bool = !cfg!(feature = "luajit") || option_env!("TARGET_FLAGS").is_some();
 
     pub(crate) const fn new(limit: Duration) -> Self {
@@ -162,10 +162,10 @@ impl Watchdog {
         slot
     }
 
-    /// Starts to look, in a thread of its own that lasts as long as the process.
+    /// Starts to watch, in a thread that lasts as long as the process.
     ///
     /// # Errors
-    /// No thread or no signal handler is to be had.
+    /// No thread or no signal handler could be created.
     pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
         install_handler()?;
         let this = Arc::clone(self);
@@ -175,7 +175,8 @@ impl Watchdog {
 
     fn watch(&self) {
         let pause = (self.limit / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // For each slot the turn that was seen last, and since when. A slot in here keeps its place in memory, which is its name.
+        // For each slot, the turn that was seen last, and since when. A slot in this list stays at its address, which
+        // identifies it.
         let mut seen: Vec<(Weak<Slot>, u64, Instant)> = Vec::new();
         loop {
             let now = Instant::now();
@@ -202,14 +203,14 @@ impl Watchdog {
     }
 }
 
-/// The signal that has a thread look whether its script is to be stopped: one that nobody else has a meaning for.
+/// The signal that makes a thread check whether to stop its script; no other code uses it.
 fn signal() -> c_int {
     libc::SIGRTMIN() + 2
 }
 
 fn alarm(thread: i32) {
     if thread != 0 {
-        // SAFETY: if the thread has ended, nothing is sent; if its number has a new owner, that one's slot says nothing.
+        // SAFETY: if the thread has ended, nothing is sent; if its id has a new owner, that thread's slot asks for nothing.
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread, signal()) };
     }
 }
@@ -217,11 +218,11 @@ fn alarm(thread: i32) {
 fn install_handler() -> std::io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: a zeroed sigaction is a valid one, and the handler keeps to what a handler may do.
+        // SAFETY: a zeroed sigaction is valid, and the handler does only what a handler may do.
         let status = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = on_alarm as extern "C" fn(c_int) as usize;
-            // System calls go on: only Lua is to be stopped.
+            // System calls are restarted: only Lua is to be stopped.
             action.sa_flags = libc::SA_RESTART;
             libc::sigaction(signal(), &raw const action, ptr::null_mut())
         };
@@ -230,7 +231,7 @@ fn install_handler() -> std::io::Result<()> {
     installed.map_err(std::io::Error::from_raw_os_error)
 }
 
-/// Runs on the lane's thread. If that is in the middle of the doomed turn, it stays there until this has returned.
+/// Runs on the lane's thread. If that thread is in the middle of the doomed turn, it stays there until this returns.
 extern "C" fn on_alarm(_signal: c_int) {
     // SAFETY: as in `with_current`.
     let Some(slot) = (unsafe { SLOT.get().as_ref() }) else { return };
@@ -257,7 +258,7 @@ unsafe extern "C-unwind" fn stop(l: *mut lua_State, _: *mut lua_Debug) {
     }
 }
 
-/// Has `hook` called before every instruction.
+/// Makes Lua call `hook` before every instruction.
 ///
 /// # Safety
 /// `l` is a live state of the calling thread.
@@ -266,7 +267,7 @@ pub(crate) unsafe fn arm(l: *mut lua_State, hook: ffi::lua_Hook) {
     unsafe { ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1) };
 }
 
-/// Takes the hook away.
+/// Removes the hook.
 ///
 /// # Safety
 /// As for [`arm`].

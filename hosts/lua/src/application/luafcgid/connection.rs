@@ -1,4 +1,4 @@
-//! `con`: how a script speaks to its client, and reads what that has sent.
+//! `con`, by which a script writes to its client and reads the content of the request.
 
 use crate::answer::Output;
 use crate::content;
@@ -13,18 +13,18 @@ use oribi_host::Content;
 use std::cell::Cell;
 use std::os::raw::c_int;
 
-/// What luafcgid called its metatable, for messages.
+/// The name of this metatable in luafcgid, for messages.
 const NAME: &[u8] = b"LuaFCGId.Request";
 
-/// The methods' upvalues behind the desk.
+/// Further upvalues of the methods; the first is the desk.
 const METATABLE: c_int = 2;
-/// Of `config` also a table of what the script has set.
+/// An upvalue of `config` only: a table of what the script has set.
 const CHANGED: c_int = 3;
 
-/// How many bytes `gets` returns at once unless the configuration says otherwise (`maxpost`).
+/// The most bytes that `gets` returns at once unless the configuration (`maxpost`) says otherwise.
 const GETS_BYTES: f64 = 1_048_576.0;
 
-/// What a `con` is made of: the number of its request, which tells a kept one from that of the running request.
+/// The content of a `con`: the number of its request, by which a `con` of an earlier request is recognized.
 type Handle = u64;
 
 /// Pushes the metatable of `con`.
@@ -74,7 +74,7 @@ pub(super) unsafe fn push(l: *mut lua_State, desk: &Desk, metatable: c_int) {
     }
 }
 
-/// The desk and the exchange of the `con` that a method was called with.
+/// The desk, and the exchange of the `con` on which a method was called.
 ///
 /// # Safety
 /// `l` runs a method, below a fence; the caller's frame holds nothing to be dropped.
@@ -96,7 +96,7 @@ unsafe fn of<'a>(l: *mut lua_State) -> (&'a Desk, &'a Exchange<'a>) {
     }
 }
 
-/// Makes sure that there is a text at `index`: a number becomes one, and anything else is an error.
+/// Ensures that there is a string at `index`: converts a number, and raises an error for anything else.
 ///
 /// # Safety
 /// As for [`of`].
@@ -109,12 +109,12 @@ unsafe fn want_text(l: *mut lua_State, index: c_int) {
     }
 }
 
-/// The text at `index`, which [`want_text`] has made sure of.
+/// The string at `index`, which [`want_text`] has ensured.
 fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
     quiet.string(index).unwrap_or_default()
 }
 
-/// Adds to what the script has said, unless that is more than a state may use of memory.
+/// Adds to the script's output, unless that would exceed the memory limit of a state.
 ///
 /// # Safety
 /// As for [`of`], and the output is borrowed by nobody else: nothing of Lua runs in `add`.
@@ -136,7 +136,7 @@ unsafe fn add<R: Copy>(
     }
 }
 
-/// Goes on after `contain`: `None` means that there was a panic.
+/// Continues after `contain`: `None` means that there was a panic.
 ///
 /// # Safety
 /// As for [`of`].
@@ -145,7 +145,7 @@ unsafe fn unless_panicked<R: Copy>(l: *mut lua_State, result: Option<R>) -> R {
     unsafe { result.unwrap_or_else(|| raise(l, format_args!("the request cannot be answered"))) }
 }
 
-/// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`; at once where buffering is off.
+/// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`, or at once without buffering.
 unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The output is borrowed by one function at a time.
     unsafe {
@@ -166,7 +166,7 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:gets()`: the next part of the content, of a mebibyte or what `maxpost` says; `nil` at its end.
+/// `con:gets()`: the next part of the content, up to a mebibyte or `maxpost`; `nil` at its end.
 unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -175,7 +175,7 @@ unsafe extern "C-unwind" fn gets(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:data()`: the same of the data that a web server wants filtered; `nil` at its end, and in any other role.
+/// `con:data()`: the same for the data that a web server wants filtered; `nil` at its end, and in any other role.
 unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -184,7 +184,7 @@ unsafe extern "C-unwind" fn data(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes the next part of something that has been read up to `taken`.
+/// Pushes the next part of content that has been read up to `taken`.
 ///
 /// # Safety
 /// As for [`of`].
@@ -267,7 +267,7 @@ unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
     }
 }
 
-/// What belongs into the head cannot be said when that has been sent: better an error than silence.
+/// A change of the head after it has been sent is an error; ignoring it would hide the mistake.
 unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
     if exchange.progress() != Progress::Nothing {
         // SAFETY: as for `of`.
@@ -275,7 +275,7 @@ unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
     }
 }
 
-/// `con:flush()`: sends what has been put so far.
+/// `con:flush()`: sends the output so far.
 unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -285,7 +285,7 @@ unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Sends the head, if it has not been sent, and what has been put. If the client has gone, the rest is for nobody.
+/// Sends the head, if it has not been sent, and the buffered body. If the client has gone, does nothing.
 fn send(output: &mut Output, exchange: &Exchange<'_>) {
     let goes_on = match exchange.progress() {
         Progress::Nothing => output.with_head(|head, _| exchange.start(head)),
@@ -298,7 +298,7 @@ fn send(output: &mut Output, exchange: &Exchange<'_>) {
     output.body.clear();
 }
 
-/// `con:reset()`: forgets what has been put and not been flushed.
+/// `con:reset()`: drops the output that has not been flushed.
 unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -308,7 +308,7 @@ unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:log(text)`: writes to the log, as it is.
+/// `con:log(text)`: writes to the log, unchanged.
 unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
@@ -323,8 +323,8 @@ unsafe extern "C-unwind" fn log(l: *mut lua_State) -> c_int {
     }
 }
 
-/// `con:config(name)`: what the configuration says; `con:config(name, value)`: has it say something else to this script's state.
-/// `buffering` takes effect at once, for the request.
+/// `con:config(name)`: a value of the configuration; `con:config(name, value)`: changes it for this script's state. `buffering`
+/// takes effect at once, for the present request.
 unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {

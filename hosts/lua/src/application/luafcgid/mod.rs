@@ -1,4 +1,4 @@
-//! The styles of luafcgid: `main(env, con)`, which speaks through `con`, and before that `handler()`, which returned the body.
+//! The styles of luafcgid: `main(env, con)`, which answers through `con`, and the older `handler()`, which returns the body.
 
 mod connection;
 
@@ -12,16 +12,16 @@ use crate::vm::stack::{push_bytes, raise, type_name};
 use mlua::ffi::{self, lua_State};
 use std::os::raw::c_int;
 
-/// Upvalues behind the desk.
+/// Further upvalues; the first is the desk.
 const HANDLER: c_int = 2;
 const METATABLE: c_int = 3;
 const NAMES: c_int = 4;
 const MUST_RETURN: c_int = 5;
 
-/// The version of the script's interface, LUAFCGID_VERSION.
+/// The version of the interface for scripts, LUAFCGID_VERSION.
 const INTERFACE: ffi::lua_Integer = 1;
 
-/// Replaces the function on top of the stack by the one that serves with it.
+/// Replaces the function on top of the stack by the one that serves requests with it.
 ///
 /// # Safety
 /// `l` is below a fence.
@@ -49,7 +49,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_rawset(l, -3);
         connection::push(l, desk, ffi::lua_upvalueindex(METATABLE));
         ffi::lua_call(l, 2, 1);
-        // Before the second generation, the body was what the function returned. One that has put something means nothing by it.
+        // In the first generation, the function returned the body. If it has used `puts`, its return value is ignored.
         let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
         let silent = exchange.progress() == Progress::Nothing && (*desk.output.get()).body.is_empty();
         if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
@@ -66,7 +66,7 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Sends what has been said and not been flushed, and ends the answer.
+/// Sends the unflushed output, and ends the answer.
 pub(crate) fn finish(desk: &Desk, exchange: &Exchange<'_>) {
     // SAFETY: the script has returned, or does not come back.
     let output = unsafe { &mut *desk.output.get() };

@@ -2,7 +2,7 @@ use super::*;
 
 const TYPE: &[u8] = b"multipart/form-data; boundary=XX";
 
-/// What is in a part, for comparison: name, file name, content.
+/// A part for comparison: name, file name, content.
 type Shown = (String, Option<String>, String);
 
 fn read(content: &str) -> Result<Vec<Shown>, &'static str> {

@@ -70,13 +70,13 @@ fn a_request_that_was_overtaken_is_next() {
         while !waits() {
             thread::yield_now();
         }
-        // Woken for nothing, as if this lane had been faster.
+        // A spurious wake-up, as if this lane had been faster.
         pool.script(&path("a")).wake_all();
         while pool.script(&path("a")).lock().in_line().0 == 0 || !waits() {
             thread::yield_now();
         }
         pool.give_back(lease, Verdict::Keep, &[]);
-        // However fast this lane is now, the state is the other's.
+        // However fast this lane is now, the state is reserved for the other.
         assert!(pool.script(&path("a")).lock().take_idle().is_none());
         taken.recv().expect("it has got the state");
         leave.send(()).expect("it goes on");
@@ -142,7 +142,7 @@ fn a_clone_displaces_only_what_is_worth_less() {
         thread::scope(|scope| {
             let clone = scope.spawn(|| visit(&pool, &mut other, &path("busy")));
             if evicted == 0 {
-                // There is no room for it, so it waits for the state that there is.
+                // There is no room for it, so it waits for the existing state.
                 while pool.script(&path("busy")).lock().waiting == 0 {
                     thread::yield_now();
                 }

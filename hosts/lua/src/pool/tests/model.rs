@@ -1,8 +1,8 @@
-//! Random operations against a model that is a few numbers, and a skewed load in which the popular must stay.
+//! Random operations, compared with a model of a few numbers; and a skewed load in which popular scripts must stay.
 
 use super::*;
 
-/// Numbers that look random and are the same each time.
+/// Pseudo-random numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -22,16 +22,16 @@ const CLONES: usize = 2;
 const LANES: usize = 6;
 const STEPS: usize = 400;
 
-/// One thread plays all lanes, so that each step's outcome is certain.
+/// One thread plays all lanes, so the result of each step is deterministic.
 #[test]
 fn random_operations_keep_what_the_pool_promises() {
     for seed in 0..60 {
         let maker = Maker::default();
-        // Nobody waits: a pool in which something is busy says so at once.
+        // No request waits: a pool with a busy state refuses at once.
         let settings = PoolSettings { states: STATES, clones: CLONES, retries: 0, requests: None, patience: Duration::ZERO };
         let pool = Pool::new(&maker, settings);
         let scripts: Vec<_> = (0..7).map(|number| path(&number.to_string())).collect();
-        // A lease borrows its lane's cache, so each step has one of its own.
+        // A lease borrows its lane's cache, so each step has its own cache.
         let mut caches: Vec<_> = (0..STEPS).map(|_| LaneCache::default()).collect();
         let mut lanes = [const { None }; LANES];
         let mut random = Random(seed);
@@ -52,7 +52,7 @@ fn random_operations_keep_what_the_pool_promises() {
                     assert!(!in_two_hands, "seed {seed}, step {step}: in two hands");
                     lanes[lane] = Some((script, lease));
                 }
-                // A first state is refused only if nothing is idle; a clone also if all that is idle is worth more.
+                // A first state is refused only if nothing is idle; a clone also if all idle states have more worth.
                 Err(Refusal::Busy) => assert!(own > 0 || busy == STATES, "seed {seed}, step {step}: refused without need"),
                 Err(Refusal::LoadFailed(failure)) => panic!("{failure}"),
             }
@@ -81,7 +81,7 @@ fn the_popular_scripts_of_many_are_never_evicted() {
             sum
         })
         .collect();
-    // A minute's worth of popularity, as it is after the first requests.
+    // A minute's popularity, as after the first requests.
     for script in &scripts[..HOT] {
         for _ in 0..100 {
             visit(&pool, &mut LaneCache::default(), script);
@@ -95,7 +95,7 @@ fn the_popular_scripts_of_many_are_never_evicted() {
                 for round in 0..5000 {
                     let at = random.part() * sums[SCRIPTS - 1];
                     visit(pool, &mut cache, &scripts[sums.partition_point(|sum| *sum <= at)]);
-                    // Now and then somebody asks for all the rare ones, one after the other.
+                    // Sometimes one lane requests all rare scripts, one after the other.
                     if lane == 0 && round % 1000 == 999 {
                         for script in &scripts[20..] {
                             visit(pool, &mut cache, script);
@@ -106,7 +106,7 @@ fn the_popular_scripts_of_many_are_never_evicted() {
         }
     });
     let hot: Vec<_> = scripts[..HOT].iter().map(|script| counters(&pool, script)).collect();
-    // A clone may come and go; the script is there throughout, and what it had to load is clones.
+    // A clone may come and go; the script is always loaded, and further loads are clones.
     for script in &hot {
         assert!(script.states >= 1 && script.loads <= 3 + script.evictions, "{script:?}");
     }

@@ -4,7 +4,7 @@ use super::*;
 use std::fs;
 use std::time::SystemTime;
 
-/// Sweeps and tells what was loaded anew or not.
+/// Sweeps, and returns the results.
 fn sweep(pool: &Pool<&Maker>) -> Vec<Change<String>> {
     let mut told = Vec::new();
     pool.sweep(|_, change| told.push(change));
@@ -34,7 +34,7 @@ fn what_is_required_while_a_request_is_answered_counts_too() {
     let maker = Maker::default();
     let pool = pool(&maker, 5, 3);
     let mut cache = LaneCache::default();
-    // What is required at once could have been written after the script was loaded; then it counts as changed.
+    // A file that is required at once might have been written after the load; then it would count as changed.
     let written = fs::metadata(&module).and_then(|metadata| metadata.modified()).expect("a time");
     while SystemTime::now() < written + Duration::from_millis(50) {
         thread::yield_now();
@@ -56,7 +56,7 @@ fn a_change_that_cannot_be_loaded_leaves_the_old_states_serving() {
     maker.fails.store(true, Ordering::SeqCst);
     fs::write(&script, "broken").expect("written");
     assert_eq!(sweep(&pool), [Change::Failed("a is broken".to_owned())]);
-    // It is said once, not at every sweep.
+    // It is reported once, not at every sweep.
     assert_eq!(sweep(&pool), []);
     assert_eq!(visit(&pool, &mut cache, &script), 1);
     maker.fails.store(false, Ordering::SeqCst);
@@ -111,7 +111,7 @@ fn a_script_that_cannot_be_loaded_any_more_gets_no_clones_and_keeps_worn_states(
     for _ in 0..5 {
         assert_eq!(visit(&pool, &mut cache, &script), 1);
     }
-    // Who finds it busy waits for it: nobody is answered with a failure while there is a state that works.
+    // A request that finds it busy waits: no request fails while there is a working state.
     let lease = pool.take(&mut cache, &script).unwrap_or_else(|_| panic!("no state"));
     assert!(matches!(pool.take(&mut other, &script), Err(Refusal::Busy)));
     pool.give_back(lease, Verdict::Keep, &[]);
@@ -154,11 +154,11 @@ fn the_states_of_a_deleted_script_are_closed() {
     fs::remove_file(&script).expect("removed");
     assert_eq!(sweep(&pool), [Change::Gone]);
     assert_eq!(maker.alive.load(Ordering::SeqCst), 1);
-    // The busy one goes when it is given back; that was said already.
+    // The busy one is closed when it is given back; that has been reported already.
     assert_eq!(sweep(&pool), []);
     pool.give_back(second, Verdict::Keep, &[]);
     assert_eq!((maker.alive.load(Ordering::SeqCst), pool.room.states()), (0, 0));
-    // It may come again.
+    // The script may come back.
     fs::write(&script, "back").expect("written");
     assert_eq!(visit(&pool, &mut LaneCache::default(), &script), 3);
     assert_eq!(sweep(&pool), []);
