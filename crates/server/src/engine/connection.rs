@@ -165,7 +165,7 @@ impl<S> Connection<S> {
     }
 
     /// Changes to another state.
-    #[inline]
+    #[inline(always)]
     pub(super) fn enter(&mut self, state: State) {
         // For most requests the old state owns nothing; checking that is faster than dropping it.
         let owns_nothing = match &self.state {

@@ -1,5 +1,7 @@
 //! How each protocol writes a response, the only thing about responses that differs between protocols.
 
+use super::body::Body;
+use oribi_host::Piece;
 use oribi_message::ResponseHead;
 use oribi_proto::{fcgi, h1};
 
@@ -33,76 +35,184 @@ pub(super) enum End {
     Close,
 }
 
-impl Framing<'_> {
+/// What each protocol implements to write a response.
+pub(super) trait Frame {
     /// Whether the final response has been begun.
-    #[inline]
-    pub(super) fn begun(&self) -> bool {
-        match self {
-            Self::Http(machine) => machine.response_started(),
-            Self::FastCgi(exchange) => exchange.response_started(),
-        }
-    }
+    fn begun(&self) -> bool;
 
-    /// Writes the head. If it is invalid, nothing is written, and the error says what is wrong.
-    #[inline]
-    pub(super) fn write_head(
+    /// Writes the head. If it is invalid, nothing is written.
+    ///
+    /// # Errors
+    /// What is wrong with the head.
+    fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str>;
+
+    /// Writes what precedes up to `size` bytes of content; returns for how many bytes. 0: do not send the rest.
+    fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64;
+
+    /// Writes what follows the content that was announced last.
+    fn suffix(&mut self, out: &mut Vec<u8>);
+
+    /// Writes the end of the response.
+    fn end(&mut self, out: &mut Vec<u8>) -> End;
+
+    /// Writes a whole response. Its content, `size` bytes, stands in `parts`; returns how many of them the response has.
+    ///
+    /// # Errors
+    /// As [`Frame::head`].
+    #[inline(always)]
+    fn whole(
         &mut self,
         head: ResponseHead<'_>,
         terms: &Terms<'_>,
+        parts: &[&[u8]],
+        size: u64,
         out: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
-        match self {
-            Self::Http(machine) => {
-                machine.write_head(head, terms.size, terms.persist, &terms.preset, out).map_err(|invalid| invalid.0)
+    ) -> Result<(u64, End), &'static str> {
+        self.head(head, terms, out)?;
+        let (mut left, mut rest) = (size, Body::Parts(parts).rest());
+        while left > 0 {
+            let admitted = self.prefix(left, out);
+            if admitted == 0 {
+                break;
             }
-            Self::FastCgi(exchange) => {
-                exchange.write_head(head, terms.preset.prepared, terms.size, out).map_err(|invalid| invalid.0)
+            // Most content is one part, and all of it is sent.
+            if admitted == size
+                && let [part] = parts
+            {
+                out.extend_from_slice(part);
+            } else {
+                rest.take(admitted, |piece| {
+                    if let Piece::Bytes(bytes) = piece {
+                        out.extend_from_slice(bytes);
+                    }
+                });
             }
+            self.suffix(out);
+            left -= admitted;
         }
+        Ok((size - left, self.end(out)))
     }
+}
 
-    /// Writes what precedes up to `size` bytes of content; returns for how many bytes. 0: do not send the rest.
+impl Frame for h1::Machine {
     #[inline]
-    pub(super) fn write_prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
-        match self {
-            Self::Http(machine) => machine.write_content_prefix(size, out),
-            Self::FastCgi(exchange) => exchange.write_content_prefix(size, out),
-        }
+    fn begun(&self) -> bool {
+        self.response_started()
     }
 
-    /// Writes what follows the content that was announced last.
     #[inline]
-    pub(super) fn write_suffix(&mut self, out: &mut Vec<u8>) {
-        match self {
-            Self::Http(machine) => machine.write_content_suffix(out),
-            Self::FastCgi(exchange) => exchange.write_content_suffix(out),
-        }
+    fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        self.write_head(head, terms.size, terms.persist, &terms.preset, out).map_err(|invalid| invalid.0)
     }
 
-    /// Writes the end of the response.
+    #[inline]
+    fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        self.write_content_prefix(size, out)
+    }
+
+    #[inline]
+    fn suffix(&mut self, out: &mut Vec<u8>) {
+        self.write_content_suffix(out);
+    }
+
     #[inline(always)]
-    pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> End {
+    fn end(&mut self, out: &mut Vec<u8>) -> End {
+        match self.finish(out) {
+            h1::Finish::Reuse => return End::Reuse,
+            h1::Finish::Close => {}
+            h1::Finish::Short { missing } => log_short(missing),
+            h1::Finish::Over => log_over(),
+        }
+        End::Close
+    }
+}
+
+impl Frame for fcgi::Exchange {
+    #[inline]
+    fn begun(&self) -> bool {
+        self.response_started()
+    }
+
+    #[inline]
+    fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        self.write_head(head, terms.preset.prepared, terms.size, out).map_err(|invalid| invalid.0)
+    }
+
+    #[inline]
+    fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        self.write_content_prefix(size, out)
+    }
+
+    #[inline]
+    fn suffix(&mut self, out: &mut Vec<u8>) {
+        self.write_content_suffix(out);
+    }
+
+    #[inline]
+    fn end(&mut self, out: &mut Vec<u8>) -> End {
+        match self.finish(0, out) {
+            fcgi::Finish::Complete => {}
+            fcgi::Finish::Short { missing } => log_short(missing),
+            fcgi::Finish::Over => log_over(),
+        }
+        End::Reuse
+    }
+}
+
+impl Frame for Framing<'_> {
+    #[inline]
+    fn begun(&self) -> bool {
         match self {
-            Self::Http(machine) => match machine.finish(out) {
-                h1::Finish::Reuse => End::Reuse,
-                h1::Finish::Close => End::Close,
-                h1::Finish::Short { missing } => {
-                    log_short(missing);
-                    End::Close
-                }
-                h1::Finish::Over => {
-                    log_over();
-                    End::Close
-                }
-            },
-            Self::FastCgi(exchange) => {
-                match exchange.finish(0, out) {
-                    fcgi::Finish::Complete => {}
-                    fcgi::Finish::Short { missing } => log_short(missing),
-                    fcgi::Finish::Over => log_over(),
-                }
-                End::Reuse
-            }
+            Self::Http(machine) => machine.begun(),
+            Self::FastCgi(exchange) => exchange.begun(),
+        }
+    }
+
+    #[inline]
+    fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        match self {
+            Self::Http(machine) => machine.head(head, terms, out),
+            Self::FastCgi(exchange) => exchange.head(head, terms, out),
+        }
+    }
+
+    #[inline]
+    fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        match self {
+            Self::Http(machine) => machine.prefix(size, out),
+            Self::FastCgi(exchange) => exchange.prefix(size, out),
+        }
+    }
+
+    #[inline]
+    fn suffix(&mut self, out: &mut Vec<u8>) {
+        match self {
+            Self::Http(machine) => machine.suffix(out),
+            Self::FastCgi(exchange) => exchange.suffix(out),
+        }
+    }
+
+    #[inline]
+    fn end(&mut self, out: &mut Vec<u8>) -> End {
+        match self {
+            Self::Http(machine) => machine.end(out),
+            Self::FastCgi(exchange) => exchange.end(out),
+        }
+    }
+
+    /// Looks up the protocol once, not before each piece.
+    #[inline(always)]
+    fn whole(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        parts: &[&[u8]],
+        size: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(u64, End), &'static str> {
+        match self {
+            Self::Http(machine) => machine.whole(head, terms, parts, size, out),
+            Self::FastCgi(exchange) => exchange.whole(head, terms, parts, size, out),
         }
     }
 }

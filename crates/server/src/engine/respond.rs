@@ -3,13 +3,12 @@
 //! Every call looks up the destination of its response once (see [`Target`]), lets the protocol frame the response, and passes
 //! the result to [`super::send`], which keeps the order of the output.
 
-use super::answer::Answer;
 use super::body::Body;
-use super::connection::{Answering, Connection, Departure, Fate, Line, Outlook, State};
-use super::framing::{End, Framing, Terms};
+use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
+use super::framing::{Frame, Framing, Terms};
 use super::name::{Name, Place};
-use super::output::Pool;
-use super::send::{COPIED_BYTES, Gap, LARGEST_IN_BATCH, Still, Way};
+use super::response::Response;
+use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
 use super::slots::Slots;
 use super::stream::Stream;
 use super::{Engine, Stage};
@@ -26,9 +25,7 @@ pub(super) struct Target<'e, S> {
     pub(super) place: Place,
     /// The connection.
     pub(super) index: u32,
-    pub(super) line: &'e mut Line<S>,
-    pub(super) framing: Framing<'e>,
-    pub(super) answer: &'e mut Answer,
+    pub(super) response: Response<'e, S>,
     /// What must be decided for a connection that only one exchange uses at a time.
     pub(super) alone: Option<Alone<'e>>,
 }
@@ -60,140 +57,30 @@ impl<'e, S> Target<'e, S> {
                     return Err(ReplyError::Gone);
                 }
                 let alone = Alone { outlook, requests: *requests };
-                Ok(Self { place, index, line, framing: Framing::Http(machine), answer, alone: Some(alone) })
+                let response = Response { line, framing: Framing::Http(machine), answer };
+                Ok(Self { place, index, response, alone: Some(alone) })
             }
             Place::Stream(number) => {
                 let stream = streams.get_mut(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
                 let (index, framing, answer) =
                     stream.answering().filter(|(.., answer)| !answer.finished).ok_or(ReplyError::Gone)?;
                 let line = &mut connections[index].line;
-                Ok(Self { place, index, line, framing: Framing::FastCgi(framing), answer, alone: None })
+                let response = Response { line, framing: Framing::FastCgi(framing), answer };
+                Ok(Self { place, index, response, alone: None })
             }
         }
     }
 }
 
-impl<S> Target<'_, S> {
+impl Alone<'_> {
     /// Whether the connection may serve another request after this one.
     #[inline]
     fn persists(&self, stage: Stage, settings: &Settings) -> bool {
-        let Some(alone) = &self.alone else { return false };
         stage == Stage::Serving
-            && !alone.outlook.taken
+            && !self.outlook.taken
             && !settings.timeouts.keepalive.is_zero()
-            && settings.limits.requests_per_connection.is_none_or(|most| alone.requests < most)
+            && settings.limits.requests_per_connection.is_none_or(|most| self.requests < most)
     }
-
-    /// Appends a head to the output.
-    #[inline]
-    fn write_head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, outputs: &mut Pool) -> Result<(), &'static str> {
-        let output = self.line.output.get_or_insert_with(|| outputs.take());
-        let written = self.framing.write_head(head, terms, output.tail());
-        match written {
-            Ok(()) => self.answer.status = head.status,
-            Err(_) => self.line.trim(outputs),
-        }
-        written
-    }
-
-    /// Appends a whole response with little content to the output, all of it in one segment.
-    #[inline(always)]
-    fn frame_small(
-        &mut self,
-        head: ResponseHead<'_>,
-        terms: &Terms<'_>,
-        parts: &[&[u8]],
-        outputs: &mut Pool,
-    ) -> Result<(Way, End), &'static str> {
-        let body = Body::Parts(parts);
-        let Self { line, framing, answer, .. } = self;
-        let out = line.output.get_or_insert_with(|| outputs.take()).tail();
-        if let Err(why) = framing.write_head(head, terms, out) {
-            line.trim(outputs);
-            return Err(why);
-        }
-        answer.status = head.status;
-        let mut left = body.size();
-        let mut rest = body.rest();
-        while left > 0 {
-            let admitted = framing.write_prefix(left, out);
-            if admitted == 0 {
-                break;
-            }
-            if admitted == left
-                && let [part] = parts
-            {
-                out.extend_from_slice(&part[part.len() - admitted as usize..]);
-            } else {
-                rest.take(admitted, |piece| {
-                    if let Piece::Bytes(bytes) = piece {
-                        out.extend_from_slice(bytes);
-                    }
-                });
-            }
-            framing.write_suffix(out);
-            answer.sent += admitted;
-            left -= admitted;
-        }
-        Ok((Way::Queued, framing.finish(out)))
-    }
-
-    /// Appends a whole response with any content to the output.
-    fn frame(
-        &mut self,
-        head: ResponseHead<'_>,
-        terms: &Terms<'_>,
-        body: Body<'_>,
-        gaps: &mut Vec<Gap>,
-        outputs: &mut Pool,
-    ) -> Result<(Way, End), &'static str> {
-        self.write_head(head, terms, outputs)?;
-        let way = self.add_content(body, body.size(), gaps);
-        let output = self.line.output.get_or_insert_default();
-        let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
-        Ok((way, self.framing.finish(out)))
-    }
-
-    /// Appends the framing of `size` bytes of content, or of as many as the response has. Large content in memory is not copied
-    /// but sent from its place; then `gaps` tells where in the output it belongs.
-    #[inline]
-    fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
-        let Self { line, framing, answer, .. } = self;
-        let output = line.output.get_or_insert_default();
-        gaps.clear();
-        if size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment() {
-            answer.sent += frame_around(framing, output.only_segment(), size, gaps);
-            return if gaps.is_empty() { Way::Queued } else { Way::Gathered };
-        }
-        let (mut left, mut rest) = (size, body.rest());
-        while left > 0 {
-            let admitted = framing.write_prefix(left, output.tail());
-            if admitted == 0 {
-                break;
-            }
-            answer.sent += admitted;
-            left -= admitted;
-            rest.take(admitted, |piece| output.push_piece(&piece));
-            framing.write_suffix(output.tail());
-        }
-        Way::Queued
-    }
-}
-
-/// Writes the framing of `size` bytes of content, and records their places; returns how many of them the response has.
-#[inline(never)]
-fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
-    let mut left = size;
-    while left > 0 {
-        let admitted = framing.write_prefix(left, out);
-        if admitted == 0 {
-            break;
-        }
-        gaps.push(Gap { position: out.len(), size: admitted });
-        framing.write_suffix(out);
-        left -= admitted;
-    }
-    size - left
 }
 
 impl<B: Backend> Engine<'_, B> {
@@ -246,18 +133,19 @@ impl<B: Backend> Engine<'_, B> {
         let size = body.size();
         let others = self.others_wait();
         let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, .. } = self;
-        let mut target = Target::find(connections, streams, exchange)?;
-        let terms = Terms { size: Some(size), persist: target.persists(*stage, settings), preset: stamp.preset(prepared) };
+        let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
+        let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
+        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared) };
         // Content of known size needs no framing at its end, so the end of the response is decided before it is sent.
         let framed = match body {
-            Body::Parts(parts) if size <= COPIED_BYTES => target.frame_small(head, &terms, parts, outputs),
-            _ => target.frame(head, &terms, body, gaps, outputs),
+            Body::Parts(parts) if size <= COPIED_BYTES => response.write_small(head, &terms, parts, size, outputs),
+            _ => response.write(head, &terms, body, gaps, outputs),
         };
+        let Response { line, answer, .. } = response;
         let (way, end) = match framed {
             Ok(framed) => framed,
             Err(why) => return Err(self.reject(exchange, why)),
         };
-        let Target { place, index, line, answer, alone, .. } = target;
         let (mut departure, mut last, mut finished) = (Departure::AtOnce, false, false);
         if let Some(Alone { outlook, .. }) = alone {
             outlook.decide(end);
@@ -303,9 +191,9 @@ impl<B: Backend> Engine<'_, B> {
     pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
-        let persist = target.persists(*stage, settings);
+        let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
         let terms = Terms { size: None, persist, preset: stamp.preset(None) };
-        if let Err(why) = target.write_head(head, &terms, outputs) {
+        if let Err(why) = target.response.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
         }
         let index = target.index;
@@ -326,12 +214,12 @@ impl<B: Backend> Engine<'_, B> {
         let index = target.index;
         let parts = [piece];
         let body = Body::Parts(&parts);
-        target.line.output.get_or_insert_with(|| outputs.take());
-        let way = target.add_content(body, piece.len() as u64, gaps);
+        target.response.line.output.get_or_insert_with(|| outputs.take());
+        let way = target.response.add_content(body, piece.len() as u64, gaps);
         let still = match way {
             Way::Gathered => self.send_between(index, body),
             Way::Queued => {
-                target.line.trim(outputs);
+                target.response.line.trim(outputs);
                 self.flush(index)
             }
         };
@@ -367,17 +255,17 @@ impl<B: Backend> Engine<'_, B> {
     /// As `oribi_host::Outlet::finish`.
     pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, .. } = self;
-        let mut target = Target::find(connections, streams, exchange)?;
-        if !target.framing.begun() {
+        let Target { place, index, response, alone } = Target::find(connections, streams, exchange)?;
+        let Response { line, mut framing, .. } = response;
+        if !framing.begun() {
             return Err(ReplyError::Invalid("the content ended before the response began"));
         }
-        let output = target.line.output.get_or_insert_with(|| outputs.take());
-        let end = target.framing.finish(output.tail());
-        target.line.trim(outputs);
-        if let Some(Alone { outlook, .. }) = target.alone {
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        let end = framing.end(output.tail());
+        line.trim(outputs);
+        if let Some(Alone { outlook, .. }) = alone {
             outlook.decide(end);
         }
-        let Target { place, index, .. } = target;
         self.flush(index).or_gone()?;
         self.answer_finished(place);
         Ok(())
@@ -387,8 +275,9 @@ impl<B: Backend> Engine<'_, B> {
     pub fn abandon(&mut self, exchange: ExchangeId) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let index = target.index;
-        let begun = target.framing.begun();
-        match (target.framing, target.alone) {
+        let framing = target.response.framing;
+        let begun = framing.begun();
+        match (framing, target.alone) {
             // The host has spoken on the socket itself.
             (_, Some(Alone { outlook: Outlook { taken: true, .. }, .. })) => self.drop_connection(index),
             (Framing::Http(_), _) if begun => self.cut(index),
@@ -424,13 +313,12 @@ impl<B: Backend> Engine<'_, B> {
     /// As `oribi_host::Outlet::inform`.
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, .. } = self;
-        let target = Target::find(connections, streams, exchange)?;
+        let Target { index, response: Response { line, framing, .. }, .. } = Target::find(connections, streams, exchange)?;
         // CGI has only final responses (RFC 3875, section 6).
-        let Framing::Http(machine) = target.framing else { return Ok(()) };
-        let output = target.line.output.get_or_insert_with(|| outputs.take());
+        let Framing::Http(machine) = framing else { return Ok(()) };
+        let output = line.output.get_or_insert_with(|| outputs.take());
         let written = machine.write_informational(status, fields, output.tail());
-        target.line.trim(outputs);
-        let index = target.index;
+        line.trim(outputs);
         written.map_err(|h1::InvalidResponse(why)| ReplyError::Invalid(why))?;
         self.flush(index).or_gone()
     }
@@ -438,10 +326,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Passes a message on to the web server's log; `false` if the exchange is over or did not come from a web server.
     pub fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         let Self { connections, streams, outputs, .. } = self;
-        let Ok(Target { index, line, framing: Framing::FastCgi(framing), .. }) = Target::find(connections, streams, exchange)
-        else {
-            return false;
-        };
+        let Ok(Target { index, response, .. }) = Target::find(connections, streams, exchange) else { return false };
+        let Response { line, framing: Framing::FastCgi(framing), .. } = response else { return false };
         framing.write_error(message, line.output.get_or_insert_with(|| outputs.take()).tail());
         line.trim(outputs);
         self.flush(index) == Still::Open

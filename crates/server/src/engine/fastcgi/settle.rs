@@ -3,7 +3,7 @@
 use super::super::answer::Custody;
 use super::super::carrier::Carrier;
 use super::super::connection::{Fate, State};
-use super::super::framing::FAILURE;
+use super::super::framing::{FAILURE, Framing};
 use super::super::name::Place;
 use super::super::respond::Target;
 use super::super::send::Still;
@@ -78,10 +78,9 @@ impl<B: Backend> Engine<'_, B> {
     /// Ends a response that was given up: the announced length or the status shows that it is incomplete.
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, outputs, .. } = self;
-        let Ok(target) = Target::find(connections, streams, exchange) else { return };
-        let (index, place) = (target.index, target.place);
-        if let super::super::framing::Framing::FastCgi(framing) = target.framing {
-            framing.finish(FAILURE, target.line.output.get_or_insert_with(|| outputs.take()).tail());
+        let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
+        if let Framing::FastCgi(framing) = response.framing {
+            framing.finish(FAILURE, response.line.output.get_or_insert_with(|| outputs.take()).tail());
         }
         if self.flush(index) == Still::Open && matches!(place, Place::Stream(_)) {
             self.answer_finished(place);

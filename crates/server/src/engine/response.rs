@@ -1,0 +1,116 @@
+//! Writes a response: the protocol frames its head and its content, and both are appended to the connection's output.
+
+use super::answer::Answer;
+use super::body::Body;
+use super::connection::Line;
+use super::framing::{End, Frame, Framing, Terms};
+use super::output::Pool;
+use super::send::{COPIED_BYTES, Gap, Way};
+use oribi_message::ResponseHead;
+
+/// What writing a response may change.
+pub(super) struct Response<'e, S> {
+    pub(super) line: &'e mut Line<S>,
+    pub(super) framing: Framing<'e>,
+    pub(super) answer: &'e mut Answer,
+}
+
+impl<S> Response<'_, S> {
+    /// Appends a head to the output.
+    #[inline]
+    pub(super) fn write_head(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        outputs: &mut Pool,
+    ) -> Result<(), &'static str> {
+        let output = self.line.output.get_or_insert_with(|| outputs.take());
+        let written = self.framing.head(head, terms, output.tail());
+        match written {
+            Ok(()) => self.answer.status = head.status,
+            Err(_) => self.line.trim(outputs),
+        }
+        written
+    }
+
+    /// Appends a whole response with little content to the output, all of it in one segment.
+    #[inline(always)]
+    pub(super) fn write_small(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        parts: &[&[u8]],
+        size: u64,
+        outputs: &mut Pool,
+    ) -> Result<(Way, End), &'static str> {
+        let output = self.line.output.get_or_insert_with(|| outputs.take());
+        match self.framing.whole(head, terms, parts, size, output.tail()) {
+            Ok((sent, end)) => {
+                self.answer.status = head.status;
+                self.answer.sent = sent;
+                Ok((Way::Queued, end))
+            }
+            Err(why) => {
+                self.line.trim(outputs);
+                Err(why)
+            }
+        }
+    }
+
+    /// Appends a whole response with any content to the output.
+    pub(super) fn write(
+        &mut self,
+        head: ResponseHead<'_>,
+        terms: &Terms<'_>,
+        body: Body<'_>,
+        gaps: &mut Vec<Gap>,
+        outputs: &mut Pool,
+    ) -> Result<(Way, End), &'static str> {
+        self.write_head(head, terms, outputs)?;
+        let way = self.add_content(body, body.size(), gaps);
+        let output = self.line.output.get_or_insert_default();
+        let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
+        Ok((way, self.framing.end(out)))
+    }
+
+    /// Appends the framing of `size` bytes of content, or of as many as the response has. Large content in memory is not copied
+    /// but sent from its place; then `gaps` tells where in the output it belongs.
+    #[inline]
+    pub(super) fn add_content(&mut self, body: Body<'_>, size: u64, gaps: &mut Vec<Gap>) -> Way {
+        let Self { line, framing, answer } = self;
+        let output = line.output.get_or_insert_default();
+        gaps.clear();
+        if size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment() {
+            answer.sent += frame_around(framing, output.only_segment(), size, gaps);
+            return if gaps.is_empty() { Way::Queued } else { Way::Gathered };
+        }
+        let (mut left, mut rest) = (size, body.rest());
+        while left > 0 {
+            let admitted = framing.prefix(left, output.tail());
+            if admitted == 0 {
+                break;
+            }
+            answer.sent += admitted;
+            left -= admitted;
+            rest.take(admitted, |piece| output.push_piece(&piece));
+            framing.suffix(output.tail());
+        }
+        Way::Queued
+    }
+}
+
+/// Writes the framing of `size` bytes of content, and records their places; returns how many of them the response has.
+#[inline(never)]
+fn frame_around(framing: &mut Framing<'_>, out: &mut Vec<u8>, size: u64, gaps: &mut Vec<Gap>) -> u64 {
+    let mut left = size;
+    while left > 0 {
+        let admitted = framing.prefix(left, out);
+        if admitted == 0 {
+            break;
+        }
+        gaps.push(Gap { position: out.len(), size: admitted });
+        framing.suffix(out);
+        left -= admitted;
+    }
+    size - left
+}
