@@ -28,8 +28,8 @@ enum Unsafe {
     Allowed,
 }
 
-/// The picture: `message <- proto`, `message <- host <- files`; `io` knows none of them; only `server` sees all of them; `capi` and the
-/// Lua host stand on `server`, and `cli` on both of those.
+/// The picture: `message <- proto`, `message <- host <- files`; `io` and `pool` know none of them; only `server` sees all of them;
+/// `capi` and the Lua host stand on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -41,6 +41,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
+    Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
         name: "oribi-server",
         sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-files"],
@@ -218,6 +219,7 @@ mod tests {
             ("oribi-host", "oribi-proto"),
             ("oribi-host", "oribi-io"),
             ("oribi-io", "oribi-message"),
+            ("oribi-pool", "oribi-io"),
             ("oribi-message", "oribi-proto"),
             ("oribi-server", "oribi-cli"),
             ("oribi-files", "oribi-proto"),

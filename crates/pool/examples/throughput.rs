@@ -1,0 +1,117 @@
+//! What a request costs on its way through a pool, without sockets and without parsing: an edge keeps so many requests
+//! under way, and so many workers answer them.
+//!
+//! ```text
+//! cargo run --release -p oribi-pool --example throughput -- OUTSTANDING WORKERS MICROSECONDS REQUESTS
+//! strace -f -c -e trace='!wait4' target/release/examples/throughput 64 1 0 100000
+//! ```
+
+use oribi_pool::{Edge, Event, Memory, Shape, Worker};
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// About as long as what a browser sends.
+const REQUEST: &[u8] = &[b'r'; 400];
+const HEAD: &[u8] = &[b'h'; 120];
+const CONTENT: &[u8] = &[b'c'; 80];
+
+fn main() -> io::Result<()> {
+    let numbers: Vec<u64> = std::env::args().skip(1).map_while(|number| number.parse().ok()).collect();
+    let [outstanding, workers, burn, requests] = numbers[..] else {
+        return Err(io::Error::other("usage: throughput OUTSTANDING WORKERS MICROSECONDS REQUESTS"));
+    };
+    let shape =
+        Shape { slots: outstanding as u32, request_bytes: 16_384, workers: workers as u32, areas: 8, area_bytes: 65_536 };
+    let memory = Memory::new(shape)?;
+    let pids: Vec<Pid> = (0..shape.workers).map(|number| fork(&memory, number, burn)).collect();
+    let mut edge = Edge::new(&memory)?;
+    let started = Instant::now();
+    drive(&mut edge, requests)?;
+    let took = started.elapsed();
+    for pid in &pids {
+        kill_process(*pid, Signal::KILL)?;
+        waitpid(Some(*pid), WaitOptions::empty())?;
+    }
+    let each = took.as_nanos() as f64 / requests as f64;
+    println!("{requests} requests, {:.2} us each, {:.0} a second", each / 1000.0, 1e9 / each);
+    Ok(())
+}
+
+fn fork(memory: &Memory, number: u32, burn: u64) -> Pid {
+    // SAFETY: this process has one thread.
+    match unsafe { libc::fork() } {
+        0 => {
+            let outcome = set_parent_process_death_signal(Some(Signal::KILL)).map_err(io::Error::from);
+            let outcome = outcome.and_then(|()| work(Worker::attach(memory, number)?, Duration::from_micros(burn)));
+            eprintln!("worker {number}: {outcome:?}");
+            std::process::exit(1)
+        }
+        pid => Pid::from_raw(pid).filter(|_| pid > 0).unwrap_or_else(|| panic!("fork: {}", io::Error::last_os_error())),
+    }
+}
+
+fn drive(edge: &mut Edge, requests: u64) -> io::Result<()> {
+    let events = watch(edge.descriptor())?;
+    let (mut asked, mut answered) = (0, 0);
+    let mut bytes = Vec::new();
+    while answered < requests {
+        while asked < requests
+            && let Some(mut reserved) = edge.reserve()
+        {
+            edge.room(&mut reserved)[..REQUEST.len()].copy_from_slice(REQUEST);
+            let _ = edge.submit(reserved, REQUEST.len());
+            asked += 1;
+        }
+        edge.wake_workers();
+        if edge.prepare_to_sleep() {
+            wait(&events)?;
+        }
+        edge.awake();
+        edge.gather();
+        while let Some(event) = edge.next(&mut bytes) {
+            match event {
+                Event::Head(_) => assert_eq!(bytes, HEAD),
+                Event::Content(_) => assert_eq!(bytes, CONTENT),
+                Event::Finished(_) => answered += 1,
+                other => return Err(io::Error::other(format!("{other:?}"))),
+            }
+        }
+    }
+    Ok(())
+}
+
+fn work(mut worker: Worker, burn: Duration) -> io::Result<()> {
+    let events = watch(worker.descriptor())?;
+    loop {
+        let Some(mut taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
+            wait(&events)?;
+            worker.awake();
+            continue;
+        };
+        assert_eq!(worker.request(&taken).len(), REQUEST.len());
+        if !burn.is_zero() {
+            let begun = Instant::now();
+            while begun.elapsed() < burn {
+                std::hint::spin_loop();
+            }
+        }
+        worker.head(&mut taken, HEAD).map_err(|error| io::Error::other(format!("{error:?}")))?;
+        assert_eq!(worker.content(&mut taken, CONTENT), CONTENT.len());
+        worker.finish(taken);
+    }
+}
+
+fn watch(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let events = epoll::create(CreateFlags::CLOEXEC)?;
+    epoll::add(&events, descriptor, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+    Ok(events)
+}
+
+fn wait(events: &OwnedFd) -> io::Result<()> {
+    let mut room = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
+    epoll::wait(events, &mut room[..], None)?;
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! Tests in which a process dies before each single one of its writes to shared memory.
+
+use crate::{Edge, Event, Memory, Shape, Ticket, Worker, step};
+use std::collections::HashMap;
+use std::sync::atomic::Ordering::Relaxed;
+
+const SHAPE: Shape = Shape { slots: 8, request_bytes: 256, workers: 2, areas: 2, area_bytes: 512 };
+
+/// Longer than an area, so that the edge has to read some of it before the rest is written.
+const LONG: usize = 1300;
+
+fn submit(edge: &mut Edge, text: &str) -> Ticket {
+    let mut reserved = edge.reserve().expect("a free slot");
+    edge.room(&mut reserved)[..text.len()].copy_from_slice(text.as_bytes());
+    edge.submit(reserved, text.len())
+}
+
+/// Answers one request with a head, content and an end; `false`: there was none.
+fn answer_one(worker: &mut Worker, length: usize) -> bool {
+    let Some(mut taken) = worker.take() else { return false };
+    let text = worker.request(&taken).to_vec();
+    worker.head(&mut taken, &text).expect("an empty area has room for it");
+    let content = text.repeat(length.div_ceil(text.len()));
+    let mut written = 0;
+    while written < content.len() {
+        written += worker.content(&mut taken, &content[written..]);
+        worker.flush(&taken);
+        std::thread::yield_now();
+    }
+    worker.finish(taken);
+    true
+}
+
+/// How a request has ended, and what was said of it.
+#[derive(Debug, Default, PartialEq)]
+struct Outcome {
+    said: Vec<u8>,
+    finished: usize,
+    lost: usize,
+}
+
+fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
+    let mut bytes = Vec::new();
+    edge.gather();
+    while let Some(event) = edge.next(&mut bytes) {
+        match event {
+            Event::Head(ticket) | Event::Content(ticket) => outcomes.entry(ticket).or_default().said.extend(&bytes),
+            Event::Finished(ticket) => outcomes.entry(ticket).or_default().finished += 1,
+            Event::Lost(ticket) => outcomes.entry(ticket).or_default().lost += 1,
+            other => panic!("{other:?}"),
+        }
+    }
+    edge.wake_workers();
+}
+
+/// Runs `child` in a process of its own that dies before its step number `last`, with `meanwhile` here until it has ended.
+/// Tells whether it was killed.
+#[allow(unsafe_code)]
+fn run_until_step(last: u64, child: impl FnOnce(), mut meanwhile: impl FnMut()) -> bool {
+    // SAFETY: the child touches shared memory and memory of its own, and ends without running anything of this process; the
+    // allocator of the C library may be used behind a fork.
+    match unsafe { libc::fork() } {
+        0 => {
+            step::LAST.store(last, Relaxed);
+            child();
+            // SAFETY: ends the process.
+            unsafe { libc::_exit(0) }
+        }
+        pid => {
+            assert!(pid > 0, "no process to be had");
+            let mut status = 0;
+            loop {
+                // SAFETY: the process is a child of this one, and `status` outlives the call.
+                match unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) } {
+                    0 => meanwhile(),
+                    ended => {
+                        assert_eq!(ended, pid);
+                        return libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGKILL;
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_dies_at_any_step_costs_the_request_that_it_had() {
+    let mut died_with = [0, 0];
+    for last in 0..1000 {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("an edge");
+        let texts = ["one", "two", "three", "four"];
+        let tickets = texts.map(|text| submit(&mut edge, text));
+        let mut outcomes = HashMap::new();
+        let child = || {
+            let mut worker = Worker::attach(&memory, 0).expect("a place");
+            for length in [3, LONG, 7] {
+                answer_one(&mut worker, length);
+            }
+            assert!(worker.prepare_to_sleep(false).is_some());
+            std::mem::forget(worker);
+        };
+        let died = run_until_step(last, child, || collect(&mut edge, &mut outcomes));
+        edge.bury(0);
+        collect(&mut edge, &mut outcomes);
+        let lost = outcomes.values().filter(|outcome| outcome.lost == 1).count();
+        // The child that was not killed has taken the fourth and then ended.
+        assert!(lost <= 1 && (died || lost == 1), "at step {last}: {outcomes:?}");
+        died_with[lost] += 1;
+
+        // A worker in the same place answers what is left.
+        let mut worker = Worker::attach(&memory, 0).expect("the place is free again");
+        while answer_one(&mut worker, 10) {
+            collect(&mut edge, &mut outcomes);
+        }
+        for (ticket, text) in tickets.iter().zip(texts) {
+            let outcome = &outcomes[ticket];
+            assert_eq!(outcome.finished + outcome.lost, 1, "at step {last}: {text} {outcome:?}");
+            let whole = outcome.said.iter().zip(text.bytes().cycle()).all(|(said, expected)| *said == expected);
+            assert!(whole, "at step {last}: what was said of {text} is that of another");
+        }
+        edge.audit();
+        assert_eq!((edge.depth(), edge.reserve_all()), (0, SHAPE.slots as usize), "at step {last}");
+        if !died {
+            assert!(died_with.iter().all(|count| *count > 3) && last > 20, "{died_with:?}");
+            return;
+        }
+    }
+    panic!("the worker has more steps than that");
+}
+
+#[test]
+fn a_worker_behind_an_edge_that_was_replaced_answers_the_next_requests() {
+    for steps in 0..12 {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("an edge");
+        let mut worker = Worker::attach(&memory, 1).expect("a place");
+        submit(&mut edge, "first");
+        submit(&mut edge, "second");
+        let mut taken = worker.take().expect("the first");
+        let _reserved = edge.reserve();
+        // The worker is so far, and the edge has read so much of that.
+        worker.head(&mut taken, b"head").expect("room");
+        assert_eq!(worker.content(&mut taken, b"content"), 7);
+        worker.flush(&taken);
+        let mut unfinished = Some(taken);
+        if steps % 2 == 0 {
+            unfinished.take().into_iter().for_each(|taken| worker.finish(taken));
+        }
+        let mut bytes = Vec::new();
+        edge.gather();
+        for _ in 0..steps / 2 {
+            let _ = edge.next(&mut bytes);
+        }
+        drop(edge);
+
+        let mut edge = Edge::take_over(&memory).expect("another edge");
+        let mut outcomes = HashMap::new();
+        if let Some(taken) = unfinished {
+            assert!(worker.orders(&taken).gone, "its client is");
+            worker.finish(taken);
+        }
+        collect(&mut edge, &mut outcomes);
+        assert!(worker.take().is_none(), "what nobody had taken is dropped");
+        assert_eq!(outcomes, HashMap::new(), "nobody waits for what was before");
+        let third = submit(&mut edge, "third");
+        assert!(answer_one(&mut worker, 5));
+        collect(&mut edge, &mut outcomes);
+        assert_eq!(outcomes, HashMap::from([(third, Outcome { said: b"thirdthird".to_vec(), finished: 1, lost: 0 })]));
+        edge.audit();
+        edge.audit();
+        assert_eq!(edge.reserve_all(), SHAPE.slots as usize, "after {steps} steps");
+    }
+}
+
+impl Edge {
+    /// How many slots are free.
+    fn reserve_all(&mut self) -> usize {
+        let all: Vec<_> = std::iter::from_fn(|| self.reserve()).collect();
+        let count = all.len();
+        all.into_iter().for_each(|reserved| self.cancel(reserved));
+        count
+    }
+}

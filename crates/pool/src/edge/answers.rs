@@ -1,0 +1,312 @@
+//! Reading what workers say, as if strangers had written it.
+
+use super::ledger::State;
+use super::{Edge, Ticket};
+use crate::frames::{Circle, Header, Kind, numbers};
+use crate::orders::Wish;
+use crate::shape::Layout;
+use crate::words::{Entry, Ownership};
+use std::fs::File;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+/// What has happened. Bytes that go with it stand in the buffer that [`Edge::next`] was given.
+#[derive(Debug)]
+pub enum Event {
+    /// The head of a response.
+    Head(Ticket),
+    /// The head of an informational response.
+    Interim(Ticket),
+    /// A piece of content.
+    Content(Ticket),
+    /// A part of a file as content. Without the file, its descriptor did not come, and the response cannot be whole.
+    File(Ticket, Option<File>, FilePart),
+    /// A message for the error log of who has sent the request.
+    Message(Ticket),
+    /// The worker wants something: see [`Edge::fulfil`].
+    Wish(Ticket, Wish),
+    /// The response is complete; the ticket is no longer good.
+    Finished(Ticket),
+    /// The worker has given the exchange up; the ticket is no longer good.
+    Abandoned(Ticket),
+    /// The worker that had the request is dead or broken; the ticket is no longer good.
+    Lost(Ticket),
+    /// What this worker has written makes no sense. It must be ended, and [buried](Edge::bury) when it is gone. Until then nothing of
+    /// it is read, and what it had is not used again.
+    Broken(u32),
+}
+
+/// A part of a file. Whether it has so many bytes, nobody has checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePart {
+    /// The first byte.
+    pub offset: u64,
+    /// Bytes from there on.
+    pub size: u64,
+}
+
+/// How far the edge has read an area.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reader {
+    pub(super) read: u64,
+    /// How far it may read before it looks again: so many words were published when it did, and that was checked.
+    limit: u64,
+    pub(super) speaks: Speaks,
+    paused: bool,
+    listed: bool,
+}
+
+impl Reader {
+    /// One that has read so far and has said whose answer it is in the middle of.
+    pub(super) fn at(read: u64, speaks: Speaks) -> Self {
+        Self { read, limit: read, speaks, paused: false, listed: false }
+    }
+
+    /// Nothing more is to be read.
+    pub(super) fn settle(&mut self) {
+        *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
+    }
+}
+
+/// Which exchange the next frames of an area belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Speaks {
+    /// None: one must begin.
+    #[default]
+    OfNothing,
+    Of(Entry),
+    /// One that is not in the pool any more.
+    OfThePast,
+}
+
+/// A worker has broken the rules.
+struct Breach;
+
+impl Edge {
+    /// Finds out which workers have said something since the last call. Then [`Edge::next`] is to be called until there is nothing.
+    pub fn gather(&mut self) {
+        let areas = self.layout.shape.areas;
+        let all = u64::MAX >> (64 - areas);
+        for worker in 0..self.places.len() as u32 {
+            let place = &self.places[worker as usize];
+            let news = &place.answers.words()[Layout::NEWS];
+            if place.broken || news.load(Relaxed) == 0 {
+                continue;
+            }
+            let mut news = news.swap(0, AcqRel) & all;
+            while news != 0 {
+                let area = news.trailing_zeros();
+                news &= news - 1;
+                self.look_at(worker, area);
+            }
+        }
+    }
+
+    /// Looks how far an area has been written.
+    pub(super) fn look_at(&mut self, worker: u32, area: u32) {
+        let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
+        let most = self.layout.area as u64;
+        let reader = self.reader(worker, area);
+        if written.wrapping_sub(reader.read) > most {
+            return self.break_with(worker);
+        }
+        reader.limit = written;
+        if !reader.listed && !reader.paused && reader.limit != reader.read {
+            reader.listed = true;
+            self.lively.push_back((worker, area));
+        }
+    }
+
+    /// The next thing that has happened. Bytes that belong to it are in `bytes`, whose former content is lost.
+    pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Event> {
+        loop {
+            if let Some(event) = self.found.pop_front() {
+                return Some(event);
+            }
+            let Some(&(worker, area)) = self.lively.front() else {
+                if self.conclude_deaths() {
+                    continue;
+                }
+                return None;
+            };
+            match self.read(worker, area, bytes) {
+                Ok(Some(event)) => return Some(event),
+                Ok(None) => self.unlist(),
+                Err(Breach) => {
+                    self.unlist();
+                    self.break_with(worker);
+                }
+            }
+        }
+    }
+
+    fn unlist(&mut self) {
+        if let Some((worker, area)) = self.lively.pop_front() {
+            self.reader(worker, area).listed = false;
+        }
+    }
+
+    /// Reads no more of the answer to this request until [`Edge::resume`], so that its worker has to wait once its area is full.
+    /// `false`: it is complete, and what is left, which is no more than an area, must be read, for another may stand behind it.
+    pub fn pause(&mut self, ticket: Ticket) -> bool {
+        let Some(record) = self.current(ticket.0).filter(|record| !record.forsaken) else { return false };
+        let State::Begun(worker, area) = record.state else { return false };
+        let paused = self.layout.paused(worker, area);
+        self.requests.words()[paused].store(1, SeqCst);
+        // A worker that has not seen that has published the end before.
+        let is_complete = self.is_complete(worker, area);
+        self.reader(worker, area).paused = true;
+        if is_complete {
+            self.go_on_reading(worker, area);
+        }
+        !is_complete
+    }
+
+    /// Whether the end of the answer that an area is in the middle of has been published. One whose frames make no sense is, too.
+    fn is_complete(&mut self, worker: u32, area: u32) -> bool {
+        let mut position = self.reader(worker, area).read;
+        let answers = self.places[worker as usize].answers.words();
+        let written = answers[Layout::written(area)].load(SeqCst);
+        let circle = Circle(&answers[self.layout.area(area)]);
+        let mut left = written.wrapping_sub(position) as usize;
+        if left > self.layout.area {
+            return true;
+        }
+        while left > 0 {
+            match circle.header(position, left) {
+                Some(header) if !matches!(header.kind, Kind::End | Kind::Abandon) => {
+                    left -= header.words();
+                    position = position.wrapping_add(header.words() as u64);
+                }
+                _ => return true,
+            }
+        }
+        false
+    }
+
+    /// Ends a [`pause`](Edge::pause).
+    pub fn resume(&mut self, ticket: Ticket) {
+        if let Some(record) = self.current(ticket.0)
+            && let State::Begun(worker, area) = record.state
+        {
+            self.go_on_reading(worker, area);
+        }
+    }
+
+    pub(super) fn go_on_reading(&mut self, worker: u32, area: u32) {
+        if std::mem::take(&mut self.reader(worker, area).paused) {
+            self.requests.words()[self.layout.paused(worker, area)].store(0, SeqCst);
+            // Who waits for an area has one now.
+            self.places[worker as usize].read = true;
+            if !self.places[worker as usize].broken {
+                self.look_at(worker, area);
+            }
+        }
+    }
+
+    pub(super) fn reader(&mut self, worker: u32, area: u32) -> &mut Reader {
+        &mut self.readers[worker as usize * self.layout.shape.areas as usize + area as usize]
+    }
+
+    /// Reads frames until one is an event; `None`: nothing is left to be read now.
+    fn read(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Result<Option<Event>, Breach> {
+        loop {
+            let reader = *self.reader(worker, area);
+            let place = &mut self.places[worker as usize];
+            // Never more than an area: that was checked when the limit was set.
+            let most = reader.limit.wrapping_sub(reader.read) as usize;
+            if place.broken || reader.paused || most == 0 {
+                return Ok(None);
+            }
+            let circle = Circle(&place.answers.words()[self.layout.area(area)]);
+            let header = circle.header(reader.read, most).ok_or(Breach)?;
+            circle.read(reader.read, header, bytes);
+            place.read = true;
+            let read = reader.read.wrapping_add(header.words() as u64);
+            let event = self.understand(worker, area, header, bytes);
+            let reader = self.reader(worker, area);
+            reader.read = read;
+            let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
+            // The next edge copes with death between the two: see `take_over`.
+            self.requests.words()[self.layout.speaks(worker, area)].store(speaks, Relaxed);
+            self.requests.words()[self.layout.consumed(worker, area)].store(read, Release);
+            if let Some(event) = event? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    fn understand(&mut self, worker: u32, area: u32, header: Header, bytes: &[u8]) -> Result<Option<Event>, Breach> {
+        let speaks = self.reader(worker, area).speaks;
+        let entry = match (header.kind, speaks) {
+            (Kind::Begin, _) => {
+                let [bits] = numbers(bytes).ok_or(Breach)?;
+                let entry = Entry::from_bits(bits).ok_or(Breach)?;
+                match speaks {
+                    // What the edge before this one has read last.
+                    Speaks::Of(begun) if begun == entry => {}
+                    Speaks::Of(_) => return Err(Breach),
+                    Speaks::OfNothing | Speaks::OfThePast => {
+                        self.reader(worker, area).speaks = self.begin(worker, area, entry)?;
+                    }
+                }
+                return Ok(None);
+            }
+            (_, Speaks::OfNothing) => return Err(Breach),
+            (Kind::End | Kind::Abandon, _) => {
+                self.reader(worker, area).speaks = Speaks::OfNothing;
+                match speaks {
+                    Speaks::Of(entry) => entry,
+                    _ => return Ok(None),
+                }
+            }
+            (_, Speaks::Of(entry)) => entry,
+            (_, Speaks::OfThePast) => return Ok(None),
+        };
+        let ticket = Ticket(entry);
+        let forsaken = self.records[entry.slot as usize].forsaken;
+        let event = match header.kind {
+            Kind::Begin => return Err(Breach),
+            Kind::Head => Event::Head(ticket),
+            Kind::Interim => Event::Interim(ticket),
+            Kind::Content => Event::Content(ticket),
+            Kind::Message => Event::Message(ticket),
+            Kind::Wish => {
+                let [bits] = numbers(bytes).ok_or(Breach)?;
+                Event::Wish(ticket, Wish::from_bits(bits).ok_or(Breach)?)
+            }
+            Kind::File => {
+                let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;
+                // It was sent before the frame was published.
+                let file = self.places[worker as usize].line.take(tag).ok().flatten();
+                Event::File(ticket, file.map(File::from), FilePart { offset, size })
+            }
+            Kind::End | Kind::Abandon => {
+                self.release(entry);
+                if header.kind == Kind::End { Event::Finished(ticket) } else { Event::Abandoned(ticket) }
+            }
+        };
+        Ok((!forsaken).then_some(event))
+    }
+
+    /// A worker says that it answers a request.
+    fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<Speaks, Breach> {
+        let record = self.records.get(entry.slot as usize).ok_or(Breach)?;
+        if record.serial != entry.serial || record.state != State::Submitted {
+            return Ok(Speaks::OfThePast);
+        }
+        let taken = Ownership::Taken(entry.serial, worker);
+        match self.owner(entry.slot) {
+            owner if owner == taken => {}
+            Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
+                // One of the two is not to be believed. See `audit`.
+                self.records[entry.slot as usize].contested = true;
+                return Ok(Speaks::OfThePast);
+            }
+            // A stranger has written there, so the word of who answers is all there is. Should another worker take the request at
+            // this moment, it is late.
+            _ => self.ownership(entry.slot).store(taken.bits(), Release),
+        }
+        self.records[entry.slot as usize].state = State::Begun(worker, area);
+        Ok(Speaks::Of(entry))
+    }
+}

@@ -1,0 +1,317 @@
+//! The edge's side of a pool: it puts requests into the queue and reads what workers answer.
+
+mod answers;
+mod ledger;
+mod recovery;
+mod waking;
+
+pub use answers::{Event, FilePart};
+
+use crate::mapping::Shared;
+use crate::memory::Memory;
+use crate::orders::Orders;
+use crate::passing::Line;
+use crate::shape::{Layout, WORD};
+use crate::sleep::{Bell, Sleep};
+use crate::words::{Entry, Ownership, Serial};
+use answers::Reader;
+use ledger::{Record, State};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+
+/// A request in the pool, from [`Edge::submit`] to the event that ends it. One that is out of date finds nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Ticket(Entry);
+
+/// A slot that is being filled: to be submitted or cancelled.
+#[derive(Debug)]
+#[must_use = "a slot that is neither submitted nor cancelled is lost"]
+pub struct Reserved(Entry);
+
+/// What became of a request that is not wanted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// No worker has seen it.
+    Unseen,
+    /// A worker has it. Its answer will be thrown away, and the app can learn that from its [`Orders`].
+    Running,
+    /// It has ended already.
+    Ended,
+}
+
+/// A request that may still be in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    position: u64,
+    entry: Entry,
+}
+
+/// What the edge knows of a place for a worker.
+#[derive(Debug)]
+struct Place {
+    answers: Shared,
+    bell: Arc<Bell>,
+    line: Line,
+    /// The sleep that was rung for last.
+    rung: Sleep,
+    /// Its frames make no sense, and it is not read from any more.
+    broken: bool,
+    /// It is dead, and its last words are being read.
+    dying: bool,
+    /// Some of its frames were read since it was last looked whether it waits for room.
+    read: bool,
+}
+
+/// The edge's side of a pool. There is one at a time.
+#[derive(Debug)]
+pub struct Edge {
+    layout: Layout,
+    requests: Shared,
+    claims: Shared,
+    bell: Arc<Bell>,
+    places: Vec<Place>,
+    /// One for each area of each place.
+    readers: Vec<Reader>,
+    records: Vec<Record>,
+    free: Vec<u32>,
+    waiting: VecDeque<Waiting>,
+    tail: u64,
+    serial: Serial,
+    sleep: Sleep,
+    /// Requests put into the queue for which nobody was woken yet.
+    unannounced: usize,
+    /// Places and areas that have something to be read.
+    lively: VecDeque<(u32, u32)>,
+    /// What has happened besides.
+    found: VecDeque<Event>,
+}
+
+impl Edge {
+    /// The edge of memory that is new.
+    ///
+    /// # Errors
+    /// The system refuses memory.
+    pub fn new(memory: &Memory) -> io::Result<Self> {
+        let layout = memory.layout;
+        let places = memory.places.iter().zip(0..).map(|(place, number)| {
+            let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
+            let (bell, line) = (Arc::clone(&place.bell), Line::new(Arc::clone(&place.edge_end)));
+            Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, dying: false, read: false })
+        });
+        let shape = layout.shape;
+        Ok(Self {
+            layout,
+            requests: Shared::map(memory.as_fd(), layout.requests())?,
+            claims: Shared::map(memory.as_fd(), layout.claims())?,
+            bell: Arc::clone(&memory.edge_bell),
+            places: places.collect::<io::Result<_>>()?,
+            readers: vec![Reader::default(); shape.workers as usize * shape.areas as usize],
+            records: vec![Record::default(); shape.slots as usize],
+            free: (0..shape.slots).rev().collect(),
+            waiting: VecDeque::new(),
+            tail: 0,
+            serial: Serial::from_bits(0),
+            sleep: Sleep::AWAKE,
+            unannounced: 0,
+            lively: VecDeque::new(),
+            found: VecDeque::new(),
+        })
+    }
+
+    /// A slot for a request; `None`: all are in use.
+    pub fn reserve(&mut self) -> Option<Reserved> {
+        let slot = self.free.pop()?;
+        self.serial = self.serial.next();
+        self.requests.words()[Layout::SERIAL].store(self.serial.bits(), Relaxed);
+        self.records[slot as usize] = Record::new(self.serial, State::Filling);
+        Some(Reserved(Entry { slot, serial: self.serial }))
+    }
+
+    /// Where the bytes of the request go: as many as the pool's shape says.
+    #[allow(unsafe_code)]
+    pub fn room(&mut self, reserved: &mut Reserved) -> &mut [u8] {
+        let range = self.layout.request(reserved.0.slot);
+        let most = self.layout.shape.request_bytes as usize;
+        // SAFETY: no other process can write there: workers map this part for reading only, and there is one edge at a time.
+        let room = unsafe { self.requests.bytes_mut(range) };
+        &mut room[..most]
+    }
+
+    /// Gives a slot back whose request is not to be answered.
+    #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
+    pub fn cancel(&mut self, reserved: Reserved) {
+        self.release(reserved.0);
+    }
+
+    /// Puts the request, of which `length` bytes were written, into the queue. Workers that sleep are told by
+    /// [`Edge::wake_workers`].
+    #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
+    pub fn submit(&mut self, reserved: Reserved, length: usize) -> Ticket {
+        let entry = reserved.0;
+        let words = self.requests.words();
+        words[self.layout.length(entry.slot)].store(length.min(self.layout.request(entry.slot).len() * WORD) as u64, Relaxed);
+        words[self.layout.orders(entry.slot)].store(Orders::default().bits(entry.serial), Relaxed);
+        self.enqueue(entry);
+        Ticket(entry)
+    }
+
+    fn enqueue(&mut self, entry: Entry) {
+        self.records[entry.slot as usize] = Record::new(entry.serial, State::Submitted);
+        self.forget_taken();
+        let oldest = self.waiting.front().map_or(self.tail, |waiting| waiting.position);
+        if self.tail - oldest >= self.layout.queue as u64 {
+            self.close_ranks();
+        }
+        self.append(entry);
+    }
+
+    /// Writes an entry behind the others.
+    fn append(&mut self, entry: Entry) {
+        self.ownership(entry.slot).store(Ownership::Queued(entry.serial).bits(), Release);
+        let words = self.requests.words();
+        words[self.layout.entry(self.tail)].store(entry.bits(), Release);
+        self.waiting.push_back(Waiting { position: self.tail, entry });
+        self.records[entry.slot as usize].position = self.tail;
+        self.tail += 1;
+        words[Layout::TAIL].store(self.tail, SeqCst);
+        self.unannounced += 1;
+    }
+
+    /// Forgets the oldest requests that do not wait any more.
+    fn forget_taken(&mut self) {
+        while let Some(waiting) = self.waiting.front()
+            && self.owner(waiting.entry.slot) != Ownership::Queued(waiting.entry.serial)
+        {
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Entries whose requests were withdrawn leave gaps; when the queue is full of them, those that still wait move up behind
+    /// the tail, in their order, and the gaps are left behind.
+    fn close_ranks(&mut self) {
+        let waiting = std::mem::take(&mut self.waiting);
+        let still = waiting.into_iter().filter(|waiting| {
+            let (queued, own) = (Ownership::Queued(waiting.entry.serial), Ownership::Edge(waiting.entry.serial));
+            self.swap(waiting.entry.slot, queued, own)
+        });
+        let still: Vec<Waiting> = still.collect();
+        for waiting in still {
+            // No more than there are slots, which is half of what the queue holds, and all in front of them are the edge's.
+            self.append(waiting.entry);
+        }
+    }
+
+    /// Requests that wait for a worker, as far as that is known without looking at each.
+    pub fn depth(&mut self) -> usize {
+        self.forget_taken();
+        self.waiting.len()
+    }
+
+    /// The request that has waited for a worker longest.
+    pub fn oldest(&mut self) -> Option<Ticket> {
+        self.forget_taken();
+        self.waiting.front().map(|waiting| Ticket(waiting.entry))
+    }
+
+    /// A request is not wanted any more: its client has gone, or it has waited too long. What becomes of one that runs is not
+    /// reported any more.
+    pub fn withdraw(&mut self, ticket: Ticket) -> Withdrawal {
+        let entry = ticket.0;
+        let record = &self.records[entry.slot as usize];
+        if record.serial != entry.serial || record.forsaken || matches!(record.state, State::Free | State::Filling) {
+            return Withdrawal::Ended;
+        }
+        let (queued, own) = (Ownership::Queued(entry.serial), Ownership::Edge(entry.serial));
+        if record.state == State::Submitted && self.swap(entry.slot, queued, own) {
+            self.release(entry);
+            return Withdrawal::Unseen;
+        }
+        self.order(entry, Orders { gone: true, interrupted: true });
+        self.forsake(entry);
+        Withdrawal::Running
+    }
+
+    /// Has an app interrupted that takes too long. It may still answer.
+    pub fn interrupt(&mut self, ticket: Ticket) {
+        let record = &self.records[ticket.0.slot as usize];
+        if record.serial == ticket.0.serial && !record.forsaken {
+            self.order(ticket.0, Orders { gone: false, interrupted: true });
+        }
+    }
+
+    /// Which worker has a request, as far as is known; `None`: it waits, or it has ended.
+    #[must_use]
+    pub fn holder(&self, ticket: Ticket) -> Option<u32> {
+        let record = &self.records[ticket.0.slot as usize];
+        if record.serial != ticket.0.serial {
+            return None;
+        }
+        match (record.state, self.owner(ticket.0.slot)) {
+            (State::Begun(worker, _), _) => Some(worker),
+            (State::Submitted, Ownership::Taken(serial, worker)) if serial == record.serial => Some(worker),
+            _ => None,
+        }
+    }
+
+    /// Sends a descriptor to the worker that has wished for it.
+    ///
+    /// # Errors
+    /// Nobody has the request, or the system refuses.
+    pub fn fulfil(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
+        let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
+        place.line.pass(ticket.0.bits(), descriptor)
+    }
+
+    /// What becomes readable when workers have news while the edge sleeps. Watched edge-triggered it need not be read.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    fn order(&mut self, entry: Entry, orders: Orders) {
+        self.requests.words()[self.layout.orders(entry.slot)].store(orders.bits(entry.serial), SeqCst);
+        // Who waits for room would not see it.
+        if let Some(worker) = self.holder(Ticket(entry))
+            && let Some(place) = self.places.get_mut(worker as usize)
+        {
+            place.read = true;
+        }
+    }
+
+    /// Nobody is told any more what becomes of this request, but its slot stays in use.
+    fn forsake(&mut self, entry: Entry) {
+        let record = &mut self.records[entry.slot as usize];
+        record.forsaken = true;
+        if let State::Begun(worker, area) = record.state {
+            self.go_on_reading(worker, area);
+        }
+    }
+
+    /// A slot is free again.
+    fn release(&mut self, entry: Entry) {
+        self.ownership(entry.slot).store(Ownership::Edge(entry.serial).bits(), Release);
+        self.records[entry.slot as usize] = Record::new(entry.serial, State::Free);
+        self.free.push(entry.slot);
+    }
+
+    fn ownership(&self, slot: u32) -> &AtomicU64 {
+        &self.claims.words()[self.layout.ownership(slot)]
+    }
+
+    fn owner(&self, slot: u32) -> Ownership {
+        Ownership::from_bits(self.ownership(slot).load(Acquire))
+    }
+
+    fn swap(&self, slot: u32, from: Ownership, to: Ownership) -> bool {
+        self.ownership(slot).compare_exchange(from.bits(), to.bits(), AcqRel, Relaxed).is_ok()
+    }
+
+    fn current(&self, entry: Entry) -> Option<&Record> {
+        self.records.get(entry.slot as usize).filter(|record| record.serial == entry.serial && record.state != State::Free)
+    }
+}

@@ -1,0 +1,210 @@
+//! What the edge does when others have died, or have written what they should not.
+
+use super::answers::{Reader, Speaks};
+use super::ledger::{Record, State};
+use super::{Edge, Event, Ticket};
+use crate::memory::Memory;
+use crate::shape::Layout;
+use crate::sleep::Sleep;
+use crate::words::{Entry, Ownership, Serial};
+use std::io;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+
+impl Edge {
+    /// The edge of memory whose edge before has died. Requests that nobody has taken are dropped; those that are being answered
+    /// keep their slots until their workers have finished, and nothing is reported of them.
+    ///
+    /// # Errors
+    /// The system refuses memory.
+    pub fn take_over(memory: &Memory) -> io::Result<Self> {
+        let mut edge = Self::new(memory)?;
+        let layout = edge.layout;
+        let shape = layout.shape;
+        let own = |word: usize| edge.requests.words()[word].load(Acquire);
+        (edge.tail, edge.serial) = (own(Layout::TAIL), Serial::from_bits(own(Layout::SERIAL)));
+        let sleep = Sleep::from_bits(own(Layout::EDGE_SLEEP));
+        // Only what edges have written is to be believed, and the orders carry the serial number of the last request in a slot.
+        let serials: Vec<Serial> = (0..shape.slots).map(|slot| Serial::from_bits(own(layout.orders(slot)) >> 24)).collect();
+        edge.sleep = sleep;
+        edge.awake();
+        edge.free.clear();
+        for (slot, serial) in (0..shape.slots).rev().zip(serials.into_iter().rev()) {
+            let entry = Entry { slot, serial };
+            let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
+            // The edge has died while it filled the slot, or after it had; one that another worker takes now is not free.
+            let free = matches!(edge.owner(slot), Ownership::Edge(_)) || edge.swap(slot, queued, own);
+            if free {
+                edge.release(entry);
+            } else {
+                edge.records[slot as usize] = Record { forsaken: true, ..Record::new(serial, State::Submitted) };
+                edge.order(entry, crate::Orders { gone: true, interrupted: true });
+            }
+        }
+        for (worker, area) in (0..shape.workers).flat_map(|worker| (0..shape.areas).map(move |area| (worker, area))) {
+            let words = edge.requests.words();
+            words[layout.paused(worker, area)].store(0, SeqCst);
+            let read = words[layout.consumed(worker, area)].load(Acquire);
+            let said = Entry::from_bits(words[layout.speaks(worker, area)].load(Acquire));
+            let speaks = match said.filter(|entry| edge.current(*entry).is_some()) {
+                Some(entry) => {
+                    edge.records[entry.slot as usize].state = State::Begun(worker, area);
+                    Speaks::Of(entry)
+                }
+                None => Speaks::OfThePast,
+            };
+            *edge.reader(worker, area) = Reader::at(read, speaks);
+            edge.look_at(worker, area);
+        }
+        Ok(edge)
+    }
+
+    /// A worker is gone: its process has ended, and nothing that belongs to it can write any more. What it had published is
+    /// still reported by [`Edge::next`], and then what it has left unfinished. Behind that the place is free for another.
+    pub fn bury(&mut self, worker: u32) {
+        let Some(place) = self.places.get_mut(worker as usize) else { return };
+        place.dying = true;
+        if place.broken {
+            return;
+        }
+        for area in 0..self.layout.shape.areas {
+            self.go_on_reading(worker, area);
+            self.look_at(worker, area);
+        }
+    }
+
+    /// Sees to the dead whose last words have been read; tells whether there were any.
+    pub(super) fn conclude_deaths(&mut self) -> bool {
+        let dead: Vec<u32> = (0..).zip(&self.places).filter(|(_, place)| place.dying).map(|(worker, _)| worker).collect();
+        for &worker in &dead {
+            for entry in self.held_by(worker) {
+                if !self.records[entry.slot as usize].forsaken {
+                    self.found.push_back(Event::Lost(Ticket(entry)));
+                }
+                self.release(entry);
+            }
+            self.clear(worker);
+        }
+        // It may be the one that was woken for what waits.
+        if !dead.is_empty() {
+            self.wake_another();
+        }
+        !dead.is_empty()
+    }
+
+    /// Makes a place free for another worker.
+    fn clear(&mut self, worker: u32) {
+        for area in 0..self.layout.shape.areas {
+            let reader = self.reader(worker, area);
+            let read = reader.read;
+            reader.settle();
+            let words = self.places[worker as usize].answers.words();
+            words[Layout::written(area)].store(read, Relaxed);
+            words[Layout::holding(area)].store(0, Relaxed);
+            let words = self.requests.words();
+            words[self.layout.speaks(worker, area)].store(0, Relaxed);
+            words[self.layout.paused(worker, area)].store(0, Relaxed);
+            words[self.layout.consumed(worker, area)].store(read, Release);
+        }
+        let place = &mut self.places[worker as usize];
+        (place.dying, place.broken, place.rung) = (false, false, Sleep::AWAKE);
+        place.line.clear();
+        let words = place.answers.words();
+        words[Layout::NEWS].store(0, Relaxed);
+        words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
+        words[Layout::ATTACHED].store(0, SeqCst);
+    }
+
+    /// What a worker has written makes no sense.
+    pub(super) fn break_with(&mut self, worker: u32) {
+        if std::mem::replace(&mut self.places[worker as usize].broken, true) {
+            return;
+        }
+        self.found.push_back(Event::Broken(worker));
+        for entry in self.held_by(worker) {
+            self.lose(entry);
+        }
+    }
+
+    /// The request will not be answered, but its slot stays in use.
+    fn lose(&mut self, entry: Entry) {
+        let record = &mut self.records[entry.slot as usize];
+        if !std::mem::replace(&mut record.forsaken, true) {
+            self.found.push_back(Event::Lost(Ticket(entry)));
+        }
+    }
+
+    /// The requests that a worker has.
+    fn held_by(&self, worker: u32) -> Vec<Entry> {
+        let has = |entry: Entry, record: &Record| match (record.state, self.owner(entry.slot)) {
+            (State::Begun(owner, _), _) => owner == worker,
+            (State::Submitted, Ownership::Taken(serial, owner)) if serial == entry.serial => owner == worker,
+            (State::Submitted, Ownership::Queued(serial)) if serial == entry.serial => false,
+            // A stranger has written over the word.
+            (State::Submitted, _) => self.says_it_holds(worker, entry),
+            (State::Free | State::Filling, _) => false,
+        };
+        let entries = (0..).zip(&self.records).map(|(slot, record)| (Entry { slot, serial: record.serial }, record));
+        entries.filter(|(entry, record)| has(*entry, record)).map(|(entry, _)| entry).collect()
+    }
+
+    fn says_it_holds(&self, worker: u32, entry: Entry) -> bool {
+        let words = self.places[worker as usize].answers.words();
+        (0..self.layout.shape.areas).any(|area| words[Layout::holding(area)].load(SeqCst) == entry.bits())
+    }
+
+    /// Compares what is shared with what the edge knows, and mends what a stranger has written there. To be called now and
+    /// then, behind [`Edge::next`] has said that there is nothing: a request that is in doubt at two audits in turn is put
+    /// into the queue again if no worker says that it has it.
+    pub fn audit(&mut self) {
+        self.forget_taken();
+        let head = &self.claims.words()[Layout::HEAD];
+        if let Some(oldest) = self.waiting.front().map(|waiting| waiting.position)
+            && head.load(Acquire).wrapping_sub(oldest) as i64 > 0
+        {
+            // Nobody would look there.
+            head.store(oldest, Release);
+        }
+        for slot in 0..self.layout.shape.slots {
+            let record = self.records[slot as usize];
+            if record.state == State::Submitted {
+                self.audit_request(Entry { slot, serial: record.serial }, record);
+            }
+        }
+        if !self.waiting.is_empty() {
+            self.wake_another();
+        }
+    }
+
+    fn audit_request(&mut self, entry: Entry, record: Record) {
+        let owner = self.owner(entry.slot);
+        if owner == Ownership::Queued(entry.serial) && !record.forsaken {
+            let found = self.waiting.binary_search_by_key(&record.position, |waiting| waiting.position);
+            if found.is_err() {
+                // It was taken out of the queue, and a stranger says that it waits.
+                self.enqueue(entry);
+            }
+            return;
+        }
+        let is_sensible = matches!(owner, Ownership::Taken(serial, worker)
+            if serial == entry.serial && (worker as usize) < self.places.len() && self.says_it_holds(worker, entry));
+        let slot = entry.slot as usize;
+        self.records[slot].suspicious = !is_sensible;
+        if is_sensible || !record.suspicious {
+            return;
+        }
+        match (0..self.layout.shape.workers).find(|worker| self.says_it_holds(*worker, entry)) {
+            None if record.forsaken => self.release(entry),
+            None if record.contested => {
+                self.lose(entry);
+                self.release(entry);
+            }
+            None => self.enqueue(entry),
+            Some(worker) => {
+                self.ownership(entry.slot).store(Ownership::Taken(entry.serial, worker).bits(), Release);
+                if record.contested || self.places[worker as usize].broken {
+                    self.lose(entry);
+                }
+            }
+        }
+    }
+}

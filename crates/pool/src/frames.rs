@@ -1,0 +1,175 @@
+//! What a worker says of a response: frames, one behind the other, in an area that is written and read in a circle.
+//!
+//! A frame is a word, its kind and the number of bytes behind it, and then these bytes in whole words. The reader trusts
+//! nothing of it: a frame is as long as it says only if the writer has published so many words.
+
+use crate::shape::WORD;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Words that are free before anything but an end is written, so that an end always fits.
+pub(crate) const RESERVE: usize = 1;
+
+/// Words that must be free in an area before a request is taken for it: an exchange that begins and is given up at once, and a
+/// few more, so that nobody begins where next to nothing fits.
+pub(crate) const ROOM_TO_BEGIN: usize = 8;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// The exchange that the frames behind it belong to.
+    Begin = 1,
+    Head = 2,
+    Content = 3,
+    File = 4,
+    End = 5,
+    Abandon = 6,
+    Interim = 7,
+    Message = 8,
+    Wish = 9,
+}
+
+impl Kind {
+    const ALL: [Self; 9] = [
+        Self::Begin,
+        Self::Head,
+        Self::Content,
+        Self::File,
+        Self::End,
+        Self::Abandon,
+        Self::Interim,
+        Self::Message,
+        Self::Wish,
+    ];
+
+    fn from_bits(bits: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u64 == bits)
+    }
+}
+
+/// The first word of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    /// Bytes behind it.
+    pub(crate) length: usize,
+}
+
+impl Header {
+    const fn bits(self) -> u64 {
+        (self.length as u64) << 8 | self.kind as u64
+    }
+
+    /// Words of the whole frame.
+    pub(crate) const fn words(self) -> usize {
+        1 + self.length.div_ceil(WORD)
+    }
+
+    /// `None` if this is the beginning of no frame of at most so many words.
+    fn from_bits(bits: u64, most: usize) -> Option<Self> {
+        let length = usize::try_from(bits >> 8).ok()?;
+        let header = Self { kind: Kind::from_bits(bits & 0xFF)?, length };
+        (header.words() <= most).then_some(header)
+    }
+}
+
+/// The words of an area: a power of two. Positions count all words that were ever written.
+#[derive(Clone, Copy)]
+pub(crate) struct Circle<'a>(pub(crate) &'a [AtomicU64]);
+
+impl Circle<'_> {
+    #[inline]
+    fn at(&self, position: u64) -> &AtomicU64 {
+        &self.0[position as usize & (self.0.len() - 1)]
+    }
+
+    /// Writes a frame; returns the position behind it. Whether there is room, the caller knows.
+    pub(crate) fn write(self, position: u64, kind: Kind, bytes: &[u8]) -> u64 {
+        let header = Header { kind, length: bytes.len() };
+        self.at(position).store(header.bits(), Relaxed);
+        let mut position = position + 1;
+        let (words, rest) = bytes.as_chunks::<WORD>();
+        for word in words {
+            self.at(position).store(u64::from_ne_bytes(*word), Relaxed);
+            position += 1;
+        }
+        if !rest.is_empty() {
+            let mut last = [0; WORD];
+            last[..rest.len()].copy_from_slice(rest);
+            self.at(position).store(u64::from_ne_bytes(last), Relaxed);
+            position += 1;
+        }
+        position
+    }
+
+    /// The frame that begins at `position` and has at most `most` words.
+    pub(crate) fn header(self, position: u64, most: usize) -> Option<Header> {
+        Header::from_bits(self.at(position).load(Relaxed), most)
+    }
+
+    /// Copies the bytes of the frame at `position` into `bytes`.
+    pub(crate) fn read(self, position: u64, header: Header, bytes: &mut Vec<u8>) {
+        let words = header.words() - 1;
+        bytes.clear();
+        bytes.resize(words * WORD, 0);
+        for (word, copy) in (position + 1..).zip(bytes.as_chunks_mut::<WORD>().0) {
+            *copy = self.at(word).load(Relaxed).to_ne_bytes();
+        }
+        bytes.truncate(header.length);
+    }
+}
+
+/// The words of a frame that consists of numbers. `None`: it has another length.
+pub(crate) fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
+    let (words, rest) = bytes.as_chunks::<WORD>();
+    let words: &[[u8; WORD]; COUNT] = words.try_into().ok()?;
+    rest.is_empty().then(|| words.map(u64::from_ne_bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(count: usize) -> Vec<AtomicU64> {
+        (0..count).map(|_| AtomicU64::new(u64::MAX)).collect()
+    }
+
+    #[test]
+    fn frames_are_read_as_they_were_written_wherever_the_circle_closes() {
+        let words = words(16);
+        let circle = Circle(&words);
+        let text = b"a text that takes several words, with a rest";
+        let mut read = Vec::new();
+        for start in 0..16 {
+            for length in 0..text.len() {
+                let end = circle.write(start, Kind::Content, &text[..length]);
+                let header = circle.header(start, 16).expect("a frame");
+                assert_eq!((header.kind, header.length, start + header.words() as u64), (Kind::Content, length, end));
+                circle.read(start, header, &mut read);
+                assert_eq!(read, &text[..length]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_frame_that_is_longer_than_what_was_published_is_none() {
+        let words = words(16);
+        let circle = Circle(&words);
+        assert_eq!(circle.header(0, 16), None, "all ones");
+        circle.write(0, Kind::Head, &[1; 24]);
+        assert!(circle.header(0, 4).is_some());
+        assert_eq!(circle.header(0, 3), None);
+        words[0].store(2 | u64::MAX << 8, Relaxed);
+        assert_eq!(circle.header(0, 16), None);
+        words[0].store(10, Relaxed);
+        assert_eq!(circle.header(0, 16), None, "no such kind");
+    }
+
+    #[test]
+    fn numbers_have_their_length() {
+        assert_eq!(numbers::<2>(&[0; 16]), Some([0, 0]));
+        assert_eq!(numbers::<2>(&[0; 17]), None);
+        assert_eq!(numbers::<2>(&[0; 8]), None);
+    }
+}

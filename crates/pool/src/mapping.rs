@@ -1,0 +1,99 @@
+//! Parts of a file in memory, as atomics: the only unsafe code of this crate.
+#![allow(unsafe_code)]
+
+use crate::shape::WORD;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::io;
+use std::ops::Range;
+use std::os::fd::BorrowedFd;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A mapping, unmapped when it is dropped.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<AtomicU64>,
+    words: usize,
+}
+
+// SAFETY: the memory belongs to no thread; it is reached through atomics, or by the unsafe functions below.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Maps the bytes of a file from a multiple of the size of pages on. The file is sealed against shrinking, and `range` lies in it.
+    fn new(file: BorrowedFd<'_>, range: Range<usize>, access: ProtFlags) -> io::Result<Self> {
+        let words = range.len() / WORD;
+        // SAFETY: a new mapping, placed by the kernel where nothing else is.
+        let start = unsafe { mmap(null_mut(), range.len(), access, MapFlags::SHARED, file, range.start as u64)? };
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, words })
+    }
+
+    fn words(&self) -> &[AtomicU64] {
+        // SAFETY: so many words are mapped from there for as long as `self` lives, aligned to pages; any bits are a valid atomic.
+        // Other processes may change them at any time, which is what atomics are for.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: these bytes were mapped by `new`, and every reference into them has borrowed `self`. It fails only for addresses
+        // that are not mapped.
+        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
+    }
+}
+
+/// Memory that this process may read and write.
+#[derive(Debug)]
+pub(crate) struct Shared(Mapping);
+
+impl Shared {
+    pub(crate) fn map(file: BorrowedFd<'_>, range: Range<usize>) -> io::Result<Self> {
+        Mapping::new(file, range, ProtFlags::READ | ProtFlags::WRITE).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        self.0.words()
+    }
+
+    /// Some of the words as bytes.
+    ///
+    /// # Safety
+    /// No other process writes to these words while the result lives.
+    pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        let words = &self.0.words()[range];
+        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives, and mutably, so that this process
+        // has no other reference into it; the caller speaks for the other processes.
+        unsafe { std::slice::from_raw_parts_mut(words.as_ptr().cast::<u8>().cast_mut(), words.len() * WORD) }
+    }
+}
+
+/// Memory that this process may read only: a stray write ends it before it does harm.
+#[derive(Debug)]
+pub(crate) struct Readable(Mapping);
+
+impl Readable {
+    pub(crate) fn map(file: BorrowedFd<'_>, range: Range<usize>) -> io::Result<Self> {
+        Mapping::new(file, range, ProtFlags::READ).map(Self)
+    }
+
+    #[inline]
+    pub(crate) fn load(&self, word: usize, order: Ordering) -> u64 {
+        self.0.words()[word].load(order)
+    }
+
+    /// Some of the words as bytes, `length` of them or as many as there are.
+    ///
+    /// # Safety
+    /// No process writes to these words while the result lives.
+    pub(crate) unsafe fn bytes(&self, range: Range<usize>, length: usize) -> &[u8] {
+        let words = &self.0.words()[range];
+        // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives; the caller promises that
+        // the bytes stand still.
+        unsafe { std::slice::from_raw_parts(words.as_ptr().cast(), length.min(words.len() * WORD)) }
+    }
+}

@@ -1,0 +1,74 @@
+//! The memory of a pool and the descriptors that go with it, made before the first fork.
+
+use crate::passing::line;
+use crate::shape::{Layout, Shape};
+use crate::sleep::Bell;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// The memory of a pool. It is made by a process that forks both the edge and the workers; each of them then opens its own side
+/// of it, as an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. It outlives all of them for as long
+/// as one process keeps it.
+#[derive(Debug)]
+pub struct Memory {
+    pub(crate) layout: Layout,
+    pub(crate) file: OwnedFd,
+    pub(crate) edge_bell: Arc<Bell>,
+    pub(crate) places: Vec<Place>,
+}
+
+/// What belongs to the place of a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) edge_end: Arc<OwnedFd>,
+    pub(crate) worker_end: Arc<OwnedFd>,
+}
+
+impl Memory {
+    /// Memory of that shape.
+    ///
+    /// # Errors
+    /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and two more.
+    pub fn new(shape: Shape) -> io::Result<Self> {
+        let layout = Layout::new(shape)?;
+        let file = memfd_create("oribi-pool", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+        ftruncate(&file, layout.size() as u64)?;
+        // Whoever could shrink it could end all processes that look at it.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let place = |_| {
+            let (edge_end, worker_end) = line()?;
+            Ok(Place { bell: Arc::new(Bell::new()?), edge_end: Arc::new(edge_end), worker_end: Arc::new(worker_end) })
+        };
+        let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
+        Ok(Self { layout, file, edge_bell: Arc::new(Bell::new()?), places })
+    }
+
+    /// How large it is.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// Which bytes of the file all processes write.
+    #[must_use]
+    pub fn claims(&self) -> Range<usize> {
+        self.layout.claims()
+    }
+
+    /// Which bytes of the file a worker and the edge write.
+    #[must_use]
+    pub fn answers(&self, worker: u32) -> Range<usize> {
+        self.layout.answers(worker)
+    }
+}
+
+/// The file that the memory is.
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

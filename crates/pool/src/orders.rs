@@ -1,0 +1,81 @@
+//! What the edge wants of an exchange that a worker has, and what a worker wants of the edge.
+
+use crate::words::Serial;
+
+const GONE: u64 = 1;
+const INTERRUPTED: u64 = 2;
+
+/// What the edge wants of who has taken a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Orders {
+    /// Nobody is left who could receive the response: it is thrown away.
+    pub gone: bool,
+    /// The app has taken too long and is to be interrupted.
+    pub interrupted: bool,
+}
+
+impl Orders {
+    pub(crate) fn bits(self, serial: Serial) -> u64 {
+        let flag = |set: bool, bit: u64| if set { bit } else { 0 };
+        serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED)
+    }
+
+    /// The orders for the use of a slot that has that number.
+    pub(crate) fn from_bits(bits: u64, serial: Serial) -> Self {
+        if bits >> 24 != serial.bits() {
+            return Self::default();
+        }
+        Self { gone: bits & GONE != 0, interrupted: bits & INTERRUPTED != 0 }
+    }
+}
+
+/// What a worker wants of the edge: a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// The file that the content of the request is in.
+    Content,
+    /// The socket of the client.
+    Socket,
+}
+
+impl Wish {
+    pub(crate) const fn bits(self) -> u64 {
+        match self {
+            Self::Content => 1,
+            Self::Socket => 2,
+        }
+    }
+
+    pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
+        match bits {
+            1 => Some(Self::Content),
+            2 => Some(Self::Socket),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_for_one_use_of_a_slot() {
+        let (first, second) = (Serial::from_bits(7), Serial::from_bits(8));
+        for gone in [false, true] {
+            for interrupted in [false, true] {
+                let orders = Orders { gone, interrupted };
+                assert_eq!(Orders::from_bits(orders.bits(first), first), orders);
+                assert_eq!(Orders::from_bits(orders.bits(first), second), Orders::default());
+            }
+        }
+    }
+
+    #[test]
+    fn wishes_are_understood() {
+        for wish in [Wish::Content, Wish::Socket] {
+            assert_eq!(Wish::from_bits(wish.bits()), Some(wish));
+        }
+        assert_eq!(Wish::from_bits(0), None);
+    }
+}

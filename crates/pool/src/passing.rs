@@ -1,0 +1,142 @@
+//! Descriptors on their way from one process to another: content in files, and sockets that an app takes.
+//!
+//! A descriptor is sent before the frame or the answer that speaks of it, with a tag by which that names it. Several
+//! exchanges share a line, so what comes for another is kept until it is asked for.
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Descriptors that have come and that nobody has asked for. An honest peer has one under way for each of its areas at most.
+const MOST_KEPT: usize = 64;
+
+/// Both ends of a line. Each message is whole, and neither end ever waits.
+pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// One end of a line.
+#[derive(Debug)]
+pub(crate) struct Line {
+    socket: Arc<OwnedFd>,
+    kept: Vec<(u64, OwnedFd)>,
+}
+
+impl Line {
+    pub(crate) fn new(socket: Arc<OwnedFd>) -> Self {
+        Self { socket, kept: Vec::new() }
+    }
+
+    /// Sends a copy of a descriptor.
+    pub(crate) fn pass(&self, tag: u64, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        let descriptors = [descriptor];
+        if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        let bytes = tag.to_ne_bytes();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags)?;
+        Ok(())
+    }
+
+    /// The descriptor with that tag; `None`: it has not come.
+    ///
+    /// # Errors
+    /// The peer sends what nobody asks for, or the system refuses.
+    pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
+        if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
+            return Ok(Some(self.kept.swap_remove(place).1));
+        }
+        while let Some((found, descriptor)) = self.receive()? {
+            let Some(descriptor) = descriptor else { continue };
+            if found == tag {
+                return Ok(Some(descriptor));
+            }
+            if self.kept.len() >= MOST_KEPT {
+                return Err(io::Error::other("more descriptors were sent than anybody has asked for"));
+            }
+            self.kept.push((found, descriptor));
+        }
+        Ok(None)
+    }
+
+    /// Forgets what has come.
+    pub(crate) fn clear(&mut self) {
+        self.kept.clear();
+        while let Ok(Some(_)) = self.receive() {}
+    }
+
+    /// The next message: its tag, and its descriptor if it has one.
+    fn receive(&self) -> io::Result<Option<(u64, Option<OwnedFd>)>> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut bytes = [0; 8];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let outcome = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
+        match outcome {
+            Ok(message) if message.bytes == 0 => return Ok(None),
+            Ok(_) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        }
+        let rights = |message| match message {
+            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+            _ => None,
+        };
+        let descriptor = control.drain().find_map(rights);
+        Ok(Some((u64::from_ne_bytes(bytes), descriptor)))
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::fstat;
+
+    #[test]
+    fn descriptors_are_found_by_their_tags_in_any_order() {
+        let (one, other) = line().expect("a line");
+        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        let files: Vec<_> = (0..3).map(|_| line().expect("something to send").0).collect();
+        assert!(receiver.take(0).expect("an empty line").is_none());
+        for (tag, file) in files.iter().enumerate() {
+            sender.pass(tag as u64, file.as_fd()).expect("room");
+        }
+        for tag in [2, 0, 1] {
+            let got = receiver.take(tag).expect("a line that works").expect("it was sent");
+            let inode = |file: &OwnedFd| fstat(file).expect("a descriptor").st_ino;
+            assert_eq!(inode(&got), inode(&files[tag as usize]));
+        }
+        assert!(receiver.take(1).expect("an empty line").is_none());
+    }
+
+    #[test]
+    fn a_peer_that_floods_is_found_out() {
+        let (one, other) = line().expect("a line");
+        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        for tag in 0..=MOST_KEPT as u64 {
+            // The line itself may hold fewer than that.
+            while sender.pass(tag, sender.as_fd()).is_err() {
+                assert!(receiver.take(u64::MAX).expect("not so many yet").is_none());
+            }
+        }
+        assert!(receiver.take(u64::MAX).is_err());
+        receiver.clear();
+        assert!(receiver.take(0).expect("an empty line").is_none());
+    }
+}

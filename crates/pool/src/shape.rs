@@ -1,0 +1,242 @@
+//! How large the memory of a pool is, and where everything stands in it.
+
+use std::io;
+use std::ops::Range;
+
+/// Bytes of a word: everything shared is made of atomics of 64 bits.
+pub(crate) const WORD: usize = 8;
+
+/// Words of a cache line. What different processes write stands in different lines.
+const LINE: usize = 8;
+
+/// Mappings begin at multiples of this. The largest page of the systems that Linux runs on with the kernel's usual options.
+const PAGE: usize = 65_536;
+
+/// The most areas of a worker: their news are the bits of one word.
+const MOST_AREAS: u32 = 64;
+
+/// The smallest area: a response of a few fields fits, and so does what [`crate::frames`] keeps in reserve.
+const LEAST_AREA: u32 = 512;
+
+/// How many of everything a pool has. All of its memory is made at once and never grows; what is not touched costs nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Requests that are in the pool at once, waiting or with a worker: up to 65,535.
+    pub slots: u32,
+    /// Bytes that a request may have in memory.
+    pub request_bytes: u32,
+    /// Places for workers, up to 65,535; those of all generations that may be alive together are counted. A worker with
+    /// several threads that take requests by themselves needs a place for each.
+    pub workers: u32,
+    /// Exchanges that one worker may have unfinished at once: up to 64.
+    pub areas: u32,
+    /// Bytes of one unfinished response that may wait for the edge; the next power of two is taken, 512 at least.
+    pub area_bytes: u32,
+}
+
+/// Where things stand: numbers of words from the beginning of their part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) shape: Shape,
+    /// Places of the queue: a power of two, twice the slots at least.
+    pub(crate) queue: usize,
+    /// Words of an area: a power of two.
+    pub(crate) area: usize,
+    /// Words of the bytes of one request.
+    request: usize,
+    /// The first word of the requests' bytes.
+    bodies: usize,
+    requests_size: usize,
+    claims_size: usize,
+    answers_size: usize,
+}
+
+/// The part that the edge writes and workers read.
+impl Layout {
+    /// How many requests have ever been put into the queue.
+    pub(crate) const TAIL: usize = 0;
+    /// The last serial number that was given out.
+    pub(crate) const SERIAL: usize = 1;
+    /// See [`crate::sleep`].
+    pub(crate) const EDGE_SLEEP: usize = LINE;
+    const QUEUE: usize = 2 * LINE;
+
+    /// The entry of the queue at a position, which counts all that ever were in it.
+    #[inline]
+    pub(crate) fn entry(&self, position: u64) -> usize {
+        Self::QUEUE + (position as usize & (self.queue - 1))
+    }
+
+    /// How many bytes the request in a slot has.
+    #[inline]
+    pub(crate) fn length(&self, slot: u32) -> usize {
+        Self::QUEUE + self.queue + slot as usize * 2
+    }
+
+    /// What the edge wants of who has taken the request in a slot.
+    #[inline]
+    pub(crate) fn orders(&self, slot: u32) -> usize {
+        self.length(slot) + 1
+    }
+
+    /// How far the edge has read an area.
+    #[inline]
+    pub(crate) fn consumed(&self, worker: u32, area: u32) -> usize {
+        self.length(self.shape.slots) + (worker as usize * self.shape.areas as usize + area as usize) * 3
+    }
+
+    /// The entry of the exchange that the edge is in the middle of there.
+    #[inline]
+    pub(crate) fn speaks(&self, worker: u32, area: u32) -> usize {
+        self.consumed(worker, area) + 1
+    }
+
+    /// Not zero while the edge leaves there what it could read.
+    #[inline]
+    pub(crate) fn paused(&self, worker: u32, area: u32) -> usize {
+        self.consumed(worker, area) + 2
+    }
+
+    /// The words of the bytes of a request.
+    #[inline]
+    pub(crate) fn request(&self, slot: u32) -> Range<usize> {
+        let start = self.bodies + slot as usize * self.request;
+        start..start + self.request
+    }
+}
+
+/// The part that everybody writes.
+impl Layout {
+    /// Where workers begin to look for requests that nobody has taken.
+    pub(crate) const HEAD: usize = 0;
+
+    /// The word that says to whom a slot belongs.
+    #[inline]
+    pub(crate) fn ownership(&self, slot: u32) -> usize {
+        LINE + slot as usize
+    }
+}
+
+/// The part that one worker and the edge write.
+impl Layout {
+    /// See [`crate::sleep`].
+    pub(crate) const WORKER_SLEEP: usize = 0;
+    /// Not zero while a worker uses the place.
+    pub(crate) const ATTACHED: usize = LINE;
+    /// A bit for each area that has something to read.
+    pub(crate) const NEWS: usize = 2 * LINE;
+    const WRITTEN: usize = 3 * LINE;
+    const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
+    const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
+
+    /// How many words have ever been written into an area.
+    #[inline]
+    pub(crate) fn written(area: u32) -> usize {
+        Self::WRITTEN + area as usize
+    }
+
+    /// The entry of the request that is being taken for an area, or was taken for it last.
+    #[inline]
+    pub(crate) fn holding(area: u32) -> usize {
+        Self::HOLDING + area as usize
+    }
+
+    /// The words of an area.
+    #[inline]
+    pub(crate) fn area(&self, area: u32) -> Range<usize> {
+        let start = Self::AREAS + area as usize * self.area;
+        start..start + self.area
+    }
+}
+
+/// The parts, as bytes of the file that the memory is.
+impl Layout {
+    pub(crate) fn new(shape: Shape) -> io::Result<Self> {
+        let Shape { slots, workers, areas, .. } = shape;
+        let few = |count: u32| (1..=u32::from(u16::MAX)).contains(&count);
+        if !few(slots) || !few(workers) || !(1..=MOST_AREAS).contains(&areas) {
+            return Err(invalid("slots, workers or areas"));
+        }
+        if shape.request_bytes == 0 || shape.area_bytes > 1 << 30 || shape.request_bytes > 1 << 30 {
+            return Err(invalid("sizes"));
+        }
+        let queue = (slots as usize * 2).next_power_of_two();
+        let area = shape.area_bytes.max(LEAST_AREA).next_power_of_two() as usize / WORD;
+        let request = (shape.request_bytes as usize).div_ceil(WORD * LINE) * LINE;
+        let small = Self { shape, queue, area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
+        let bodies = small.consumed(workers, 0).next_multiple_of(LINE);
+        let pages = |words: usize| words.checked_mul(WORD).and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+        let all = || {
+            let requests_size = pages(bodies.checked_add(request.checked_mul(slots as usize)?)?)?;
+            let claims_size = pages(small.ownership(slots))?;
+            let answers_size = pages(small.area(areas).start)?;
+            requests_size.checked_add(claims_size)?.checked_add(answers_size.checked_mul(workers as usize)?)?;
+            Some(Self { bodies, requests_size, claims_size, answers_size, ..small })
+        };
+        all().ok_or_else(|| invalid("sum"))
+    }
+
+    pub(crate) fn requests(&self) -> Range<usize> {
+        0..self.requests_size
+    }
+
+    pub(crate) fn claims(&self) -> Range<usize> {
+        self.requests_size..self.requests_size + self.claims_size
+    }
+
+    pub(crate) fn answers(&self, worker: u32) -> Range<usize> {
+        let start = self.claims().end + worker as usize * self.answers_size;
+        start..start + self.answers_size
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.answers(self.shape.workers).start
+    }
+}
+
+fn invalid(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("the {what} of a pool are out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHAPE: Shape = Shape { slots: 5, request_bytes: 100, workers: 3, areas: 2, area_bytes: 600 };
+
+    #[test]
+    fn nothing_overlaps() {
+        let layout = Layout::new(SHAPE).expect("a usual shape");
+        let mut taken: Vec<Range<usize>> = vec![0..2, Layout::EDGE_SLEEP..Layout::EDGE_SLEEP + 1];
+        taken.extend((0..layout.queue as u64).map(|position| layout.entry(position)).map(|at| at..at + 1));
+        for slot in 0..SHAPE.slots {
+            taken.push(layout.length(slot)..layout.orders(slot) + 1);
+            taken.push(layout.request(slot));
+        }
+        for worker in 0..SHAPE.workers {
+            taken.extend((0..SHAPE.areas).map(|area| layout.consumed(worker, area)).map(|at| at..at + 3));
+        }
+        taken.sort_by_key(|range| range.start);
+        assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start), "{taken:?}");
+        assert!(taken.last().is_some_and(|last| last.end * WORD <= layout.requests().len()));
+        assert!(layout.ownership(SHAPE.slots) * WORD <= layout.claims().len());
+        assert!(layout.area(SHAPE.areas - 1).end * WORD <= layout.answers(0).len());
+        assert_eq!((layout.requests().end, layout.claims().end), (layout.claims().start, layout.answers(0).start));
+        assert_eq!((layout.area, layout.queue), (128, 16));
+        assert!(layout.request(0).len() * WORD >= 100);
+    }
+
+    #[test]
+    fn shapes_that_cannot_be_are_refused() {
+        for shape in [
+            Shape { slots: 0, ..SHAPE },
+            Shape { slots: 65_536, ..SHAPE },
+            Shape { workers: 0, ..SHAPE },
+            Shape { areas: 65, ..SHAPE },
+            Shape { request_bytes: 0, ..SHAPE },
+            Shape { area_bytes: u32::MAX, ..SHAPE },
+        ] {
+            assert!(Layout::new(shape).is_err(), "{shape:?}");
+        }
+    }
+}

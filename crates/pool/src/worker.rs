@@ -1,0 +1,355 @@
+//! A worker's side of a pool: it takes requests when it has nothing to do, and writes what it answers.
+
+use crate::frames::{Circle, Kind, RESERVE, ROOM_TO_BEGIN};
+use crate::mapping::{Readable, Shared};
+use crate::memory::Memory;
+use crate::orders::{Orders, Wish};
+use crate::passing::Line;
+use crate::queue::Queue;
+use crate::shape::{Layout, WORD};
+use crate::sleep::{Bell, Sleep, Waits};
+use crate::step::step;
+use crate::words::Entry;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+
+/// A request that this worker has taken. It is finished or abandoned by who has it; one that is dropped stays open until the worker
+/// ends.
+#[derive(Debug)]
+#[must_use = "its client waits for an answer"]
+pub struct Taken {
+    entry: Entry,
+    area: u32,
+    begun: bool,
+}
+
+/// Why a part of a response was not taken.
+#[derive(Debug)]
+pub enum Unfit {
+    /// There is no room now: the edge has yet to read what was written. See [`Worker::prepare_to_wait_for_room`].
+    Full,
+    /// It would fit into no area, however empty; or the system has refused a descriptor.
+    Never(io::Error),
+}
+
+#[derive(Clone, Debug, Default)]
+struct Area {
+    /// Words written, and of these those that the edge may see.
+    written: u64,
+    published: u64,
+    busy: bool,
+}
+
+/// A worker's side of a pool.
+#[derive(Debug)]
+pub struct Worker {
+    number: u32,
+    layout: Layout,
+    requests: Readable,
+    claims: Shared,
+    answers: Shared,
+    bell: Arc<Bell>,
+    edge_bell: Arc<Bell>,
+    line: Line,
+    areas: Vec<Area>,
+    /// Descriptors sent.
+    passed: u64,
+    sleep: Sleep,
+    /// The sleep of the edge that was rung for last.
+    rung: Sleep,
+}
+
+impl Worker {
+    /// Takes the place `number` of the pool, counted from 0. The process should then drop `memory`, so that it can reach no more
+    /// of it than it has to.
+    ///
+    /// # Errors
+    /// There is no such place, somebody is in it, or the system refuses memory.
+    pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
+        let layout = memory.layout;
+        let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
+        let requests = Readable::map(memory.as_fd(), layout.requests())?;
+        let claims = Shared::map(memory.as_fd(), layout.claims())?;
+        let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
+        if answers.words()[Layout::ATTACHED].swap(1, SeqCst) != 0 {
+            let what =
+                format!("the place {number} of the pool is another worker's, or that of one whose death was not seen to");
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
+        }
+        let area = |area| {
+            let written = requests.load(layout.consumed(number, area), Acquire);
+            Area { written, published: written, busy: false }
+        };
+        let areas = (0..layout.shape.areas).map(area).collect();
+        let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
+        let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
+        let bell = place.bell;
+        Ok(Self { number, layout, requests, claims, answers, bell, edge_bell, line, areas, passed: 0, sleep, rung })
+    }
+
+    /// Takes the oldest request that nobody has, unless all areas are in use.
+    #[inline]
+    pub fn take(&mut self) -> Option<Taken> {
+        let area = self.usable_area()?;
+        let holding = &self.answers.words()[Layout::holding(area)];
+        let queue = Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() };
+        let entry = queue.take(self.number, holding)?;
+        self.areas[area as usize].busy = true;
+        Some(Taken { entry, area, begun: false })
+    }
+
+    /// The bytes of a request.
+    #[inline]
+    #[must_use]
+    #[allow(unsafe_code)]
+    pub fn request(&self, taken: &Taken) -> &[u8] {
+        let slot = taken.entry.slot;
+        let length = usize::try_from(self.requests.load(self.layout.length(slot), Acquire)).unwrap_or(usize::MAX);
+        // SAFETY: only the edge can write there. It uses a slot again when the worker that has taken it says that it has
+        // finished, which consumes `taken`, or has ended.
+        unsafe { self.requests.bytes(self.layout.request(slot), length) }
+    }
+
+    /// What the edge wants of this exchange.
+    #[inline]
+    #[must_use]
+    pub fn orders(&self, taken: &Taken) -> Orders {
+        Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), Acquire), taken.entry.serial)
+    }
+
+    /// Writes the head of the response, in whatever form the edge reads it.
+    ///
+    /// # Errors
+    /// It does not fit, now or never.
+    pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::Head, bytes)
+    }
+
+    /// Writes the head of an informational response, which comes before the other one.
+    ///
+    /// # Errors
+    /// It does not fit, now or never.
+    pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::Interim, bytes)
+    }
+
+    /// Writes a message for the error log of who has sent the request.
+    ///
+    /// # Errors
+    /// It does not fit, now or never.
+    pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::Message, bytes)
+    }
+
+    /// Asks the edge for something that goes with the request: see [`Worker::fulfilled`].
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn wish(&mut self, taken: &mut Taken, wish: Wish) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::Wish, &wish.bits().to_ne_bytes())?;
+        self.flush(taken);
+        Ok(())
+    }
+
+    /// What was wished for, if it has come; [`Worker::line`] is readable then.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
+        self.line.take(taken.entry.bits())
+    }
+
+    /// Writes as much of a piece of content as there is room for, and says how much that was.
+    #[inline]
+    pub fn content(&mut self, taken: &mut Taken, piece: &[u8]) -> usize {
+        let mut taken_bytes = 0;
+        while taken_bytes < piece.len() {
+            let begin = if taken.begun { 0 } else { 2 };
+            let room = self.room(taken.area).saturating_sub(RESERVE + begin + 1) * WORD;
+            if room == 0 {
+                break;
+            }
+            let part = &piece[taken_bytes..piece.len().min(taken_bytes + room)];
+            self.write(taken, Kind::Content, part);
+            taken_bytes += part.len();
+        }
+        taken_bytes
+    }
+
+    /// Has the edge send a part of a file.
+    ///
+    /// # Errors
+    /// There is no room, or the system refuses.
+    pub fn file(&mut self, taken: &mut Taken, file: BorrowedFd<'_>, offset: u64, size: u64) -> Result<(), Unfit> {
+        if self.room(taken.area) < Self::needed(taken, 3 * WORD) {
+            return Err(Unfit::Full);
+        }
+        let tag = self.passed;
+        self.line.pass(tag, file).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => Unfit::Full,
+            _ => Unfit::Never(error),
+        })?;
+        self.passed += 1;
+        let mut bytes = [0; 3 * WORD];
+        for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip([tag, offset, size]) {
+            *place = number.to_ne_bytes();
+        }
+        self.write(taken, Kind::File, &bytes);
+        Ok(())
+    }
+
+    /// Lets the edge see what was written so far.
+    pub fn flush(&mut self, taken: &Taken) {
+        self.publish(taken.area);
+    }
+
+    /// Ends the response. From now on the bytes of the request may be another's.
+    #[inline]
+    pub fn finish(&mut self, mut taken: Taken) {
+        self.write(&mut taken, Kind::End, &[]);
+        self.let_go(&taken);
+    }
+
+    /// Gives the exchange up: the response, if one has begun, is not whole.
+    pub fn abandon(&mut self, mut taken: Taken) {
+        self.write(&mut taken, Kind::Abandon, &[]);
+        self.let_go(&taken);
+    }
+
+    fn let_go(&mut self, taken: &Taken) {
+        self.areas[taken.area as usize].busy = false;
+        self.publish(taken.area);
+    }
+
+    fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), Unfit> {
+        let needed = Self::needed(taken, bytes.len());
+        if needed > self.layout.area {
+            return Err(Unfit::Never(io::ErrorKind::InvalidInput.into()));
+        }
+        if needed > self.room(taken.area) {
+            return Err(Unfit::Full);
+        }
+        self.write(taken, kind, bytes);
+        Ok(())
+    }
+
+    /// Words that must be free for a frame of so many bytes.
+    fn needed(taken: &Taken, bytes: usize) -> usize {
+        let begin = if taken.begun { 0 } else { 2 };
+        begin + 1 + bytes.div_ceil(WORD) + RESERVE
+    }
+
+    /// Writes a frame for which there is room.
+    fn write(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) {
+        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let written = &mut self.areas[taken.area as usize].written;
+        step();
+        if !taken.begun {
+            taken.begun = true;
+            *written = circle.write(*written, Kind::Begin, &taken.entry.bits().to_ne_bytes());
+        }
+        *written = circle.write(*written, kind, bytes);
+    }
+
+    fn publish(&mut self, number: u32) {
+        let area = &mut self.areas[number as usize];
+        if area.published == area.written {
+            return;
+        }
+        area.published = area.written;
+        step();
+        self.answers.words()[Layout::written(number)].store(area.written, Release);
+        step();
+        self.answers.words()[Layout::NEWS].fetch_or(1 << number, SeqCst);
+        let edge = Sleep::from_bits(self.requests.load(Layout::EDGE_SLEEP, SeqCst));
+        if edge.is_to_be_woken(self.rung) {
+            self.rung = edge;
+            step();
+            self.edge_bell.ring();
+        }
+    }
+
+    /// Words that may be written into an area.
+    fn room(&self, number: u32) -> usize {
+        let consumed = self.requests.load(self.layout.consumed(self.number, number), Acquire);
+        let used = self.areas[number as usize].written.wrapping_sub(consumed);
+        self.layout.area.saturating_sub(used as usize)
+    }
+
+    /// An area for another exchange.
+    fn usable_area(&self) -> Option<u32> {
+        let usable = |number: &u32| {
+            // What stands behind a response to a slow client would wait for that.
+            let paused = || self.requests.load(self.layout.paused(self.number, *number), SeqCst) != 0;
+            !self.areas[*number as usize].busy && self.room(*number) >= ROOM_TO_BEGIN && !paused()
+        };
+        (0..self.layout.shape.areas).find(usable)
+    }
+}
+
+/// Sleeping and being woken.
+impl Worker {
+    /// Says that this worker is about to sleep, and looks once more: it may sleep if there is nothing to take. Then whoever
+    /// has a request for it makes its [`descriptor`](Self::descriptor) readable, and with `for_room`, which is for who has more to
+    /// say in an exchange that it has kept, also who makes room. [`Worker::awake`] is to be called behind it.
+    pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
+        // Who can take nothing must not be woken for a request that another could have.
+        let waits = match (self.usable_area(), for_room) {
+            (Some(_), false) => Waits::Work,
+            (Some(_), true) => Waits::WorkOrRoom,
+            (None, _) => Waits::Room,
+        };
+        self.say_sleep(waits);
+        let taken = self.take();
+        if taken.is_some() {
+            self.awake();
+        }
+        taken
+    }
+
+    /// Says that this worker is about to sleep in the middle of an exchange, until there is room for so many bytes or the edge has
+    /// an order; tells whether it may.
+    pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
+        self.flush(taken);
+        self.say_sleep(Waits::Room);
+        let needed = Self::needed(taken, bytes).min(self.layout.area);
+        let may_sleep = self.room(taken.area) < needed && self.orders(taken) == Orders::default();
+        if !may_sleep {
+            self.awake();
+        }
+        may_sleep
+    }
+
+    /// The worker sleeps no longer.
+    pub fn awake(&mut self) {
+        if self.sleep.waits != Waits::No {
+            self.sleep = self.sleep.ended();
+            self.sleep_word().store(self.sleep.bits(), SeqCst);
+        }
+    }
+
+    fn say_sleep(&mut self, waits: Waits) {
+        self.sleep = self.sleep.next(waits);
+        step();
+        self.sleep_word().store(self.sleep.bits(), SeqCst);
+    }
+
+    fn sleep_word(&self) -> &AtomicU64 {
+        &self.answers.words()[Layout::WORKER_SLEEP]
+    }
+
+    /// What becomes readable when this worker is woken. Watched edge-triggered it need not be read.
+    #[must_use]
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+
+    /// What becomes readable when something has come that was wished for.
+    #[must_use]
+    pub fn line(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}

@@ -1,0 +1,162 @@
+//! Workers that are processes, killed at any moment while they answer; others take their places.
+
+use oribi_pool::{Edge, Event, Memory, Shape, Ticket, Worker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
+use std::collections::HashMap;
+
+const SHAPE: Shape = Shape { slots: 32, request_bytes: 64, workers: 3, areas: 4, area_bytes: 512 };
+const REQUESTS: u32 = 20_000;
+const KILLED: usize = 60;
+
+fn fork_worker(memory: &Memory, number: u32) -> Pid {
+    // SAFETY: the child uses the pool, whose memory is made to be shared, and its own; the C library's allocator may be used behind
+    // a fork. It ends without running anything of this process.
+    match unsafe { libc::fork() } {
+        0 => {
+            // A test that fails ends its workers, too.
+            set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal that there is");
+            serve(&mut Worker::attach(memory, number).expect("a free place"));
+            unreachable!("a worker serves until it is killed")
+        }
+        pid => Pid::from_raw(pid).filter(|_| pid > 0).expect("a process is to be had"),
+    }
+}
+
+/// Answers each request with its own bytes, and more than fits at once.
+fn serve(worker: &mut Worker) {
+    loop {
+        let Some(mut taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
+            wait(worker);
+            continue;
+        };
+        let text = worker.request(&taken).to_vec();
+        worker.head(&mut taken, &text).expect("an area that is free has room for it");
+        let content = text.repeat(text[0] as usize);
+        let mut written = 0;
+        while written < content.len() {
+            written += worker.content(&mut taken, &content[written..]);
+            if written < content.len() && worker.prepare_to_wait_for_room(&taken, 64) {
+                wait(worker);
+            }
+        }
+        worker.finish(taken);
+    }
+}
+
+fn wait(worker: &mut Worker) {
+    poll(&mut [PollFd::from_borrowed_fd(worker.descriptor(), PollFlags::IN)], None).expect("poll");
+    let _ = rustix::io::read(worker.descriptor(), &mut [0; 8]);
+    worker.awake();
+}
+
+#[derive(Default)]
+struct Asked {
+    text: Vec<u8>,
+    said: Vec<u8>,
+}
+
+struct Play {
+    memory: Memory,
+    edge: Edge,
+    pids: Vec<Pid>,
+    open: HashMap<Ticket, Asked>,
+    asked: u32,
+    finished: usize,
+    lost: usize,
+    numbers: u64,
+}
+
+impl Play {
+    fn random(&mut self, below: u64) -> u64 {
+        self.numbers ^= self.numbers << 13;
+        self.numbers ^= self.numbers >> 7;
+        self.numbers ^= self.numbers << 17;
+        self.numbers % below
+    }
+
+    fn submit(&mut self) {
+        while self.asked < REQUESTS
+            && let Some(mut reserved) = self.edge.reserve()
+        {
+            self.asked += 1;
+            let mut text = vec![self.random(40) as u8];
+            text.extend(format!(" request {}", self.asked).bytes());
+            self.edge.room(&mut reserved)[..text.len()].copy_from_slice(&text);
+            let ticket = self.edge.submit(reserved, text.len());
+            self.open.insert(ticket, Asked { text, ..Asked::default() });
+        }
+    }
+
+    fn collect(&mut self) {
+        let mut bytes = Vec::new();
+        self.edge.gather();
+        while let Some(event) = self.edge.next(&mut bytes) {
+            match event {
+                Event::Head(ticket) => assert_eq!(self.open[&ticket].text, bytes),
+                Event::Content(ticket) => self.open.get_mut(&ticket).expect("an open one").said.extend(&bytes),
+                Event::Finished(ticket) => {
+                    let asked = self.open.remove(&ticket).expect("a request ends once");
+                    assert!(asked.said == asked.text.repeat(asked.text[0] as usize), "it has the answer to another");
+                    self.finished += 1;
+                }
+                Event::Lost(ticket) => {
+                    self.open.remove(&ticket).expect("a request ends once");
+                    self.lost += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        self.edge.wake_workers();
+    }
+
+    /// Kills a worker, wherever it is, and puts another into its place.
+    fn kill(&mut self) {
+        let number = self.random(self.pids.len() as u64) as usize;
+        kill_process(self.pids[number], Signal::KILL).expect("it is our child");
+        waitpid(Some(self.pids[number]), WaitOptions::empty()).expect("it is our child");
+        let lost = self.lost;
+        self.edge.bury(number as u32);
+        self.collect();
+        assert!(self.lost <= lost + 1, "no more than it had");
+        self.pids[number] = fork_worker(&self.memory, number as u32);
+    }
+}
+
+#[test]
+fn workers_killed_at_any_moment_cost_what_they_had_and_nothing_else() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let edge = Edge::new(&memory).expect("an edge");
+    let pids = (0..SHAPE.workers).map(|number| fork_worker(&memory, number)).collect();
+    let (open, numbers) = (HashMap::new(), 0x9E37_79B9_7F4A_7C15);
+    let mut play = Play { memory, edge, pids, open, asked: 0, finished: 0, lost: 0, numbers };
+    let mut killed = 0;
+    while play.finished + play.lost < REQUESTS as usize {
+        play.submit();
+        play.collect();
+        let ended = play.finished + play.lost;
+        if ended > killed * REQUESTS as usize / KILLED {
+            // Not at the moment at which something has just been read.
+            (0..play.random(30_000)).for_each(|_| std::hint::spin_loop());
+            play.kill();
+            killed += 1;
+        }
+        let is_done = play.finished + play.lost == REQUESTS as usize;
+        if !is_done && play.edge.prepare_to_sleep() {
+            // Nobody who has something to say, or to take, is left asleep: that would be found out here.
+            let most = Timespec { tv_sec: 20, tv_nsec: 0 };
+            let mut bell = [PollFd::from_borrowed_fd(play.edge.descriptor(), PollFlags::IN)];
+            assert_eq!(poll(&mut bell, Some(&most)).expect("poll"), 1, "{} of {} are stranded", play.open.len(), play.asked);
+            let _ = rustix::io::read(play.edge.descriptor(), &mut [0; 8]);
+        }
+        play.edge.awake();
+    }
+    for pid in &play.pids {
+        kill_process(*pid, Signal::KILL).expect("it is our child");
+        waitpid(Some(*pid), WaitOptions::empty()).expect("it is our child");
+    }
+    assert!(killed > KILLED / 2, "{killed}");
+    assert!(play.open.is_empty() && play.edge.depth() == 0);
+    assert!(play.lost > 0, "no worker was killed while it had something");
+    println!("{} answered, {} lost with {killed} workers", play.finished, play.lost);
+}

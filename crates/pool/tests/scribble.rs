@@ -1,0 +1,75 @@
+//! What must hold whatever somebody writes over the memory of a pool: tried with many plays at random, and with the seeds of
+//! the fuzz target, so that what a fuzzer has found once is looked for by every test run.
+
+#[path = "../../../fuzz/bodies/pool_scribble.rs"]
+mod pool_scribble;
+
+use pool_scribble::Seen;
+
+const ROUNDS: usize = 3_000;
+
+/// Numbers that are the same in every run (xorshift64*).
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+}
+
+/// Plays at random, in a pool that strangers write into as `options` say.
+fn play(options: u8) -> Seen {
+    let mut numbers = Numbers(0x9E37_79B9_7F4A_7C15 + u64::from(options));
+    let mut all = Seen::default();
+    for round in 0..ROUNDS {
+        let mut data = vec![options];
+        let length = numbers.next() as usize % 600;
+        data.extend((0..length).map(|_| (numbers.next() >> 32) as u8));
+        let seen = std::panic::catch_unwind(|| pool_scribble::check(&data));
+        let seen = seen.unwrap_or_else(|_| panic!("round {round}: {data:?}"));
+        (all.finished, all.lost, all.broken) = (all.finished + seen.finished, all.lost + seen.lost, all.broken + seen.broken);
+    }
+    println!("{all:?}");
+    all
+}
+
+#[test]
+fn nothing_is_lost_or_answered_twice_where_all_follow_the_rules() {
+    let seen = play(0);
+    assert!(seen.finished > ROUNDS && seen.lost > ROUNDS && seen.broken == 0, "{seen:?}");
+}
+
+#[test]
+fn a_worker_that_scribbles_over_its_answers_costs_its_own_requests() {
+    let seen = play(1);
+    assert!(seen.finished > ROUNDS && seen.lost > ROUNDS && seen.broken > ROUNDS / 30, "{seen:?}");
+}
+
+#[test]
+fn nothing_is_stranded_or_answered_twice_whatever_stands_in_the_claims() {
+    let seen = play(2);
+    assert!(seen.finished > ROUNDS && seen.lost > ROUNDS && seen.broken == 0, "{seen:?}");
+}
+
+#[test]
+fn nothing_is_stranded_or_answered_twice_whatever_stands_anywhere() {
+    let seen = play(3);
+    assert!(seen.finished > ROUNDS && seen.lost > ROUNDS && seen.broken > ROUNDS / 30, "{seen:?}");
+}
+
+#[test]
+fn seeds() {
+    let folder = format!("{}/../../fuzz/seeds/pool_scribble", env!("CARGO_MANIFEST_DIR"));
+    let mut paths: Vec<_> = std::fs::read_dir(&folder).expect("the seeds").map(|entry| entry.expect("a seed").path()).collect();
+    assert!(paths.len() >= 4, "{folder} is nearly empty");
+    paths.sort();
+    let mut finished = 0;
+    for path in paths {
+        println!("{}", path.display());
+        finished += pool_scribble::check(&std::fs::read(&path).expect("a seed")).finished;
+    }
+    assert!(finished >= 8, "only {finished} were answered");
+}

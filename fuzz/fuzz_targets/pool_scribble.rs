@@ -1,0 +1,9 @@
+//! Memory of a pool that somebody writes anything into.
+#![no_main]
+
+#[path = "../bodies/pool_scribble.rs"]
+mod body;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+    body::check(data);
+});
