@@ -160,3 +160,35 @@ fn workers_killed_at_any_moment_cost_what_they_had_and_nothing_else() {
     assert!(play.lost > 0, "no worker was killed while it had something");
     println!("{} answered, {} lost with {killed} workers", play.finished, play.lost);
 }
+
+#[test]
+fn a_request_that_comes_alone_is_never_slept_through() {
+    let memory = Memory::new(Shape { slots: 1, workers: 1, ..SHAPE }).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let worker = fork_worker(&memory, 0);
+    let mut bytes = Vec::new();
+    for number in 0..40_000_u32 {
+        let mut reserved = edge.reserve().expect("the one before has ended");
+        edge.room(&mut reserved)[..2].copy_from_slice(&[1, b'x']);
+        // The worker is about to sleep, or asleep, or has yet to look.
+        (0..number % 1000).for_each(|_| std::hint::spin_loop());
+        let _ = edge.submit(reserved, 2);
+        edge.wake_workers();
+        let mut has_ended = false;
+        while !has_ended {
+            edge.gather();
+            while let Some(event) = edge.next(&mut bytes) {
+                has_ended |= matches!(event, Event::Finished(_));
+            }
+            if !has_ended && edge.prepare_to_sleep() {
+                let most = Timespec { tv_sec: 20, tv_nsec: 0 };
+                let mut bell = [PollFd::from_borrowed_fd(edge.descriptor(), PollFlags::IN)];
+                assert_eq!(poll(&mut bell, Some(&most)).expect("poll"), 1, "request {number} is stranded");
+                let _ = rustix::io::read(edge.descriptor(), &mut [0; 8]);
+            }
+            edge.awake();
+        }
+    }
+    kill_process(worker, Signal::KILL).expect("it is our child");
+    waitpid(Some(worker), WaitOptions::empty()).expect("it is our child");
+}

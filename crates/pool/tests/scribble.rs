@@ -4,7 +4,11 @@
 #[path = "../../../fuzz/bodies/pool_scribble.rs"]
 mod pool_scribble;
 
+use oribi_pool::{Edge, Event, Memory, Shape, Worker};
 use pool_scribble::Seen;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 
 const ROUNDS: usize = 3_000;
 
@@ -58,6 +62,28 @@ fn nothing_is_stranded_or_answered_twice_whatever_stands_in_the_claims() {
 fn nothing_is_stranded_or_answered_twice_whatever_stands_anywhere() {
     let seen = play(3);
     assert!(seen.finished > ROUNDS && seen.lost > ROUNDS && seen.broken > ROUNDS / 30, "{seen:?}");
+}
+
+#[test]
+fn the_head_of_the_queue_is_a_hint() {
+    let shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 1, area_bytes: 512 };
+    let memory = Memory::new(shape).expect("memory");
+    let file = File::from(memory.as_fd().try_clone_to_owned().expect("a descriptor"));
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    for (round, head) in [0, u64::MAX, 1 << 63, 1000, 40, 0].into_iter().enumerate() {
+        for number in 0..20 {
+            let mut reserved = edge.reserve().expect("a slot");
+            edge.room(&mut reserved)[0] = number;
+            let ticket = edge.submit(reserved, 1);
+            file.write_all_at(&head.to_ne_bytes(), memory.claims().start as u64).expect("it lies in the file");
+            let taken = worker.take().unwrap_or_else(|| panic!("round {round}, request {number}: not found"));
+            assert_eq!(worker.request(&taken), [number]);
+            worker.finish(taken);
+            edge.gather();
+            assert!(matches!(edge.next(&mut Vec::new()), Some(Event::Finished(finished)) if finished == ticket));
+        }
+    }
 }
 
 #[test]
