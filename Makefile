@@ -33,7 +33,8 @@ build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
 	cargo build --release --locked --package oribi-cli --no-default-features --features lua54,libevent --target-dir target/lua54
 	@ln -f target/lua54/release/oribi target/release/oribi-lua5.4
-	@cd hosts/perl && [ Makefile -nt Makefile.PL ] || MAKEFLAGS= $(PERL) Makefile.PL
+	@cd hosts/perl && ([ Makefile -nt Makefile.PL ] && for source in src/*.c; do grep -qF "$${source%c}" Makefile || exit 1; done) || \
+		MAKEFLAGS= $(PERL) Makefile.PL
 	@cd hosts/perl && MAKEFLAGS= $(MAKE) --no-print-directory --silent
 	@$(RUBY) hosts/ruby/ext/oribi/build.rb
 
