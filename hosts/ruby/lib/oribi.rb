@@ -2,11 +2,11 @@
 
 require "oribi/version"
 
-# The extension is built for one generation of Ruby; a gem may bring several.
+# The extension is built for one version of Ruby; a gem may contain several.
 begin
   require "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
 rescue LoadError => e
-  # It is there and does not work: that is what must be said.
+  # The file exists but does not load: report that error.
   raise unless e.path == "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"
 
   begin
@@ -29,7 +29,7 @@ require "oribi/options"
 # `rackup -s oribi`, `rails server -u oribi` and the `oribi` command call it; docs/ruby.md describes them.
 module Oribi
   # Serves a Rack app until told to stop and returns the exit status of the process. Options are those of `rackup -s oribi -h`,
-  # in any spelling, and hooks; no configuration file is looked for. Raises Oribi::Error when something does not fit.
+  # in any spelling, and hooks; reads no configuration file by itself. Raises Oribi::Error for an invalid option.
   def self.run(app, **options)
     Options.new(options, caller: "program", finds_file: false).configuration.serve(app)
   end

@@ -1,13 +1,13 @@
-/* body.c - bodies: Arrays, files, and what each yields. */
+/* body.c - bodies: Arrays, files, and bodies with each. */
 #include "ruby_host.h"
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Pieces of a body that are gathered without asking for memory. */
+/* The most pieces of a body that are gathered without an allocation. */
 #define FEW_PARTS 16
 
-/* Strings of whatever a body holds, in an Array that nobody else knows. */
+/* The elements of a body as strings, in an Array that the app cannot reach. */
 static VALUE array_of_strings(VALUE array) {
     VALUE strings = rb_ary_new_capa(RARRAY_LEN(array));
     for (long i = 0; i < RARRAY_LEN(array); i++)
@@ -37,7 +37,7 @@ void body_send_array(Call *call, VALUE array) {
             parts = (oribi_bytes *)RSTRING_PTR(memory);
         }
     }
-    /* From here on nothing is allocated: it might move the strings. */
+    /* From here on nothing is allocated, because the collector might move the strings. */
     count = RARRAY_LEN(array);
     for (long i = 0; i < count; i++) {
         VALUE part = RARRAY_AREF(array, i);
@@ -61,8 +61,7 @@ static bool is_taken(Call *call) {
 
 /* ---- Files -------------------------------------------------------------------------------------------------------------- */
 
-/* Sends the file that to_path names. False: it names no regular file that can be read, or one that says it is empty, as the
- * files of /proc do. */
+/* Sends the file that to_path names. False: it is no readable regular file, or its size is 0, like that of files in /proc. */
 static bool send_file(Call *call, VALUE path) {
     Head *head = &call->head;
     struct stat facts;
@@ -81,7 +80,8 @@ static bool send_file(Call *call, VALUE path) {
         return false;
     }
     size = (uint64_t)facts.st_size;
-    /* The app looked at the file before: what has been appended since is not sent, what is missing is not promised. */
+    /* The app determined the size before: bytes that have been appended since are not sent, and missing bytes are not promised.
+     */
     if (head_find_length(head) && head->length <= size)
         size = head->length;
     else if (head->has_length)
@@ -93,7 +93,7 @@ static bool send_file(Call *call, VALUE path) {
     return true;
 }
 
-/* ---- What each yields --------------------------------------------------------------------------------------------------- */
+/* ---- Bodies with each ---------------------------------------------------------------------------------------------------- */
 
 typedef struct {
     Call *call;
@@ -121,7 +121,7 @@ static bool write_bytes(Call *call, const char *data, size_t size) {
     return true;
 }
 
-/* Each write may wait for the client, and then others run: they must not be able to change what is still to be written. */
+/* Each write may wait for the client, and other threads run then: they must not be able to change the rest of the piece. */
 static bool write_chunks(Pieces *pieces, VALUE piece) {
     VALUE kept = rb_str_new_frozen(piece);
     const char *data = RSTRING_PTR(kept);
@@ -151,7 +151,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
     if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !is_taken(call)) {
-        /* This is all that the body may yield: one call, one packet. */
+        /* This may be all that the body yields: one call, one packet. */
         const oribi_bytes part = {data, size};
         const Head *head = &call->head;
         if (response_accepted(call, oribi_respond(call->lane, call->exchange, head->status, head->fields, head->field_count,
@@ -177,7 +177,7 @@ static void finish(Call *call) {
         call->state = CALL_OVER;
 }
 
-/* What the block holds: a pointer to the Pieces, until `each` is over. The block itself may be kept and called for ever. */
+/* The block's object: a pointer to the Pieces until `each` is over. The app may keep the block and call it at any time. */
 static const rb_data_type_t pieces_type = {.wrap_struct_name = "oribi pieces"};
 
 static VALUE take_pieces(VALUE holder) {
@@ -199,7 +199,7 @@ static void send_pieces(Call *call) {
     if (call->state == CALL_OVER || call->state == CALL_TAKEN || is_taken(call))
         return;
     if (call->state == CALL_OPEN && !call->head.chunked) {
-        /* Nothing came. */
+        /* The body yielded nothing. */
         body_send_array(call, rb_ary_new());
         return;
     }
@@ -209,14 +209,14 @@ static void send_pieces(Call *call) {
         finish(call);
 }
 
-/* Whether the response has no content, so that nobody need produce it. */
+/* Whether the response has no content, so that the body need not run. */
 static bool is_bodiless(const Call *call) {
     const int status = call->head.status;
     return call->bodiless || status == 204 || status == 205 || status == 304;
 }
 
-/* The Array in Rack::BodyProxies, which middleware wraps around most bodies to be told of close; or nil. Rack 2's have no
- * to_ary. */
+/* The Array inside of Rack::BodyProxies, which middleware wraps around most bodies to learn of close; or nil. Rack 2's proxies
+ * have no to_ary. */
 static VALUE array_in_proxies(VALUE body) {
     while (RB_TYPE_P(body, T_OBJECT) && RBASIC_CLASS(body) == rb_obj_class(body)
            && strcmp(rb_obj_classname(body), "Rack::BodyProxy") == 0)

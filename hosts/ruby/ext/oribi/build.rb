@@ -19,7 +19,7 @@ module OribiExtension
     install(File.join(directory, "oribi.so"))
   end
 
-  # The Makefile does not know of the Rust library and the headers.
+  # The Makefile has no rule for the Rust library and the headers.
   def self.stale?(directory)
     makefile = File.join(directory, "Makefile")
     return true unless File.exist?(makefile) && File.read(makefile).include?(library)
@@ -34,7 +34,7 @@ module OribiExtension
     run(directory, RbConfig.ruby, File.join(HERE, "extconf.rb"), out: File::NULL)
   end
 
-  # Copies under another name first: a server that runs keeps the file that it has mapped.
+  # Copies to another name first, because a running server keeps the file that it has mapped.
   def self.install(extension)
     target = File.join(CHECKOUT, "hosts/ruby/lib/oribi", VERSION, "oribi.so")
     FileUtils.mkdir_p(File.dirname(target))

@@ -42,7 +42,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         failure_answer(&call, state);
     if (call.close_due && failure_guard("close of the body failed", call.environment, close_body, (VALUE)&call) == GUARD_EXITED)
         context->retiring = true;
-    /* A taken socket: the server closes its own descriptor. */
+    /* A socket that the app has taken: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))
         oribi_abandon(lane, exchange);
     if (call.input)

@@ -1,5 +1,5 @@
-/* chunks.c - reads the chunked coding (RFC 9112, section 7.1) of bodies that apps have coded themselves, as Rack::Chunked and
- * Rails do. The server codes content anew in the way that the client understands. */
+/* chunks.c - decodes the chunked coding (RFC 9112, section 7.1) of bodies that apps have coded themselves, as Rack::Chunked and
+ * Rails do. The server then codes the content for the client's protocol. */
 #include "ruby_host.h"
 
 static void fail(void) {
@@ -16,7 +16,7 @@ static int digit(char byte) {
     return -1;
 }
 
-/* A byte of a line that says how large the next chunk is. */
+/* A byte of the line with the size of the next chunk. */
 static void read_size(Chunks *chunks, char byte) {
     const int value = digit(byte);
     if (byte == '\n') {
@@ -62,7 +62,7 @@ oribi_bytes chunks_next(Chunks *chunks, const char **data, size_t *size) {
                 fail();
             break;
         case CHUNK_TRAILER:
-            /* Ends with an empty line. */
+            /* The trailer ends with an empty line. */
             if (byte != '\n')
                 chunks->line_is_empty &= byte == '\r';
             else if (chunks->line_is_empty)

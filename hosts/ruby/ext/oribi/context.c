@@ -1,4 +1,4 @@
-/* context.c - what a lane needs to answer requests. */
+/* context.c - the data that a lane needs to answer requests. */
 #include "ruby_host.h"
 
 static void context_mark(void *pointer) {
@@ -27,7 +27,7 @@ static const rb_data_type_t context_type = {
 
 static VALUE make(VALUE unused) {
     Context *context;
-    /* No class: it is no object of Ruby code. */
+    /* Without a class, because Ruby code never sees it. */
     VALUE self = TypedData_Make_Struct(0, Context, &context_type, context);
     context->self = self;
     context->forks = fork_count;
@@ -51,6 +51,6 @@ void *context_open(void *data, int own) {
 
 void context_close(void *pointer) {
     Context *context = (Context *)pointer;
-    /* Tickets that the app has kept refer to the object still; the last of them frees it. */
+    /* Tickets that the app has kept still refer to the object; the last of them frees it. */
     rb_gc_unregister_address(&context->self);
 }

@@ -1,10 +1,10 @@
-/* deferred.c - what is done when a response has left: rack.response_finished, rack.after_reply, work between requests. */
+/* deferred.c - work after a response has been sent: rack.response_finished, rack.after_reply, work between requests. */
 #include "ruby_host.h"
 
 /* The elements of a record. */
 enum { RECORD_ENVIRONMENT, RECORD_STATUS, RECORD_HEADERS, RECORD_ERROR, RECORD_FINISHED, RECORD_AFTER_REPLY, RECORD_SIZE };
 
-/* What is done between requests: it is the process's, whichever thread has answered them. */
+/* Work between requests belongs to the process, whichever thread has answered them. */
 static struct {
     unsigned every;            /* requests between two collections of garbage; 0: none */
     unsigned until_collection; /* requests until the next one */
@@ -14,7 +14,7 @@ static struct {
 } between;
 
 VALUE deferred_record(const Call *call) {
-    /* Without a response there is neither status nor headers. */
+    /* A failed call has neither status nor headers. */
     const bool failed = !NIL_P(call->error);
     return rb_ary_new_from_args(RECORD_SIZE, call->environment, failed ? Qnil : call->status, failed ? Qnil : call->headers,
                                 call->error, call->finished ? call->finished : Qnil,
@@ -31,7 +31,7 @@ static VALUE note(VALUE argument) {
     return Qnil;
 }
 
-/* Sees whether it is time for what is done between requests. */
+/* Checks whether it is time for work between requests. */
 static void count_request(void) {
     if (between.until_collection > 0 && --between.until_collection == 0) {
         between.until_collection = between.every;
@@ -46,8 +46,8 @@ void deferred_note(Call *call) {
     count_request();
 }
 
-/* Overwrites the stack below the caller's frame. The collector takes whatever stands on the stack for a reference, and what calls
- * that are over have left there shows in the gaps of the next ones. */
+/* Overwrites the stack below the caller's frame. The collector treats everything on the stack as a reference, and values of
+ * finished calls remain visible in the gaps between later frames. */
 static __attribute__((noinline)) void wipe_stack(void) {
     volatile char left[64 << 10];
     for (size_t i = 0; i < sizeof left; i += sizeof(VALUE))
@@ -90,7 +90,7 @@ void deferred_run_record(Context *context, VALUE record) {
     VALUE finished = RARRAY_AREF(record, RECORD_FINISHED), after_reply = RARRAY_AREF(record, RECORD_AFTER_REPLY);
     const VALUE arguments[] = {RARRAY_AREF(record, RECORD_ENVIRONMENT), RARRAY_AREF(record, RECORD_STATUS),
                                RARRAY_AREF(record, RECORD_HEADERS), RARRAY_AREF(record, RECORD_ERROR)};
-    /* A callable may register another. The last one registered comes first. */
+    /* A callable may register another one. The last registered one is called first. */
     while (has_elements(finished) && !RB_OBJ_FROZEN(finished))
         guard(context, "rack.response_finished failed", arguments[0], rb_ary_pop(finished), 4, arguments);
     while (has_elements(after_reply) && !RB_OBJ_FROZEN(after_reply))
@@ -100,7 +100,7 @@ void deferred_run_record(Context *context, VALUE record) {
 
 /* ---- Between requests --------------------------------------------------------------------------------------------------- */
 
-/* Whether no request waits for this worker, so that work between requests keeps nobody waiting. */
+/* Whether no request waits for this worker, so that work between requests delays nobody. */
 static bool nobody_waits(const Context *context) {
     return oribi_waiting(context->lane) == 0;
 }
@@ -155,20 +155,20 @@ void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE reco
     RB_OBJ_WRITE(context->self, &context->stream_record, record);
 }
 
-/* Young objects alone take a fraction of what a whole collection does. */
+/* Collecting only young objects takes a fraction of the time of a full collection. */
 static VALUE collect_for_stream(VALUE whole) {
     VALUE options = rb_hash_new();
     rb_hash_aset(options, ID2SYM(rb_intern("full_mark")), whole);
     return rb_funcallv_kw(rb_mGC, rb_intern("start"), 1, &options, RB_PASS_KEYWORDS);
 }
 
-/* Whether a stream that its body has left open is anybody's still. If not, it is complete now. */
+/* Checks whether anything still refers to a stream that its body has left open. If not, the response is complete now. */
 static void look_for_stream(Context *context) {
     const uint64_t stream = context->stream;
     VALUE body = context->stream_body, record = context->stream_record;
     context->stream = 0;
     context->stream_body = context->stream_record = Qfalse;
-    /* A stream may have grown old meanwhile, so the second look is at everything. */
+    /* The stream may have become an old object, so the second collection is a full one. */
     for (int look = 0; look < 2 && !stream_was_dropped(stream); look++) {
         wipe_stack();
         failure_guard("the garbage collection failed", Qnil, collect_for_stream, look ? Qtrue : Qfalse);
@@ -185,7 +185,7 @@ uint32_t deferred_run(void *pointer) {
         look_for_stream(context);
     while (RARRAY_LEN(context->deferred) > 0)
         deferred_run_record(context, rb_ary_shift(context->deferred));
-    /* While others wait it is put off until a request is answered behind which nobody does. */
+    /* While requests wait, this is postponed until a request is answered after which none waits. */
     if (between.due && nobody_waits(context))
         work_between(context);
     between.due = false;

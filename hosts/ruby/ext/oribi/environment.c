@@ -1,14 +1,14 @@
-/* environment.c - the Rack environment of a request: a copy of a template with the request's own values put in.
+/* environment.c - the Rack environment of a request: a copy of a template with the request's own values.
  *
  * A client sends the same fields with each of its requests, and most clients send the same ones as others. So there is a
- * template for each list of variables that has been seen (a shape): an environment that lacks nothing but values. They are
- * written where they belong, into the table behind a copy, without a search for their keys.
+ * template for each list of variables that has been seen (a shape): an environment without values. For a request the template
+ * is copied, and the values are written directly into the copy's hash table, without looking up their keys.
  */
 #include "ruby_host.h"
 #include "table_layout.h"
 
-/* The strings of the server's keys, by their number. All keys are interned: the strings of an app's source and of its
- * middleware are the same objects. */
+/* The strings of the server's keys, by number. All keys are interned, so they are the same objects as the literals in the
+ * source of an app and its middleware. */
 static VALUE *server_keys;
 static uint32_t server_key_count;
 
@@ -17,7 +17,7 @@ static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread
     key_server_software;
 VALUE key_hijack_io;
 
-/* Values that need not be made for each request. */
+/* Values that are not made anew for each request. */
 static VALUE text_empty, text_http, text_https, text_http10, text_http11, text_software;
 static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"};
 enum { METHOD_GET, METHOD_POST, METHOD_HEAD, METHODS = sizeof method_names / sizeof method_names[0] };
@@ -28,7 +28,7 @@ static uint32_t key_upgrade = ORIBI_KEY_OTHER;
 static bool tables_are_known;
 
 static VALUE interned(const char *text, long size) {
-    /* The encoding of literals in most sources. */
+    /* The encoding of literals in most source files. */
     VALUE string = rb_enc_interned_str(text, size, rb_utf8_encoding());
     rb_gc_register_mark_object(string);
     return string;
@@ -76,7 +76,7 @@ void environment_define(void) {
 
 /* ---- Values ------------------------------------------------------------------------------------------------------------- */
 
-/* Text from outside: bytes, as Rack wants them. */
+/* Text from a request: binary strings, as Rack requires. */
 static VALUE text(const oribi_bytes *bytes) {
     return bytes->size > 0 ? rb_str_new(bytes->data, (long)bytes->size) : text_empty;
 }
@@ -85,7 +85,7 @@ static bool is(const oribi_bytes *bytes, VALUE string) {
     return (size_t)RSTRING_LEN(string) == bytes->size && memcmp(RSTRING_PTR(string), bytes->data, bytes->size) == 0;
 }
 
-/* The same string as the last time, if that still fits: a listener's address and that of a proxy are those of all requests. */
+/* Returns the previous string if it is equal: the address of a listener or of a proxy is the same for all requests. */
 static VALUE text_kept(const oribi_bytes *bytes, Context *context, VALUE *kept) {
     if (RB_UNLIKELY(!is(bytes, *kept)))
         RB_OBJ_WRITE(context->self, kept, rb_str_freeze(rb_str_new(bytes->data, (long)bytes->size)));
@@ -123,7 +123,7 @@ static VALUE upgrade_names(const oribi_bytes *bytes) {
     return list;
 }
 
-/* What belongs to a request and is no variable of it. They stand behind the variables, in this order. */
+/* Entries of a request that are not variables. They follow the variables, in this order. */
 enum {
     OWN_URL_SCHEME,
     OWN_HTTP_VERSION,
@@ -136,7 +136,7 @@ enum {
     OWN_KEYS
 };
 
-/* The values of a request. They are made before the environment is, which is then filled at once. */
+/* The values of a request. They are made before the environment, which is then filled in one step. */
 typedef struct {
     VALUE of_variables[ENVIRONMENT_VARIABLES];
     VALUE own[OWN_KEYS]; /* Qundef: not there */
@@ -158,7 +158,7 @@ static void make_fixed_values(Values *values, Call *call) {
     of[ORIBI_REMOTE_PORT] = text(&variables[ORIBI_REMOTE_PORT].value);
 }
 
-/* All but those that are made with the environment at hand. */
+/* Makes all values except those that need the environment. */
 static void make_own_values(Values *values, Call *call) {
     VALUE *own = values->own;
     own[OWN_URL_SCHEME] = call->request->https ? text_https : text_http;
@@ -184,7 +184,7 @@ static const VALUE *own_key(int number) {
     return keys[number];
 }
 
-/* HTTP_VERSION means the protocol's version; a field called Version must not change it. */
+/* HTTP_VERSION is the protocol's version; a field called Version must not change it. */
 static bool is_misleading(const oribi_variable *variable) {
     return variable->key >= server_key_count && is(&variable->name, key_http_version);
 }
@@ -214,7 +214,7 @@ static VALUE name_of(const oribi_variable *variable) {
     return rb_enc_interned_str(variable->name.data, (long)variable->name.size, rb_utf8_encoding());
 }
 
-/* Lays out a request key by key: in the order of a shape, so that an app never sees a difference. */
+/* Lays out a request key by key, in the order of a shape, so that an app sees no difference. */
 static VALUE fill_by_key(Call *call, Values *values) {
     const oribi_request *request = call->request;
     VALUE environment = rb_hash_new();
@@ -233,7 +233,7 @@ static VALUE fill_by_key(Call *call, Values *values) {
 
 /* ---- Shapes ------------------------------------------------------------------------------------------------------------- */
 
-/* Whether the entries of a template are laid out as they are supposed to be. */
+/* Whether the entries of a template are laid out as expected. */
 static bool is_as_expected(VALUE template, size_t variables, VALUE names, const VALUE *own) {
     const struct st_table_entry *entry = entries_of(template);
     if (!entries_are_dense(template))
@@ -247,14 +247,14 @@ static bool is_as_expected(VALUE template, size_t variables, VALUE names, const 
     return true;
 }
 
-/* Puts the request's own keys into a template, without their values: a template stays, and a request must not stay with it. */
+/* Puts the request's own keys into a template without values, because a template lives on and must not keep a request alive. */
 static void set_own_keys(VALUE template, const VALUE *own) {
     for (int i = 0; i < OWN_KEYS; i++)
         if (own[i] != Qundef)
             rb_hash_aset(template, *own_key(i), Qnil);
 }
 
-/* Makes a shape of a request, or tells that there cannot be one. */
+/* Makes a shape of a request. False: that is impossible. */
 static bool shape_make(Context *context, Shape *shape, const Call *call, const Values *values) {
     const oribi_request *request = call->request;
     VALUE template = rb_hash_new(), names = rb_ary_new();
@@ -308,7 +308,8 @@ static const Shape *shape_of(Call *call, const Values *values) {
     }
     if (call->request->variable_count > ENVIRONMENT_VARIABLES || !tables_are_known)
         return NULL;
-    /* A new shape costs as much as several environments: when there is no room, one in so many requests may make some. */
+    /* A new shape costs as much as several environments: when there is no room, only one request in so many may replace a
+     * shape. */
     if (context->shapes[context->next_shape].count > 0 && ++context->misses % SHAPES != 0)
         return NULL;
     shape = &context->shapes[context->next_shape];
@@ -322,8 +323,8 @@ static const Shape *shape_of(Call *call, const Values *values) {
 static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     VALUE environment = rb_hash_dup(shape->template);
     struct st_table_entry *entry = entries_of(environment);
-    /* The collector may be in the middle of marking and have seen the copy already. One call tells it not to rely on being told of
-     * what is written there, which costs less than telling it of each value. */
+    /* The collector may be marking and have seen the copy already. One call tells it not to rely on write barriers for the
+     * copy, which is cheaper than a barrier for each value. */
     RB_OBJ_WB_UNPROTECT(environment);
     for (size_t i = 0; i < shape->count; i++)
         (entry++)->record = values->of_variables[i];
@@ -333,7 +334,7 @@ static VALUE fill_by_shape(const Shape *shape, const Values *values) {
     return environment;
 }
 
-/* The socket is a web server's: an app can have neither it nor early hints. */
+/* The socket is a web server's: the app gets neither it nor early hints. */
 static void adapt_to_gateway(Call *call) {
     VALUE environment = call->environment;
     rb_hash_aset(environment, key_is_hijack, Qfalse);

@@ -1,7 +1,7 @@
-/* errors.c - rack.errors of a request that came through a web server: its error log gets what the app writes there.
+/* errors.c - rack.errors of a request that came through a web server: writes go to that server's error log.
  *
- * Each write is passed on by itself. What cannot be passed on any more, because the request has been answered or because it is
- * written by another process than the one that received it, goes to $stderr, where rack.errors of other requests leads.
+ * Each write is passed on separately. What cannot be passed on goes to $stderr, like rack.errors of other requests: writes
+ * after the request has been answered, and writes from a forked process.
  */
 #include "ruby_host.h"
 
@@ -43,7 +43,7 @@ static bool report(const Errors *errors, VALUE text) {
            && oribi_report(errors->lane, errors->exchange, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
 }
 
-/* write(*values): the number of bytes, as IO#write. */
+/* write(*values): returns the number of bytes, like IO#write. */
 static VALUE errors_write(int argc, VALUE *argv, VALUE self) {
     const Errors *errors = (const Errors *)rb_check_typeddata(self, &errors_type);
     VALUE text = rb_str_new(NULL, 0);
@@ -57,7 +57,7 @@ static VALUE errors_write(int argc, VALUE *argv, VALUE self) {
     return LONG2NUM(RSTRING_LEN(text));
 }
 
-/* Nothing waits in here. */
+/* Nothing is buffered here. */
 static VALUE errors_flush(VALUE self) {
     return self;
 }
@@ -78,7 +78,7 @@ static VALUE errors_is_terminal(VALUE self) {
     return Qfalse;
 }
 
-/* Loggers want to be able to; Rack forbids it. */
+/* Loggers may call it; Rack forbids it. */
 static VALUE errors_close(VALUE self) {
     return Qnil;
 }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# Writes the Makefile of the extension. ORIBI_INCLUDE_DIR and ORIBI_LIB_DIR say where oribi.h and liboribi.a are; without them,
-# they are looked for in the checkout that this file is part of.
+# Writes the Makefile of the extension. ORIBI_INCLUDE_DIR and ORIBI_LIB_DIR name the directories of oribi.h and liboribi.a; by
+# default they are looked for in the checkout that contains this file.
 
 require "mkmf"
 
@@ -18,16 +18,16 @@ $INCFLAGS << " -I#{include_directory}"
 $CFLAGS << " -std=gnu11 -Wall -Wextra -Wno-unused-parameter -Wno-declaration-after-statement -fvisibility=hidden"
 $LOCAL_LIBS << " #{library}"
 $libs << " -lpthread -ldl -lm -lrt -lutil"
-# Where liboribi.a has the I/O model libevent.
+# Needed if liboribi.a has the I/O model libevent.
 have_library("event_core")
-# The symbols of the Rust library are nobody's business: another extension may hold another Rust library.
+# Hides the symbols of the Rust library, because another extension may contain another Rust library.
 $DLDFLAGS << " -Wl,--exclude-libs,ALL" if RUBY_PLATFORM.include?("linux")
 
 # Since Ruby 3.2.
 have_func("rb_internal_thread_add_event_hook", "ruby/thread.h")
 
-# Ruby keeps to itself how the entries of its hash tables look. What environment.c believes of them is tried out here; where it
-# is not so, or nothing can be tried out because this is not the machine that will run it, environments are laid out key by key.
+# Ruby does not publish the layout of its hash table entries. The layout that environment.c expects is tested here. If the test
+# fails, or cannot run because the extension is built for another machine, environments are laid out key by key.
 believed = File.read(File.join(__dir__, "table_layout.h"))
 if have_struct_member("struct st_table", "entries_start", "ruby/st.h") && try_run(<<~C)
   #include <ruby.h>

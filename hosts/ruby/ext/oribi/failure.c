@@ -1,4 +1,4 @@
-/* failure.c - whatever leaves an app's code otherwise than by returning. It ends here. */
+/* failure.c - handles everything that leaves an app's code other than by returning. */
 #include "ruby_host.h"
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@ static VALUE environment_text(VALUE environment, const char *name) {
     return RB_TYPE_P(value, T_STRING) ? value : Qnil;
 }
 
-/* "GET /path: ", or nothing. The target as it was sent, without its query, which may hold secrets. */
+/* "GET /path: ", or nothing. The path is that of the target as sent, without its query, which may contain secrets. */
 static VALUE log_line(VALUE environment) {
     VALUE method = environment_text(environment, "REQUEST_METHOD"), target = environment_text(environment, "REQUEST_URI");
     VALUE line = rb_str_new(NULL, 0);
@@ -58,7 +58,7 @@ void failure_say(oribi_log_level level, VALUE environment, const char *format, .
 
 /* ---- What left protected code ------------------------------------------------------------------------------------------- */
 
-/* The exception, or nil: throw and the end of a thread leave something else, which must not be touched. */
+/* The exception, or nil: throw and Thread#kill leave something else, which must not be touched. */
 static VALUE take_error(void) {
     VALUE error = rb_errinfo();
     rb_set_errinfo(Qnil);
@@ -77,7 +77,7 @@ typedef struct {
 
 static VALUE full_text(VALUE error) {
     VALUE options;
-    /* What is wrong with a response does not come from where it was noticed. */
+    /* For an error in a response, the backtrace would not show its origin, so only the message is used. */
     if (rb_obj_is_kind_of(error, response_error))
         return rb_funcallv(error, names.message, 0, NULL);
     options = rb_hash_new();
@@ -106,7 +106,7 @@ static VALUE exit_status(VALUE error) {
     return rb_funcall(error, rb_intern("status"), 0);
 }
 
-/* Logs `error`. An exception whose own methods fail is named by its class. */
+/* Logs `error`. If an exception's own methods fail, logs its class. */
 static GuardResult log_error(const char *what, VALUE environment, VALUE error, int *status) {
     const Report made = {environment, error, what};
     const char *separator = what ? ": " : "";
@@ -185,7 +185,7 @@ void failure_answer(Call *call, int state) {
         return;
     if (answerable && call->ticket && !NIL_P(error) && !NIL_P(server.error_handler)) {
         failure_guard("the error handler failed", call->environment, answer_by_handler, (VALUE)call);
-        /* What the handler's response has begun, it has finished or failed at. */
+        /* If the handler's response has begun, it cannot be replaced any more. */
         if (call->state == CALL_STARTED)
             oribi_abandon(call->lane, call->exchange);
         if (call->state != CALL_OPEN)

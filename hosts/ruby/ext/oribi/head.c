@@ -1,11 +1,11 @@
-/* head.c - the head of a response: fields for the server, out of the app's headers.
+/* head.c - the head of a response: makes the server's fields from the app's headers.
  *
- * The garbage collector may move a string when something is allocated, and Ruby code may change it. So there are two ways:
- * headers that consist of a few strings are pointed to, and sent before anything else happens; others are copied.
+ * The garbage collector may move a string when memory is allocated, and Ruby code may change it. So there are two ways: headers
+ * that consist of a few strings are pointed to, and sent before anything else happens; all others are copied.
  */
 #include "ruby_host.h"
 
-/* Room for copies, in bytes. It must be more than a string holds without memory of its own, which might move. */
+/* Room for copies, in bytes. It must exceed the size of embedded strings, whose memory the collector may move. */
 #define COPY_ROOM 4096
 
 void head_prepare(Head *head) {
@@ -23,7 +23,7 @@ void head_prepare(Head *head) {
 
 /* ---- Adding fields ------------------------------------------------------------------------------------------------------ */
 
-/* These return false when the headers must be copied and have not been so far. */
+/* These return false if the headers must be copied and have not been copied yet. */
 
 static void grow(Head *head) {
     const size_t room = head->field_room * 4;
@@ -34,7 +34,7 @@ static void grow(Head *head) {
     head->memory = memory;
 }
 
-/* Copies a part of a string. The result is an offset until all are copied, for the copies may move. */
+/* Copies a part of a string. The result is an offset until everything is copied, because the copies may move. */
 static oribi_bytes copy(Head *head, VALUE string, size_t from, size_t size) {
     const oribi_bytes bytes = {(const char *)RSTRING_LEN(head->bytes), size};
     rb_str_cat(head->bytes, RSTRING_PTR(string) + from, (long)size);
@@ -60,7 +60,7 @@ static bool add_field(Head *head, VALUE name, VALUE value, size_t from, size_t s
     return true;
 }
 
-/* One field for each line: "\n" separates values in Rack 2. A line without anything is no value. */
+/* One field for each line: in Rack 2 "\n" separates values. An empty line is no value. */
 static bool add_lines(Head *head, VALUE name, VALUE value) {
     size_t from = 0;
     while (from < (size_t)RSTRING_LEN(value)) {
@@ -77,7 +77,7 @@ static bool add_lines(Head *head, VALUE name, VALUE value) {
 static bool add_value(Head *head, VALUE name, VALUE value) {
     if (RB_UNLIKELY(!RB_TYPE_P(value, T_STRING))) {
         if (RB_TYPE_P(value, T_ARRAY)) {
-            /* The Array may change while a value is made a string. */
+            /* The Array may change while a value is converted to a string. */
             for (long i = 0; i < RARRAY_LEN(value); i++)
                 if (!add_value(head, name, RARRAY_AREF(value, i)))
                     return false;
@@ -96,7 +96,7 @@ static bool text_is(VALUE text, const char *expected, size_t size) {
     return (size_t)RSTRING_LEN(text) == size && strncasecmp(RSTRING_PTR(text), expected, size) == 0;
 }
 
-/* Headers that are messages to the server. */
+/* Headers that are meant for the server. */
 static void take_internal(Head *head, VALUE name, VALUE value) {
     if (text_is(name, "rack.hijack", 11))
         head->hijack = NIL_P(value) ? Qfalse : value;
@@ -116,7 +116,7 @@ static bool add_header(Head *head, VALUE name, VALUE value) {
         take_internal(head, name, value);
         return true;
     }
-    /* The app has coded its body; the server decodes it and codes it anew for its client. */
+    /* The app has coded its body; the server decodes it and codes it for the client's protocol. */
     if (RB_UNLIKELY(RSTRING_LEN(name) == 17 && text_is(name, "transfer-encoding", 17)) && RB_TYPE_P(value, T_STRING)
         && text_is(value, "chunked", 7)) {
         head->chunked = true;
@@ -187,7 +187,7 @@ bool head_has(const Head *head, const char *name) {
     return false;
 }
 
-/* A number of digits alone. More of them than fit are none; the server will say what it thinks of them. */
+/* A number of digits only. False if it is too large; the server reports the error then. */
 static bool read_number(oribi_bytes text, uint64_t *number) {
     *number = 0;
     if (text.size == 0 || text.size > 18)
@@ -215,7 +215,7 @@ void head_remove(Head *head, size_t index) {
     memmove(&head->fields[index], &head->fields[index + 1], (head->field_count - index) * sizeof(oribi_field));
 }
 
-/* Copies what can be shown in a line. */
+/* Copies the printable characters. */
 static void show(oribi_bytes bytes, char *text, size_t room) {
     size_t at = 0;
     for (size_t i = 0; i < bytes.size && at + 5 < room; i++) {

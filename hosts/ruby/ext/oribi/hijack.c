@@ -1,4 +1,4 @@
-/* hijack.c - rack.hijack and rack.early_hints, and responses that hand the socket over behind their head. */
+/* hijack.c - rack.hijack and rack.early_hints, and responses that hand the socket over after their head. */
 #include "ruby_host.h"
 #include <errno.h>
 #include <sys/socket.h>
@@ -156,7 +156,7 @@ static void upgrade_to(VALUE text, VALUE protocol) {
     rb_str_cat(text, "\r\n", 2);
 }
 
-/* The app takes the connection over behind this head, so nothing is said of how its content is framed. */
+/* The app takes over the connection after this head, so the head does not say how content is framed. */
 static VALUE head_text(const Call *call) {
     const Head *head = &call->head;
     const bool upgrade = head->protocol != Qfalse || head->status == 101;

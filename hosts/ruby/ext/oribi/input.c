@@ -1,18 +1,18 @@
-/* input.c - rack.input: the content of a request, read where the server has it; and oribi.data of a filter.
+/* input.c - rack.input: the content of a request, read from the server's memory or file; and oribi.data of a filter.
  *
- * While the app is called, content in memory is the server's. It is copied when the app reads it, or when the call is over and
- * the object may still be in somebody's hands. Content in a file is read through a descriptor of our own, never copied.
+ * While the app is called, content in memory belongs to the server. It is copied when the app reads it, or when the call ends
+ * and the app may still have the object. Content in a file is read through a descriptor of our own and never copied.
  */
 #include "ruby_host.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
 
-/* How much of a file is looked at to find the end of a line. */
+/* How many bytes of a file to search at once for the end of a line. */
 #define WINDOW_BYTES 16384
 
-/* What Ruby's garbage collector is told a file takes at least. It begins to collect when 16 to 32 MiB have been taken, and takes its
- * time: apps that do not close their input leave up to 160 files to it instead of 800. */
+/* The least size of a file that Ruby's garbage collector is told. It starts a collection after 16 to 32 MiB, with some delay:
+ * with this value, apps that do not close their input leave up to 160 open files instead of 800. */
 #define LEAST_WEIGHT (512 << 10)
 
 typedef struct {
@@ -35,7 +35,7 @@ static void input_mark(void *pointer) {
     rb_gc_mark(((Input *)pointer)->string);
 }
 
-/* What the collector is told: a deleted file holds its place on the disk for as long as it is open. */
+/* The size for the collector: a deleted file occupies its place on the disk as long as it is open. */
 static ssize_t weight(const Input *input) {
     return input->size > LEAST_WEIGHT ? (ssize_t)input->size : LEAST_WEIGHT;
 }
@@ -90,7 +90,7 @@ VALUE input_empty(void) {
     return empty;
 }
 
-/* Copies the content; from now on it is Ruby's. */
+/* Copies the content into a Ruby string. */
 static VALUE copy_memory(VALUE self) {
     Input *input = (Input *)RTYPEDDATA_DATA(self);
     RB_OBJ_WRITE(self, &input->string, rb_str_new(input->memory, (long)input->size));
@@ -129,12 +129,12 @@ static void read_file(const Input *input, char *to, size_t size, uint64_t from) 
     }
 }
 
-/* The content in memory, wherever that is. */
+/* The content in memory, the server's or the string's. */
 static const char *bytes_of(const Input *input) {
     return input->string ? RSTRING_PTR(input->string) : input->memory;
 }
 
-/* Copies `size` bytes from the position on, which are there, and moves it. */
+/* Copies `size` bytes from the position on, which must exist, and advances the position. */
 static void take(Input *input, char *to, size_t size) {
     if (input->file >= 0)
         read_file(input, to, size, input->position);
@@ -143,15 +143,15 @@ static void take(Input *input, char *to, size_t size) {
     input->position += size;
 }
 
-/* The app's methods may run while arguments are converted, and may read from the stream or close it. So that comes first, and only
- * then is the stream looked at. */
+/* Converting arguments may run the app's methods, which may read from the stream or close it. So arguments are converted first,
+ * and the stream is checked afterwards. */
 static VALUE buffer_of(VALUE buffer) {
     if (!NIL_P(buffer))
         StringValue(buffer);
     return buffer;
 }
 
-/* A string for `size` bytes: `buffer` if there is one. Runs no code of the app's. */
+/* A string for `size` bytes: `buffer` if given. Runs no code of the app. */
 static VALUE room(VALUE buffer, size_t size) {
     if (NIL_P(buffer))
         return rb_str_new(NULL, (long)size);
@@ -184,7 +184,7 @@ static VALUE input_read(int argc, VALUE *argv, VALUE self) {
     if (NIL_P(length)) {
         const bool whole = input->memory && !input->string && input->position == 0;
         string = read_at_most(input, buffer, UINT64_MAX);
-        /* The app's string and the one that is kept share their memory until one of them is written to. */
+        /* The app's string and the kept one share their memory until one of them is changed. */
         if (whole && NIL_P(buffer))
             RB_OBJ_WRITE(self, &input->string, rb_str_new_frozen(string));
         return string;
@@ -209,7 +209,7 @@ static VALUE input_readpartial(int argc, VALUE *argv, VALUE self) {
     return result;
 }
 
-/* Bytes from `at` on that can be looked at without copying them; at least one if the content has one there. */
+/* Bytes from `at` on, without copying; at least one unless the content ends there. */
 static const char *look(Input *input, uint64_t at, size_t *size) {
     if (input->file < 0) {
         *size = (size_t)(input->size - at);
@@ -229,7 +229,7 @@ static const char *look(Input *input, uint64_t at, size_t *size) {
     return input->window + (at - input->window_at);
 }
 
-/* How long the next line is, with its separator. */
+/* The length of the next line with its separator. */
 static uint64_t line_size(Input *input, const char *separator, size_t separator_size, uint64_t limit) {
     const char last = separator[separator_size - 1];
     const uint64_t most = input->size - input->position < limit ? input->size - input->position : limit;
@@ -249,7 +249,7 @@ static uint64_t line_size(Input *input, const char *separator, size_t separator_
         if (separator_size == 1)
             return count;
         if (count >= separator_size) {
-            /* The separator may stand across two windows: compare it byte by byte. */
+            /* The separator may extend across two windows: compare it byte by byte. */
             size_t matched = 0;
             while (matched < separator_size
                    && *look(input, input->position + count - separator_size + matched, &size) == separator[matched])
@@ -261,7 +261,7 @@ static uint64_t line_size(Input *input, const char *separator, size_t separator_
     return count;
 }
 
-/* What a line is. */
+/* The parameters of a line. */
 typedef struct {
     VALUE separator; /* nil: there is none */
     uint64_t most;
@@ -299,7 +299,7 @@ static Lines lines_of(int argc, VALUE *argv) {
     return lines;
 }
 
-/* Takes the separator off a line: of a paragraph all line ends, with the usual separator also "\r\n". */
+/* Removes the separator from a line: from a paragraph all line ends; with the default separator also "\r\n". */
 static VALUE chomp_line(VALUE line, VALUE separator) {
     const char *bytes = RSTRING_PTR(line);
     const long size = RSTRING_LEN(line), separator_size = RSTRING_LEN(separator);
@@ -323,7 +323,7 @@ static VALUE next_line(VALUE self, const Lines *lines) {
     uint64_t size;
     if (lines->most == 0)
         return rb_str_new(NULL, 0);
-    /* Between two paragraphs there may be more empty lines than one. */
+    /* There may be several empty lines between two paragraphs. */
     if (!NIL_P(separator) && RSTRING_LEN(separator) == 0) {
         size_t there;
         while (input->position < input->size && *look(input, input->position, &there) == '\n')

@@ -1,4 +1,4 @@
-/* oribi.c - the Ruby face: Oribi.serve, Oribi.log, Oribi.version. */
+/* oribi.c - the Ruby interface: Oribi.serve, Oribi.log, Oribi.version. */
 #include "ruby_host.h"
 
 Names names;
@@ -57,9 +57,8 @@ static void read_out_of_band(VALUE options) {
         server.collect_from = NUM2UINT(option(options, "at_random_from", Qnil));
 }
 
-/* What an app has loaded stays. An object that has survived three collections is old: then workers need not look at it again and
- * again, and the memory that it is in stays shared with them. (Process.warmup of Ruby 3.3 moves objects, too, and not every
- * extension that an app may have loaded survives that.) */
+/* Makes the objects of the loaded app old, which takes three collections. Then workers' minor collections skip them, and their
+ * memory stays shared with the workers. (Process.warmup of Ruby 3.3 also moves objects, which not every extension supports.) */
 static void age_what_is_loaded(void) {
     enum { SURVIVALS_UNTIL_OLD = 3 };
     for (int i = 0; i <= SURVIVALS_UNTIL_OLD; i++)

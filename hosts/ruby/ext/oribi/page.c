@@ -1,4 +1,4 @@
-/* page.c - the page that a developer sees when an app has raised. */
+/* page.c - the page that a developer sees when an app has raised an exception. */
 #include "ruby_host.h"
 
 static void append_escaped(VALUE page, VALUE text) {

@@ -1,4 +1,4 @@
-/* process.c - the moments in the life of the processes, and the hooks that programs hang into them. */
+/* process.c - the stages in the life of the processes, and the hooks for them. */
 #include "ruby_host.h"
 #include <unistd.h>
 
@@ -20,7 +20,7 @@ static VALUE call_hook(VALUE argument) {
     return rb_funcallv(hook->callable, names.call, hook->worker > 0, &worker);
 }
 
-/* Calls the hooks of a moment one after the other; what fails is logged. */
+/* Calls the hooks of a moment one after the other; logs failures. */
 static void run_hooks(const char *moment, uint32_t worker) {
     VALUE hooks = rb_hash_lookup(server.hooks, ID2SYM(rb_intern(moment)));
     char what[64];
@@ -48,7 +48,7 @@ static void flush_output(void) {
 
 void process_before_fork(void *data, uint32_t worker) {
     run_hooks("before_fork", worker);
-    /* What waits in a buffer would be written by the child too. */
+    /* Otherwise the child would write buffered output, too. */
     flush_output();
 }
 
@@ -74,8 +74,8 @@ void process_worker_stopping(void *data, uint32_t worker) {
     run_hooks("worker_stopping", worker);
 }
 
-/* As a Ruby program ends: at_exit handlers, those that the app has set while it was loaded included, then finalizers and what waits
- * in buffers. What the handlers make of the exit status tells nobody how the worker has served. */
+/* Ends the process as a Ruby program ends: runs at_exit handlers, including those set while the app was loaded, then
+ * finalizers, and flushes buffers. An exit status that the handlers set is ignored. */
 void process_end(void *data, int status) {
     if (getpid() != worker_process)
         process_end_stray(status);

@@ -1,5 +1,5 @@
-/* response.c - takes what the app returned apart and hands it to the server. What is wrong with it is raised as a
- * ResponseError that says what came instead. */
+/* response.c - reads the app's response and passes it to the server. An error in it is raised as a ResponseError that says what
+ * was found instead. */
 #include "ruby_host.h"
 
 VALUE response_describe(VALUE value) {
@@ -27,7 +27,7 @@ bool response_accepted(Call *call, oribi_result result) {
     if (RB_LIKELY(result == ORIBI_OK))
         return true;
     if (result != ORIBI_GONE) {
-        /* Before anything is allocated, for that may move what the fields point to. */
+        /* Before anything is allocated, because that may move what the fields point to. */
         char culprit[192] = "";
         if (call->state != CALL_STARTED)
             head_culprit(&call->head, culprit, sizeof culprit);
@@ -54,7 +54,7 @@ static void read_triplet(Call *call) {
     call->close_due = !RB_SPECIAL_CONST_P(body) && RBASIC_CLASS(body) != rb_cArray;
 }
 
-/* Who gets the socket behind the head; or Qfalse. */
+/* The callable that gets the socket after the head; or Qfalse. */
 static VALUE heir(const Call *call) {
     if (call->head.hijack)
         return call->head.hijack;
@@ -64,7 +64,7 @@ static VALUE heir(const Call *call) {
     return Qfalse;
 }
 
-/* Responses whose parts are made by Ruby code, or need it to be read. */
+/* Sends a response whose parts are made by Ruby code, or need Ruby code to be read. */
 static void send_by_copy(Call *call) {
     VALUE callable;
     head_copy(&call->head, call->headers);

@@ -4,7 +4,7 @@
 static VALUE setting_error;
 
 static void settings_free(void *pointer) {
-    /* A worker inherits the object, but its server still reads the settings when Ruby is done with it. */
+    /* A worker inherits the object, but its server still reads the settings after Ruby has freed it. */
     if (fork_count == 0)
         oribi_config_free((oribi_config *)pointer);
 }
@@ -23,12 +23,12 @@ const oribi_config *settings_of(VALUE object) {
     return (const oribi_config *)rb_check_typeddata(object, &settings_type);
 }
 
-/* The core's words. */
+/* The message of the server. */
 static VALUE last_error(void) {
     return rb_utf8_str_new_cstr(oribi_last_error());
 }
 
-/* set(name, value, origin): nil, or what is said of a name that is unknown. */
+/* set(name, value, origin): returns nil, or a message about an unknown name. */
 static VALUE settings_set(VALUE self, VALUE name, VALUE value, VALUE origin) {
     oribi_config *config = (oribi_config *)rb_check_typeddata(self, &settings_type);
     switch (oribi_config_set(config, StringValueCStr(name), StringValueCStr(value), StringValueCStr(origin))) {

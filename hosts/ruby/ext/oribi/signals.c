@@ -1,7 +1,7 @@
-/* signals.c - the signals that the server answers, in a process whose language has handlers of its own.
+/* signals.c - the server's signals, in a process whose language has handlers of its own.
  *
- * Ruby's handlers (and rackup's traps) would turn TERM and INT into exceptions. The server's handlers call those they find, so
- * they must find none. Traps that an app sets later are its own: they replace the server's handler.
+ * Ruby's handlers (and rackup's traps) would turn TERM and INT into exceptions. The server's handlers call the handlers that
+ * they replace, so these must be removed first. Traps that an app sets later belong to it: they replace the server's handler.
  */
 #include "crew.h"
 #include <signal.h>
@@ -12,7 +12,7 @@ enum { ANSWERED = sizeof answered / sizeof *answered };
 
 static struct sigaction found[ANSWERED];
 
-/* The server's own, in a worker. */
+/* The server's own handlers in a worker. */
 static struct sigaction servers[ANSWERED];
 
 void signals_yield_to_server(void) {
@@ -40,7 +40,7 @@ void signals_leave_server(void) {
     for (int i = 0; i < ANSWERED; i++) {
         struct sigaction present;
         sigaction(answered[i], NULL, &present);
-        /* Another one is a trap of the app's. */
+        /* Any other handler is a trap of the app. */
         if (!is_standard(&present) && present.sa_sigaction == servers[i].sa_sigaction)
             sigaction(answered[i], &found[i], NULL);
     }

@@ -1,9 +1,9 @@
-/* stream.c - Oribi::Stream, what a body that responds to call writes to.
+/* stream.c - Oribi::Stream, which a body with `call` writes to.
  *
- * It may be kept and written to when the call is over; it is then what answers the exchange. Whether it is kept, only the garbage
- * collector can tell. A body that has returned without closing its stream, and that nobody else has it from, is complete. One that
- * was written to behind the call and is dropped then was not finished by whoever did that: it cuts the response, so that no client
- * waits for ever and no cut response looks whole.
+ * The app may keep the stream and write to it after the call; then the stream answers the exchange. Only the garbage collector
+ * can tell whether it is kept. If a body has returned without closing its stream, and nothing else refers to the stream, the
+ * response is complete. If a stream was written to after the call and is then dropped unfinished, the response is cut, so that
+ * no client waits for ever and no truncated response looks complete.
  */
 #include "ruby_host.h"
 
@@ -21,11 +21,11 @@ typedef struct {
     bool used; /* it was written to since then */
 } Stream;
 
-/* Streams are closed, or else complete when their bodies return: nobody was seen so far who goes on with one later. So it is worth
- * looking at once whether one is left. */
+/* So far, every stream has been closed, or its response was complete when its body returned: no app has used one later. So it
+ * is worth checking at once whether one is left. */
 static bool nobody_goes_on = true;
 
-/* The last streams that were dropped. */
+/* The streams that were dropped last. */
 enum { DROPS = 64 };
 static uint64_t dropped[DROPS];
 static unsigned drops;
@@ -73,7 +73,7 @@ static Stream *stream_of(VALUE self) {
     return stream;
 }
 
-/* Somebody has it behind the call. */
+/* Records that the stream is used after the call. */
 static void note_use(Stream *stream) {
     if (stream->kept) {
         stream->used = true;
@@ -92,7 +92,7 @@ static Stream *open_stream(VALUE self) {
     return stream;
 }
 
-/* Sees what the server said. */
+/* Handles the server's result. */
 static void accept(Stream *stream, oribi_result result) {
     if (RB_LIKELY(result == ORIBI_OK))
         return;
@@ -130,7 +130,7 @@ static VALUE stream_append(VALUE self, VALUE piece) {
     return self;
 }
 
-/* Sends what has been held back: a head without content yet. */
+/* Sends a head whose content has not come yet. */
 static VALUE stream_flush(VALUE self) {
     Stream *stream = open_stream(self);
     note_use(stream);
@@ -151,7 +151,7 @@ void stream_settle(Context *context, VALUE body, VALUE record) {
         deferred_run_record(context, record);
 }
 
-/* The response is over, and the call that began it too: does what that would have done. */
+/* The response is over, and so is the call that began it: does what the call would have done at its end. */
 static void settle(Stream *stream) {
     VALUE body = stream->body, record = stream->record;
     if (!stream->kept)
@@ -261,7 +261,7 @@ void stream_send(Call *call) {
         call->state = CALL_OVER;
         return;
     }
-    /* Another thread or fiber goes on, or nobody does. */
+    /* Another thread or fiber goes on, or nothing refers to the stream. */
     RB_OBJ_WRITE(invocation.stream, &stream->record, deferred_record(call));
     RB_OBJ_WRITE(invocation.stream, &stream->body, call->body);
     stream->kept = true;

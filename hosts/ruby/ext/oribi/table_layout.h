@@ -1,5 +1,5 @@
-/* table_layout.h - what is believed of the tables behind Ruby's hashes, and a way to try it out: extconf.rb does so when the extension
- * is built, environment.c when it is loaded.
+/* table_layout.h - the expected layout of the tables behind Ruby's hashes, and a test of it: extconf.rb runs the test when the
+ * extension is built, environment.c when it is loaded.
  */
 #ifndef ORIBI_TABLE_LAYOUT_H
 #define ORIBI_TABLE_LAYOUT_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* An entry of a table. Ruby's public header declares it without saying what is in it. */
+/* An entry of a table. Ruby's public header declares the type without its fields. */
 struct st_table_entry {
     st_index_t hash;
     st_data_t key;
@@ -20,7 +20,7 @@ _Static_assert(sizeof(st_data_t) == sizeof(VALUE), "keys and values are kept as 
 _Static_assert(sizeof(struct st_table_entry) == 3 * sizeof(st_data_t), "entries stand one behind the other");
 _Static_assert(sizeof(((st_table *)0)->entries_start) == sizeof(st_index_t), "where they begin is a number");
 
-/* Small hashes have tables of another kind. */
+/* Small hashes have another kind of table. */
 enum { LARGEST_SMALL_HASH = 8 };
 
 static inline struct st_table_entry *entries_of(VALUE hash) {
@@ -28,13 +28,13 @@ static inline struct st_table_entry *entries_of(VALUE hash) {
     return (struct st_table_entry *)table->entries + table->entries_start;
 }
 
-/* Whether nothing was taken out of a hash of the larger kind, so that each entry is one of its pairs. */
+/* Whether nothing was removed from a hash of the larger kind, so that each entry is one of its pairs. */
 static inline bool entries_are_dense(VALUE hash) {
     const st_table *table = RHASH_TBL(hash);
     return table->num_entries > LARGEST_SMALL_HASH && table->num_entries == table->entries_bound - table->entries_start;
 }
 
-/* Fills a copy of a hash entry by entry and looks at what Ruby makes of it. */
+/* Fills a copy of a hash entry by entry and checks that Ruby reads it correctly. */
 static inline bool table_layout_is_as_believed(void) {
     enum { PAIRS = 24 };
     VALUE template = rb_hash_new(), copy, keys[PAIRS];

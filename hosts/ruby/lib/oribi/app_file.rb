@@ -3,10 +3,10 @@
 require "oribi/error"
 
 module Oribi
-  # A config.ru, or a .rb file that defines an app by its name, as rackup loads them. A script whose first line says that it is
-  # Ruby may have another name; it is read as a config.ru.
+  # A config.ru, or a .rb file that defines an app named after it, as for rackup. A script whose first line names Ruby may have
+  # another name; it is read like a config.ru.
   module AppFile
-    # Puma and Bundler load these before an app, and some apps (tDiary) use them without a `require` of their own.
+    # Puma and Bundler load these before an app, and some apps (tDiary) use them without requiring them.
     LIBRARIES = %w[date delegate fileutils forwardable pathname set stringio tempfile time uri].freeze
 
     # Loads it and returns the app.
@@ -14,7 +14,7 @@ module Oribi
       LIBRARIES.each { |library| require library }
       require "rack"
       require "rack/builder"
-      # Rack 2 returns the options of the file's first line, too.
+      # Rack 2 also returns the options from the file's first line.
       app, = path.end_with?(".rb") ? Rack::Builder.parse_file(path) : Rack::Builder.load_file(path)
       raise Error, "#{path} defines no app: it needs a line `run ...`" unless app.respond_to?(:call)
 

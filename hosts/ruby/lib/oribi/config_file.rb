@@ -5,13 +5,13 @@ require "oribi/config_file/address"
 require "oribi/config_file/words"
 
 module Oribi
-  # A configuration file: Ruby, with words for settings and for hooks. It understands its own words and those of the files of
-  # Rhebok, Puma and Unicorn.
+  # A configuration file in Ruby, with words for settings and for hooks. It understands Oribi's own words and those of Rhebok's,
+  # Puma's and Unicorn's files.
   class ConfigFile
-    # Where it may be, seen from the directory of the app; the first that is there is read.
+    # Its possible places, relative to the directory of the app; the first existing one is read.
     PLACES = %w[config/oribi.rb oribi.rb config/puma.rb config/unicorn.rb].freeze
 
-    # Finds the file of an app in a directory; nil if there is none.
+    # Finds the file for an app in a directory; nil if there is none.
     def self.find(directory = ".")
       PLACES.map { |place| directory == "." ? place : File.join(directory, place) }.find { |path| File.file?(path) }
     end
@@ -21,10 +21,10 @@ module Oribi
       new(path, configuration).tap(&:evaluate)
     end
 
-    # Whose words it is written in where several servers have the same: :puma, :unicorn or :own, by the name of the file.
+    # The server whose meaning a word has if several servers have the word: :puma, :unicorn or :own, from the name of the file.
     attr_reader :dialect
 
-    # What is not honoured, a line each.
+    # Notes about words that are not honoured, one line each.
     attr_reader :notes
 
     # The path as it was given, for messages.
@@ -43,7 +43,7 @@ module Oribi
       sheet.settle
     end
 
-    # A hook or a word that cannot be honoured.
+    # Adds a note about a hook or a word that is not honoured.
     def note(place, text)
       line = "#{place}: #{text}"
       @notes << line unless @notes.include?(line)

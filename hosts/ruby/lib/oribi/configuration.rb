@@ -6,21 +6,21 @@ require "oribi/persona"
 require "oribi/setting"
 
 module Oribi
-  # What the server was told, and by whom. Options and the configuration file are collected here, then it serves.
+  # Collects options and the configuration file with their origins, then serves.
   #
-  # Most are settings of the server, which decides who wins. A few concern Ruby alone and are settled here: see RUBY.
+  # Most are settings of the server, which decides about precedence. A few concern only Ruby and are handled here: see RUBY.
   class Configuration
-    # Who may say something, with the words that the server has for them.
+    # The kinds of origins, with the server's names for them.
     Origin = Struct.new(:kind, :words) do
       def self.default(words) = new(:default, words)
       def self.file(place) = new(:file, place)
       def self.caller(words) = new(:caller, words)
     end
 
-    # One thing that was said. `name` is that of a Setting, or one of RUBY.
+    # One statement. `name` is that of a Setting, or one of RUBY.
     Said = Struct.new(:name, :spelling, :value, :origin)
 
-    # What is not for the server but for this side of it, with other spellings.
+    # Options that are handled here, not by the server, with other spellings.
     RUBY = {
       environment: %w[environment env],
       early_hints: %w[earlyhints],
@@ -31,7 +31,7 @@ module Oribi
       standard_output: %w[stdoutpath]
     }.freeze
 
-    # What Rhebok collects garbage after, where nobody says otherwise.
+    # The default number of requests between two garbage collections, as in Rhebok.
     COLLECT_EVERY = 5
 
     attr_reader :persona, :hooks, :said
@@ -46,12 +46,12 @@ module Oribi
       @warned = {}
     end
 
-    # Takes one thing by any of its names. Unknown ones are answered by the server, with what may have been meant.
+    # Takes a statement by any of its names. For unknown names the server suggests a similar one.
     def set(spelling, value, origin)
       return if value.nil?
 
       name = self.class.name_of(spelling) || spelling.to_s
-      # An Array is for what may be given several times.
+      # An Array is for a setting that may be given several times.
       values = name.is_a?(String) ? Array(value) : [value]
       values.each { |one| @said << Said.new(name, spelling.to_s, one, origin) }
     end
@@ -61,19 +61,19 @@ module Oribi
       (@hooks[moment] ||= []) << callable
     end
 
-    # The name that a spelling stands for: a String for a setting of the server, a Symbol for one of RUBY, or nil.
+    # The meaning of a spelling: a String for a setting of the server, a Symbol for one of RUBY, or nil.
     def self.name_of(spelling)
       squashed = Setting.squash(spelling)
       own, = RUBY.find { |name, others| Setting.squash(name) == squashed || others.include?(squashed) }
       own || Setting.find(spelling)&.name
     end
 
-    # What holds of a thing that concerns Ruby; nil: nobody said anything.
+    # The value of an option that concerns Ruby; nil: it was not set.
     def [](name)
       winners(name).last&.value
     end
 
-    # Whether someone said something, other than by default.
+    # Whether an option was set, other than by default.
     def said?(name)
       @said.any? { |said| said.name == name && said.origin.kind != :default }
     end
@@ -85,7 +85,7 @@ module Oribi
       settings
     end
 
-    # What is to be passed to the server, in order: what gives way here is left out.
+    # The statements to pass to the server, in order, without those that are overridden here.
     def to_pass
       named = @said.select { |said| said.name.is_a?(String) }
       persona.adjust(named.reject { |said| gives_way?(said) })
@@ -94,14 +94,14 @@ module Oribi
     # Serves an app and returns the exit status of the process.
     def serve(app, settings = self.settings, **extras)
       redirect_standard_output
-      # As under other servers: apps log there, and nobody wants to read it only when a buffer is full.
+      # As in other servers, because apps log there, and their output should appear at once.
       $stdout.sync = true
       Oribi.serve(app, settings, **ruby_options, **extras)
     rescue SettingError => e
       raise Error, e.message
     end
 
-    # What is passed to Oribi.serve beside the settings.
+    # The arguments for Oribi.serve in addition to the settings.
     def ruby_options
       {
         hooks: @hooks,
@@ -109,21 +109,21 @@ module Oribi
         rack_version: rack_version,
         out_of_band: out_of_band,
         error_handler: self[:error_handler]&.then { |handler| Hook.with_error(handler) },
-        # Asked for, not given: Rails sends them wherever it can, and not every proxy lets them pass (nginx 1.22 does not).
+        # Off by default: Rails sends them wherever it can, and not every proxy supports them (nginx 1.22 does not).
         early_hints: truth(self[:early_hints])
       }
     end
 
-    # What the app runs in: what the launcher says, then what the environment does, then the file.
+    # The environment's name: from the launcher, then from the environment, then from the file.
     def environment
       given = @said.select { |said| said.name == :environment }.group_by { |said| said.origin.kind }
       text = given[:caller]&.last&.value || ENV.values_at("RACK_ENV", "RAILS_ENV").find { |value| !value.to_s.empty? }
       (text || given[:file]&.last&.value || "production").to_s
     end
 
-    # A value in the server's words. Flags without a value arrive as true.
+    # A value in the server's form. Flags without a value arrive as true.
     def text_of(said)
-      # A thread is there from the beginning, which others count as none.
+      # One thread always exists, which other servers count as none.
       return said.value.to_s.sub(/\A0+:/, "1:") if said.name == "threads"
 
       case said.value
@@ -135,15 +135,15 @@ module Oribi
 
     private
 
-    # What was said of a name by those whose word counts most.
+    # The statements about a name with the highest rank.
     def winners(name)
       said = @said.select { |one| one.name == name }
       best = said.map { |one| persona.rank(one.origin) }.max
       said.select { |one| persona.rank(one.origin) == best }
     end
 
-    # A default gives way to the environment too, and where two write into one setting, to both. The rest is the server's to
-    # decide, but for a persona whose file wins.
+    # A default is also overridden by the environment and, for settings that affect each other, by either. The server decides
+    # about the rest, except for a persona whose file has precedence.
     def gives_way?(said)
       return default_gives_way?(said) if said.origin.kind == :default
 
@@ -153,7 +153,7 @@ module Oribi
     LISTENERS = %w[listen socket].freeze
     TCP = %w[host port].freeze
 
-    # The launcher's default is said after the persona's.
+    # The launcher's default is later than the persona's.
     def default_gives_way?(said)
       rivals = TCP.include?(said.name) ? [said.name, *LISTENERS] : [said.name]
       rivals.any? { |name| said?(name) } || !winners(said.name).last.equal?(said) || Setting.find(said.name).in_environment?
@@ -163,7 +163,7 @@ module Oribi
       @said.any? { |said| said.name == name && said.origin.kind == :file }
     end
 
-    # The server says what it does not know and what does not fit; only the first is worth going on.
+    # The server reports unknown names and invalid values; only after the former can we go on.
     def pass(settings, said)
       unknown = settings.set(said.spelling, text_of(said), persona.words(said.origin))
       return if unknown.nil? || @warned[said.spelling]
@@ -203,7 +203,7 @@ module Oribi
       false
     end
 
-    # Rack's own: its version decides what an environment has and how a response is read.
+    # The version of Rack decides what an environment contains and how a response is read.
     def rack_version
       require "rack"
       Rack.release.split(".").first(2).map(&:to_i)

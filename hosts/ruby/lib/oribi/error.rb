@@ -1,12 +1,12 @@
 # frozen_string_literal: true
 
 module Oribi
-  # What the user of the server has to see to: an option, a configuration file. Its message is meant for people.
+  # An error that the user of the server must fix: an option, a configuration file. Its message is meant for users.
   class Error < StandardError; end
 
-  # Says something to the user before there is a log.
+  # Prints a message for the user before there is a log.
   def self.notice(text)
-    # Not `warn`, which says nothing with -W0.
+    # Not `warn`, which prints nothing with -W0.
     $stderr.write("oribi: #{text}\n")
   end
 end

@@ -3,9 +3,9 @@
 require "oribi"
 
 module Oribi
-  # What Rack's handlers by the names of this server have in common: `run` and `valid_options`, as rackup wants them.
+  # The common part of this server's Rack handlers: `run` and `valid_options`, as rackup calls them.
   module Handler
-    # Serves until told to stop. Ends the process when that has failed: rackup itself would end well.
+    # Serves until told to stop. If that fails, exits with an error, which rackup itself would not do.
     def run(app, **options)
       configuration = Options.new(options, persona: persona).configuration
       keep_pid_file(options[:pid], configuration)
@@ -16,8 +16,8 @@ module Oribi
       abort "oribi: #{e.message}"
     end
 
-    # Has the server finish what it has begun and end, from whichever of its processes it is called. For apps that serve
-    # themselves, as Sinatra's do: they are given the handler and stop it, also when it has ended long ago.
+    # Makes the server finish its requests and end; may be called in any of its processes. For apps that serve themselves, as
+    # Sinatra's do: they get the handler and stop it, also when it has ended long before.
     def stop
       Process.kill(:TERM, @server) if @server
     end
@@ -27,12 +27,12 @@ module Oribi
       Manual.new(persona).options
     end
 
-    # By whose rules it is called.
+    # Decides which rules apply.
     def persona
       Persona::ORIBI
     end
 
-    # The same server for those who call it Rhebok.
+    # The same server under the name of Rhebok.
     module Rhebok
       include Handler
 
@@ -43,7 +43,8 @@ module Oribi
 
     private
 
-    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. There it must not find it.
+    # rackup removes its pid file in an at_exit handler, which workers inherit and run when they end. So the handler must not
+    # find the file there.
     def keep_pid_file(path, configuration)
       return if path.nil? || path.frozen?
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Oribi
-  # Makes callables that take a worker's number, which is what the server calls, of those that programs write.
+  # Adapts the callables of programs to those that the server calls with a worker's number.
   module Hook
-    # Calls it with a worker's index, which counts from 0 as with other servers, if it takes an argument.
+    # Calls it with a worker's index, from 0 as in other servers, if it takes an argument.
     def self.with_index(callable)
       takes_none = count(callable).zero?
       lambda do |number = nil|
@@ -11,7 +11,7 @@ module Oribi
       end
     end
 
-    # Calls it with a server and a worker as Unicorn does.
+    # Calls it with a server and a worker, as Unicorn does.
     def self.with_server(callable, server)
       wanted = count(callable)
       lambda do |number = nil|
@@ -19,7 +19,7 @@ module Oribi
       end
     end
 
-    # Calls it the first time only.
+    # Calls it only the first time.
     def self.once(callable)
       done = false
       lambda do |*arguments|
@@ -30,13 +30,13 @@ module Oribi
       end
     end
 
-    # Calls it with an error, the env and the status, as many of them as it takes.
+    # Calls it with an error, the env and the status, or with as many of these as it takes.
     def self.with_error(callable)
       wanted = count(callable, 3)
       ->(*arguments) { callable.call(*arguments.first(wanted)) }
     end
 
-    # How many arguments it takes; `many`, for a `*rest`.
+    # The number of its parameters; `many` for a `*rest`.
     def self.count(callable, many = 2)
       parameters = callable.respond_to?(:parameters) ? callable.parameters : callable.method(:call).parameters
       return many if parameters.any? { |kind,| kind == :rest }

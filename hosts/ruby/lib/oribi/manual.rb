@@ -4,16 +4,16 @@ require "oribi/persona"
 require "oribi/setting"
 
 module Oribi
-  # The options of the handlers for people.
+  # The handlers' options, for users.
   class Manual
-    # How Rhebok spells the settings that it has.
+    # Rhebok's spellings of its settings.
     RHEBOK = {
       "host" => "Host", "port" => "Port", "backlog" => "BackLog", "reuse-port" => "ReusePort", "workers" => "MaxWorkers",
       "timeout" => "Timeout", "max-requests" => "MaxRequestPerChild", "min-requests" => "MinRequestPerChild",
       "chunked-transfer" => "ChunkedTransfer", "spawn-interval" => "SpawnInterval", "respawn-interval" => "ErrRespawnInterval"
     }.freeze
 
-    # What is not a setting of the server. rackup has flags of its own for the environment.
+    # Options that are not settings of the server. rackup has flags of its own for the environment.
     RUBY = {
       "ConfigFile=PATH" => "Read this configuration file; - for none (default: %<file>s)",
       "Path=PATH" => "Listen on a Unix socket%<mode>s",
@@ -50,7 +50,7 @@ module Oribi
       text.gsub(/--[a-z-]+/) { |flag| (named = Setting.find(flag)) ? "-O #{spelled(named)}" : flag }
     end
 
-    # What rackup says where its user says nothing.
+    # rackup's own default.
     def launchers_default(setting)
       case setting.name
       when "listen" then "rackup's host and port"

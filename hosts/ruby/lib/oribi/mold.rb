@@ -4,7 +4,7 @@ require "oribi"
 require "oribi/app_file"
 
 module Oribi
-  # What the `oribi` command runs: it loads an app and serves it with settings that the command has worked out.
+  # The program that the `oribi` command runs: it loads an app and serves it with the settings from the command.
   module Mold
     USAGE = "usage: [--check] [--config FILE] APP [NAME=VALUE...]"
 
@@ -28,7 +28,7 @@ module Oribi
       1
     end
 
-    # The path is that of the directory that the command was started in, whatever the configuration file says.
+    # The path is relative to the directory in which the command was started, whatever the configuration file sets.
     def self.load_app(app_file, configuration)
       path = File.expand_path(app_file)
       ENV["RACK_ENV"] = configuration.environment
@@ -40,7 +40,7 @@ module Oribi
       raise Error, "cannot load #{app_file}: #{e.full_message(highlight: false).chomp}"
     end
 
-    # The command has its own defaults, so nothing is added to what it passes.
+    # The command has its own defaults, so nothing is added to the settings that it passes.
     def self.settings_of(pairs)
       pairs.each_with_object(Settings.new) do |pair, settings|
         name, value = pair.split("=", 2)

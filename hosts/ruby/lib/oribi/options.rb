@@ -4,29 +4,29 @@ require "oribi/configuration"
 require "oribi/config_file"
 
 module Oribi
-  # The options of a Rack handler, as rackup, Rails or a program gives them, made a configuration.
+  # Makes a configuration of a Rack handler's options, as rackup, Rails or a program passes them.
   class Options
-    # What launchers pass on for themselves or for other servers.
+    # Options that launchers pass for their own use or for other servers.
     IGNORED = %i[
       app builder caching config daemonize debug DoNotReverseLookup heapfile include log_stdout pid profile_file profile_mode
       quiet require restart restart_cmd server Silent user_supplied_options Verbose warn
     ].freeze
 
-    # Hooks, with the moments that they are called at.
+    # Hooks, with the moments at which they are called.
     HOOKS = {
       "beforefork" => :before_fork, "afterfork" => :after_fork, "beforeworkerboot" => :after_fork,
       "beforeworkershutdown" => :worker_stopping, "onbooted" => :server_ready, "afterbooted" => :server_ready,
       "serverready" => :server_ready, "outofband" => :out_of_band
     }.freeze
 
-    # rackup's own defaults. They cannot be told from what a user wrote by their text, but these are the very strings of
-    # rackup's source, and those of a command line are others.
+    # rackup's own defaults. Their text does not distinguish them from a user's, but these are the same String objects as in
+    # rackup's source, and those of a command line are not.
     RACKUP_HOSTS = %w[localhost 0.0.0.0].freeze
     RACKUP_PORT = 9292
 
     attr_reader :configuration
 
-    # `finds_file`: whether a configuration file is looked for when none is named. Rhebok reads only what it is told to.
+    # `finds_file`: whether to look for a configuration file if none is named. Rhebok reads only a named one.
     def initialize(options, persona: Persona::ORIBI, caller: "rackup", finds_file: !persona.file_wins?)
       @options = options.dup
       @persona = persona
@@ -47,7 +47,7 @@ module Oribi
       @persona.defaults.each { |name, value| @configuration.set(name, value, default) }
     end
 
-    # A launcher's own host and port are defaults: what the environment and the configuration file say counts more.
+    # A launcher's own host and port are defaults: the environment and the configuration file override them.
     def take_where_to_listen
       supplied = @options[:user_supplied_options]
       %i[Host Port].each do |name|
@@ -102,7 +102,7 @@ module Oribi
       end
     end
 
-    # `-` is no file, as with other servers.
+    # `-` means no file, as in other servers.
     def read_file
       return if @file == "-"
 

@@ -1,9 +1,9 @@
 # frozen_string_literal: true
 
 module Oribi
-  # The name that the server was called by, with the rules that users of that name know.
+  # The name under which the server was called, with the rules that users of that name expect.
   class Persona
-    # What holds where nobody says otherwise and the server would hold something else, by setting.
+    # Defaults by setting, if they differ from the server's.
     attr_reader :defaults
 
     def initialize(file_wins:, defaults: {})
@@ -11,27 +11,27 @@ module Oribi
       @defaults = defaults
     end
 
-    # Whether the configuration file wins over the command line.
+    # Whether the configuration file overrides the command line.
     def file_wins?
       @file_wins
     end
 
-    # The higher rank wins.
+    # The higher rank has precedence.
     def rank(origin)
       (@file_wins ? %i[default caller file] : %i[default file caller]).index(origin.kind)
     end
 
-    # An origin in the server's words, by which it ranks it.
+    # An origin in the server's words, which determine its rank there.
     def words(origin)
       origin.kind == :file && !@file_wins ? "file #{origin.words}" : origin.words
     end
 
-    # Sees to it that what was said makes sense together.
+    # Adjusts statements that do not fit together.
     def adjust(said)
       said
     end
 
-    # Rhebok takes a range that is none for a number, and the server takes it for a mistake.
+    # Rhebok treats an invalid range as a single number; for the server it would be an error.
     class Rhebok < Persona
       def adjust(said)
         least, most = %w[min-requests max-requests].map { |name| said.reverse.find { |one| one.name == name } }

@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
 module Oribi
-  # A setting of the server: what Ruby must know of it before the server does.
+  # A setting of the server: the data that Ruby needs before the server is loaded.
   class Setting
     attr_reader :name, :aliases, :opposites, :variable, :placeholder, :default, :help
 
@@ -15,7 +15,7 @@ module Oribi
       @help = help
     end
 
-    # All names, those that mean the opposite included.
+    # All names, including those that mean the opposite.
     def names
       [name, *aliases, *opposites]
     end
@@ -25,19 +25,19 @@ module Oribi
       placeholder.empty?
     end
 
-    # Whether the environment says something of it. An empty variable is how many tools say that there is none.
+    # Whether the environment sets it. Many tools set an empty variable to say that there is none.
     def in_environment?
       !variable.nil? && !ENV.fetch(variable, "").strip.empty?
     end
 
     class << self
-      # The setting of a name in any spelling: `max_requests`, `MaxRequests`, `max-requests`. Nil: there is none.
+      # The setting with a name in any spelling: `max_requests`, `MaxRequests`, `max-requests`. Nil: there is none.
       def find(name)
         @by_name ||= TABLE.flat_map { |setting| setting.names.map { |known| [squash(known), setting] } }.to_h
         @by_name[squash(name)]
       end
 
-      # A name as it is compared.
+      # A name in the form in which it is compared.
       def squash(name)
         name.to_s.delete("-_").downcase
       end

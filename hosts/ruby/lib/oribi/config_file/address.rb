@@ -5,14 +5,15 @@ require "oribi/setting"
 
 module Oribi
   class ConfigFile
-    # Reads addresses to listen on as other servers write them. Each method returns pairs of a setting and its value.
+    # Parses listen addresses in other servers' formats. Each method returns pairs of a setting and its value.
     module Address
-      # Rhebok makes its socket for everyone.
+      # Rhebok creates a socket that every user may connect to.
       def self.socket(path, persona)
         [["listen", path.to_s.include?("?mode=") || !persona.file_wins? ? "unix:#{path}" : "unix:#{path}?mode=777"]]
       end
 
-      # Puma's `bind`: tcp://HOST:PORT?backlog=..., unix://PATH?mode=0777&umask=...&backlog=... Yields what is not honoured.
+      # Puma's `bind`: tcp://HOST:PORT?backlog=..., unix://PATH?mode=0777&umask=...&backlog=... Yields notes about parts that
+      # are not honoured.
       def self.puma(text, &note)
         scheme, rest = text.to_s.split("://", 2)
         return [["listen", text.to_s]] if rest.nil?
@@ -36,10 +37,10 @@ module Oribi
         common(options, &note).push(["listen", place])
       end
 
-      # What all connections are served with: it is not said, and not worth a word.
+      # Options that need no note, because Oribi always behaves well without them.
       NATURAL = %i[tcp_nodelay tcp_nopush tcp_defer_accept accept_filter umask tries delay].freeze
 
-      # An address as it is seen from a directory.
+      # An address whose path is relative to a directory.
       def self.within(directory, text)
         path = text[/\Aunix:(.*)/m, 1] || (text if text.include?("/") && !text.include?("://"))
         path ? "unix:#{File.expand_path(path, directory)}" : text

@@ -5,7 +5,7 @@ require "oribi/setting"
 
 module Oribi
   class ConfigFile
-    # The words of Oribi's own files and of Rhebok's: one for each setting by each of its names, and the hooks.
+    # The words of Oribi's own files and of Rhebok's: one for each name of each setting, and the hooks.
     module OwnWords
       Setting::TABLE.each do |setting|
         setting.names.each do |name|
@@ -14,7 +14,7 @@ module Oribi
         end
       end
 
-      # Where to listen; several addresses are several listeners.
+      # A listen address; several addresses are several listeners.
       def bind(*addresses)
         addresses.flatten.each do |address|
           ssl_bind if address.to_s.start_with?("ssl://")
@@ -22,7 +22,7 @@ module Oribi
         end
       end
 
-      # Clients would be answered without the protection that somebody asked for.
+      # Refused, because clients would be served without the requested protection.
       def ssl_bind(*, **)
         sheet.refuse(:ssl, "let a proxy do TLS, and give Oribi its plain address")
       end
@@ -32,7 +32,7 @@ module Oribi
         addresses.flatten.each { |address| sheet.listen(Address.unicorn(address, options) { |text| sheet.note(text) }) }
       end
 
-      # A port of the host; Puma takes the host with it.
+      # A port, with a host in Puma's form.
       def port(number, host = nil)
         sheet.default_host("0.0.0.0") if dialect_is?(:puma)
         sheet.port(number, host)
@@ -43,7 +43,7 @@ module Oribi
         Address.socket(path, sheet.configuration.persona).each { |name, value| sheet.set(name, value) }
       end
 
-      # Another server's way to say one process is 0.
+      # In other servers 0 means a single process.
       def workers(number)
         sheet.set("workers", number.to_s == "0" ? 1 : number)
       end
@@ -65,7 +65,7 @@ module Oribi
         sheet.set("early_hints", answer)
       end
 
-      # Garbage is collected between requests.
+      # Enables garbage collection between requests.
       def oobgc(answer = true)
         sheet.set("oobgc", answer)
       end
@@ -78,7 +78,7 @@ module Oribi
         sheet.set("min_gc_per_request", number)
       end
 
-      # Answers for an app that has raised.
+      # A handler that answers when an app has raised an exception.
       def error_handler(callable = nil, &block)
         sheet.set("error_handler", sheet.callable(:error_handler, callable, block))
       end
@@ -88,39 +88,39 @@ module Oribi
         sheet.configuration.directory = File.expand_path(path.to_s)
       end
 
-      # Another file's words.
+      # Evaluates another file.
       def load(path, *)
         sheet.evaluate(self, path.to_s)
       end
 
-      # In the process that loaded the app, before each worker is forked; in a puma.rb before the first.
+      # Called in the process that loaded the app, before each worker is forked; from a puma.rb only before the first.
       def before_fork(callable = nil, &block)
         callable = sheet.callable(:before_fork, callable, block)
         hook = fork_hook(callable)
         sheet.hook(:before_fork, dialect_is?(:puma) ? Hook.once(hook) : hook)
       end
 
-      # In each worker, before it answers requests.
+      # Called in each worker, before it answers requests.
       def after_fork(callable = nil, &block)
         sheet.hook(:after_fork, fork_hook(sheet.callable(:after_fork, callable, block)))
       end
 
-      # As after_fork, by the name that it has with Puma.
+      # Puma's name for after_fork.
       def before_worker_boot(callable = nil, &block)
         indexed_hook(:before_worker_boot, :after_fork, callable, block)
       end
 
-      # In a worker that has been told to end.
+      # Called in a worker that has been told to end.
       def before_worker_shutdown(callable = nil, &block)
         indexed_hook(:before_worker_shutdown, :worker_stopping, callable, block)
       end
 
-      # In the process that loaded the app, when connections are accepted.
+      # Called in the process that loaded the app, when connections are accepted.
       def on_booted(callable = nil, &block)
         indexed_hook(:on_booted, :server_ready, callable, block)
       end
 
-      # In a worker, when nothing waits to be done.
+      # Called in a worker when no request waits.
       def out_of_band(callable = nil, &block)
         indexed_hook(:out_of_band, :out_of_band, callable, block)
       end
@@ -131,7 +131,8 @@ module Oribi
         sheet.hook(moment, Hook.with_index(sheet.callable(word, callable, block)))
       end
 
-      # Unicorn's forks come with a server and a worker; two arguments want both, one is the server in a unicorn.rb only.
+      # Unicorn's fork hooks get a server and a worker. A hook with two parameters gets both; one with one parameter gets the
+      # server only in a unicorn.rb.
       def fork_hook(callable)
         wanted = Hook.count(callable)
         return Hook.with_index(callable) unless wanted > 1 || (wanted == 1 && dialect_is?(:unicorn))

@@ -2,7 +2,7 @@
 
 module Oribi
   class ConfigFile
-    # What only Puma's files say, where it is not a setting by one of its names.
+    # Words of Puma's files only that are not names of settings.
     module PumaWords
       # The app is always loaded before the workers are forked.
       def preload_app!(answer = true)
@@ -25,7 +25,7 @@ module Oribi
         sheet.set("error_handler", sheet.callable(:lowlevel_error_handler, callable, block))
       end
 
-      # One of them restarts the app when tmp/restart.txt is touched; `rails new` writes it into config/puma.rb.
+      # The plugin tmp_restart restarts the app when tmp/restart.txt is touched; `rails new` writes it into config/puma.rb.
       def plugin(name, *, **)
         return sheet.set("restart_file", "tmp/restart.txt") if name.to_s == "tmp_restart"
 
@@ -36,21 +36,21 @@ module Oribi
         sheet.set("max_body_size", bytes)
       end
 
-      # With Puma it is for workers that have stopped altogether, and a request may take longer; elsewhere it is for requests.
+      # In Puma this is for workers that hang completely, and a request may take longer; elsewhere it is for requests.
       def worker_timeout(time)
         return sheet.set("worker_timeout", time) unless dialect_is?(:puma)
 
         sheet.unheeded(:worker_timeout, "use request_timeout, which is for each request")
       end
 
-      # With Puma it is for a server that nobody asks anything; elsewhere it is for connections.
+      # In Puma this is for a server without any requests; elsewhere it is for connections.
       def idle_timeout(time)
         return sheet.set("idle_timeout", time) unless dialect_is?(:puma)
 
         sheet.unheeded(:idle_timeout, "a server stays until it is told to stop; for connections use persistent_timeout")
       end
 
-      # How many requests of a connection are answered before others have their turn.
+      # How many requests of a connection are answered in a row before other connections have their turn.
       def max_fast_inline(number)
         sheet.set("max_pipelined_requests", number.to_s == "Infinity" ? 65_535 : number)
       end

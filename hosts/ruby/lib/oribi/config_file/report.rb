@@ -6,10 +6,11 @@ require "oribi/config_file"
 
 module Oribi
   class ConfigFile
-    # Tells the `oribi` command what a configuration file says, before the app is loaded: the command opens the listeners. The
-    # process that loads the app reads the file again, for its hooks.
+    # Reports a configuration file's settings to the `oribi` command before the app is loaded, because the command opens the
+    # listeners. The process that loads the app reads the file again, for its hooks.
     #
-    # Each thing is a row of texts, `set NAME VALUE PLACE` or `note TEXT`; a NUL ends each text, and another each row.
+    # Each statement is a row of texts, `set NAME VALUE PLACE` or `note TEXT`; a NUL ends each text, and another one ends each
+    # row.
     module Report
       # Returns the exit status.
       def self.main(path)
@@ -25,7 +26,7 @@ module Oribi
         1
       end
 
-      # What the file itself prints is printed when it is read for the second time.
+      # The file's own output is printed when it is read for the second time.
       def self.take_standard_output
         out = $stdout.dup
         $stdout.reopen(File::NULL, "w")

@@ -5,8 +5,8 @@ require "oribi/hook"
 
 module Oribi
   class ConfigFile
-    # What the words of a file write on: it knows which line is being evaluated. The words themselves have no other state, since
-    # files have instance variables of their own.
+    # The state behind a file's words: it knows which line is being evaluated. The words themselves have no other state, because
+    # files may set instance variables of their own.
     class Sheet
       Port = Struct.new(:number, :host, :place)
 
@@ -22,7 +22,7 @@ module Oribi
         @record = {}
       end
 
-      # Runs a file in an object that has the words.
+      # Evaluates a file in an object that has the words.
       def evaluate(words, path)
         outer = @path
         @path = path
@@ -35,7 +35,7 @@ module Oribi
         @path = outer
       end
 
-      # Draws the conclusions that need the whole file.
+      # Does the work that needs the whole file.
       def settle
         settle_port if @port
         settle_paths if @configuration.directory
@@ -47,7 +47,7 @@ module Oribi
         say(place, name, value)
       end
 
-      # Takes addresses, as pairs of a setting and its value.
+      # Adds addresses, as pairs of a setting and its value.
       def listen(pairs)
         @listens = true
         pairs.each { |name, value| set(name, value) }
@@ -58,7 +58,7 @@ module Oribi
         @port = Port.new(number, host || @port&.host, place)
       end
 
-      # The host that a port without one belongs to.
+      # The host of a port that is given without one.
       def default_host(host)
         @default_host = host
         return if @configuration.said.any? { |said| said.name == "host" }
@@ -87,12 +87,12 @@ module Oribi
         note("`#{word}` is not honoured: #{advice}")
       end
 
-      # For what would have protected somebody: the server must not start as if it had not been said.
+      # For a word that would protect something: without it the server must not start.
       def refuse(word, advice)
         raise Error, "#{place}: `#{word}` cannot be done: #{advice}"
       end
 
-      # Says something about the line that is evaluated. Returns nil.
+      # Adds a note about the present line. Returns nil.
       def note(text)
         @file.note(place, text)
         nil
@@ -100,7 +100,7 @@ module Oribi
 
       private
 
-      # Beside other addresses a port is one more.
+      # If there are other addresses, a port is a further one.
       def settle_port
         if @listens
           say(@port.place, "listen", "#{@port.host || @default_host || '*'}:#{@port.number}")
@@ -113,7 +113,7 @@ module Oribi
       PATHS = %w[pid-file restart-file error-log access-log temporary-directory].freeze
       NO_PATHS = %w[- on off true false].freeze
 
-      # Paths of the file are seen from the directory that it changes to.
+      # Makes paths relative to the directory that the file sets.
       def settle_paths
         directory = @configuration.directory
         @configuration.said.select { |said| said.origin.kind == :file }.each do |said|
@@ -135,7 +135,7 @@ module Oribi
         @configuration.set(name, value, Configuration::Origin.file(place))
       end
 
-      # FILE:LINE of what is being evaluated.
+      # FILE:LINE of the present line.
       def place
         frame = caller_locations.find { |location| location.path == @path }
         frame ? "#{@path}:#{frame.lineno}" : @path.to_s

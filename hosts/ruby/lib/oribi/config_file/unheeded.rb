@@ -6,7 +6,7 @@ module Oribi
     preloaded = "the app is always loaded before the workers are forked"
     threads = "threads live as long as their worker: after_fork is called once in each worker"
 
-    # Words of other servers that Oribi knows and does not honour, with what to do instead.
+    # Words of other servers that Oribi knows but does not honour, with what to do instead.
     UNHEEDED = {
       # Puma's
       activate_control_app: status,

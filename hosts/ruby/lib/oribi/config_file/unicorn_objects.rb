@@ -4,7 +4,7 @@ require "etc"
 require "logger"
 
 module Oribi
-  # What a hook of a unicorn.rb is given as its worker.
+  # The worker that a hook of a unicorn.rb gets.
   class UnicornWorker
     # Counts from 0.
     attr_reader :nr
@@ -18,13 +18,13 @@ module Oribi
       nr == (other.is_a?(UnicornWorker) ? other.nr : other)
     end
 
-    # Anything but conversions, which Ruby itself asks for.
+    # Conversions are excluded, because Ruby itself asks for them.
     def respond_to_missing?(name, _private)
       !name.start_with?("to_")
     end
 
-    # Becomes another user, as Unicorn's does. What a hook raises is only logged, and a worker that cannot give up the rights of
-    # root must not go on with them: it ends.
+    # Changes to another user, as in Unicorn. An exception in a hook would only be logged, but a worker that cannot give up
+    # root's privileges must not go on: it ends.
     def user(name, group = nil)
       entry = Etc.getpwnam(name)
       number = group ? Etc.getgrnam(group).gid : entry.gid
@@ -45,7 +45,7 @@ module Oribi
     end
   end
 
-  # What a hook of a unicorn.rb is given as its server: what such files ask for most.
+  # The server that a hook of a unicorn.rb gets, with the methods that such files mostly use.
   class UnicornServer
     # A Hash of the words of the file with their values.
     attr_reader :config
@@ -72,7 +72,7 @@ module Oribi
       config[:pid]
     end
 
-    # Anything but conversions, which Ruby itself asks for.
+    # Conversions are excluded, because Ruby itself asks for them.
     def respond_to_missing?(name, _private)
       !name.start_with?("to_")
     end
@@ -83,7 +83,7 @@ module Oribi
       self.class.unheeded("server.#{name}")
     end
 
-    # Says once that something that a hook wants is not there. Returns nil.
+    # Logs once that something that a hook uses does not exist. Returns nil.
     def self.unheeded(what)
       @said ||= {}
       return if @said[what]
@@ -92,7 +92,7 @@ module Oribi
       Oribi.log(:warn, "#{what} in a hook is not honoured")
     end
 
-    # What a Logger writes to.
+    # The output of a Logger.
     class Log
       LEVELS = { "DEBUG" => :debug, "INFO" => :info, "WARN" => :warn }.freeze
 

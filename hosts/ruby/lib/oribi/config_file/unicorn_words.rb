@@ -4,15 +4,15 @@ require "oribi/config_file/unicorn_objects"
 
 module Oribi
   class ConfigFile
-    # What only Unicorn's files say, where it is not a setting by one of its names.
+    # Words of Unicorn's files only that are not names of settings.
     module UnicornWords
-      # With Unicorn it is the time that an app may take; everywhere else the time that a client may take.
+      # In Unicorn this is how long an app may take; elsewhere how long a client may take.
       def timeout(time)
         sheet.record[:timeout] = time
         sheet.set(dialect_is?(:unicorn) ? "request_timeout" : "timeout", time)
       end
 
-      # Who the workers become.
+      # The user that the workers change to.
       def user(name, group = nil)
         sheet.set("user", name)
         sheet.set("group", group) if group
@@ -41,7 +41,7 @@ module Oribi
         sheet.hook(:after_fork, Hook.with_server(callable, UnicornServer.new(sheet.record)))
       end
 
-      # Content can always be read again, where the app's version of Rack knows of that.
+      # Content can always be rewound, if the app's version of Rack supports that.
       def rewindable_input(_answer = true); end
     end
   end

@@ -8,7 +8,7 @@ require "oribi/config_file/unheeded"
 
 module Oribi
   class ConfigFile
-    # What a configuration file runs in: each word is a method.
+    # The object in which a configuration file is evaluated: each word is a method.
     class Words
       include OwnWords
       include PumaWords
@@ -24,7 +24,8 @@ module Oribi
         @oribi_sheet = sheet
       end
 
-      # Another server's word, a slip, or something new. With a value the server says what may have been meant.
+      # Another server's word, a typing error, or something new. With a value it is passed to the server, which suggests a
+      # similar name.
       def method_missing(word, *arguments, **options, &block)
         return sheet.set(word, arguments.first) if arguments.one? && options.empty? && block.nil?
 

@@ -5,7 +5,7 @@ require "rack/handler"
 
 module Rack
   module Handler
-    # The server for rackup of Rack 2, and for programs that ask for Rack::Handler.
+    # The server for rackup of Rack 2, and for programs that use Rack::Handler.
     module Oribi
       extend ::Oribi::Handler
     end

@@ -5,7 +5,7 @@ require "rack/handler"
 
 module Rack
   module Handler
-    # The server by the name of Rhebok, for rackup of Rack 2, and for programs that ask for Rack::Handler.
+    # The server under the name of Rhebok, for rackup of Rack 2, and for programs that use Rack::Handler.
     module Rhebok
       extend ::Oribi::Handler::Rhebok
     end

@@ -5,7 +5,7 @@ require "rackup/handler"
 
 module Rackup
   module Handler
-    # The server by the name of Rhebok, for the rackup gem, which runs Rack 3.
+    # The server under the name of Rhebok, for the rackup gem, which runs Rack 3.
     module Rhebok
       extend ::Oribi::Handler::Rhebok
     end
