@@ -124,7 +124,8 @@ pub struct OribiLane {
 impl OribiLane {
     /// Connects the lane with `outlet` until [`OribiLane::close`].
     ///
-    /// # Safety `outlet` must not move until `close`.
+    /// # Safety
+    /// `outlet` must not move until `close`.
     #[inline]
     pub(crate) unsafe fn open(&self, outlet: &dyn Outlet) {
         // SAFETY: this only erases the lifetime, which the caller promises to be long enough.

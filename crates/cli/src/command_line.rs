@@ -46,7 +46,8 @@ pub enum Content {
 
 /// Parses a command line, whose first element is the program's name.
 ///
-/// # Errors A mistake or a request for help: what to print, and where.
+/// # Errors
+/// A mistake or a request for help: what to print, and where.
 pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLine, clap::Error> {
     let mut arguments: Vec<OsString> = arguments.into_iter().collect();
     let verb = arguments.get(1).and_then(|verb| verb.to_str()).unwrap_or_default();

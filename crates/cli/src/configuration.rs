@@ -23,7 +23,8 @@ impl Configuration {
     /// Adds the settings to those of the command line and the environment. Returns notes for the user: words that are not
     /// honoured, and unknown settings.
     ///
-    /// # Errors A value is invalid; names its place.
+    /// # Errors
+    /// A value is invalid; names its place.
     pub fn apply(&self, config: &mut Config) -> Result<Vec<String>, String> {
         let mut notes = Vec::new();
         for said in &self.said {

@@ -29,7 +29,8 @@ impl HostFiles {
     /// The directory of the host: that of the variable, or a place relative to this program, which may be in the target
     /// directory of a checkout or in PREFIX/bin. `None`: neither exists, so only the language itself may know it.
     ///
-    /// # Errors The variable names a directory without the host.
+    /// # Errors
+    /// The variable names a directory without the host.
     pub fn find(&self) -> Result<Option<PathBuf>, String> {
         if let Some(place) = variable(self.variable).map(PathBuf::from) {
             return match self.directories_in(&place) {
@@ -42,7 +43,8 @@ impl HostFiles {
 
     /// The module directories that `program` must be given; none if it finds the host itself.
     ///
-    /// # Errors Says what was looked for and where, or why the program cannot be run.
+    /// # Errors
+    /// Says what was looked for and where, or why the program cannot be run.
     pub fn directories(&self, program: &OsStr) -> Result<Vec<PathBuf>, String> {
         match self.find()? {
             Some(place) => Ok(self.directories_in(&place).unwrap_or_default()),

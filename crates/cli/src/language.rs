@@ -55,7 +55,8 @@ pub trait Runner {
 
     /// The content of the app's configuration file, if there is one.
     ///
-    /// # Errors A message that says why it cannot be used.
+    /// # Errors
+    /// A message that says why it cannot be used.
     fn configuration(&self, _app: &App) -> Result<Option<Configuration>, String> {
         Ok(None)
     }

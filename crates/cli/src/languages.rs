@@ -14,7 +14,8 @@ const FIRST_LINE_BYTES: u64 = 256;
 
 /// Finds the app at a path, in a directory, or (without a path) in the current directory, and its language unless it is given.
 ///
-/// # Errors Says what was looked for and where.
+/// # Errors
+/// Says what was looked for and where.
 pub fn find(path: Option<&Path>, language: Option<&str>) -> Result<App, String> {
     let language = language.map(by_name).transpose()?;
     let path = path.unwrap_or(Path::new("."));

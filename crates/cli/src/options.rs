@@ -48,7 +48,8 @@ pub struct LuaOptions {
 impl LuaOptions {
     /// Refuses flags that have no meaning for the app's language.
     ///
-    /// # Errors Names the flag.
+    /// # Errors
+    /// Names the flag.
     pub fn refuse(&self, title: &str) -> Result<(), String> {
         let root = self.document_root.as_ref().map(|_| "document-root");
         let version = self.version.as_ref().map(|_| "lua");

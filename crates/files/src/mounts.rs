@@ -78,7 +78,8 @@ impl Mounts {
 
     /// Answers a request if a file exists for it.
     ///
-    /// # Errors There is none: returns the reply, for the app.
+    /// # Errors
+    /// There is none: returns the reply, for the app.
     pub fn answer<'r>(&mut self, request: &Request<'_>, mut reply: Reply<'r>) -> Result<(), Reply<'r>> {
         let wanted = matches!(request.head.method(), b"GET" | b"HEAD");
         if !wanted || request.gateway.is_some_and(|gateway| gateway.role != Role::Responder) {

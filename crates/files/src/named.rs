@@ -40,7 +40,8 @@ impl<'a> Name<'a> {
 impl NamedFiles {
     /// Opens the directories. `None`: apps may name no files.
     ///
-    /// # Errors Says which directory cannot be opened, and why.
+    /// # Errors
+    /// Says which directory cannot be opened, and why.
     pub fn open(settings: &Settings) -> io::Result<Option<Self>> {
         if settings.sendfile_roots.is_empty() && settings.accelerated.is_empty() {
             return Ok(None);
@@ -85,7 +86,8 @@ impl NamedFiles {
 
     /// Opens the file.
     ///
-    /// # Errors It does not exist, or is not below a permitted directory.
+    /// # Errors
+    /// It does not exist, or is not below a permitted directory.
     pub fn find(&self, name: Name<'_>) -> Result<Representation, NotFound> {
         match name {
             Name::Path(path) => {

@@ -53,7 +53,8 @@ impl From<Errno> for NotFound {
 impl Root {
     /// Opens a directory. The path itself may contain symbolic links.
     ///
-    /// # Errors An error of the system, or the path is not a directory.
+    /// # Errors
+    /// An error of the system, or the path is not a directory.
     pub fn open(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(path, flags, Mode::empty())?;

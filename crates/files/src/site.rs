@@ -50,7 +50,8 @@ pub type Unanswered<'r> = (Reply<'r>, NotFound);
 impl Site {
     /// Opens a directory.
     ///
-    /// # Errors An error of the system, with the directory in its message.
+    /// # Errors
+    /// An error of the system, with the directory in its message.
     pub fn open(directory: &Path, options: &Options) -> io::Result<Self> {
         Ok(Self { root: Root::open_named(directory)?, options: options.clone(), cache: Cache::new(options.open_files) })
     }
@@ -58,7 +59,8 @@ impl Site {
     /// Answers a GET or a HEAD with the file at the path of its target, without the prefix `mount` (empty, or with a slash in
     /// front and none at the end).
     ///
-    /// # Errors The file does not exist or cannot be served: returns the reply.
+    /// # Errors
+    /// The file does not exist or cannot be served: returns the reply.
     pub fn answer<'r>(&mut self, request: &Request<'_>, mount: &[u8], reply: Reply<'r>) -> Result<(), Unanswered<'r>> {
         let path = request.head.path();
         let below =

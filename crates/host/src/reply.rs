@@ -161,7 +161,8 @@ pub trait Outlet {
 
     /// Wakes the lane once after `time`; `None`: not at all. Replaces the time of an earlier call.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     fn wake_after(&self, time: Option<Duration>) -> io::Result<()> {
         let _ = time;
         Err(io::ErrorKind::Unsupported.into())

@@ -127,7 +127,8 @@ pub trait Backend {
 
     /// Reports [`Event::Wake`] once for each write to the other end of `pipe`. The backend never reads from the pipe.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
 
     /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
@@ -194,20 +195,23 @@ pub trait Backend {
     /// and the bytes that were received but not taken. From now on nothing about `socket` is reported, except that there is
     /// room again for a send that found none.
     ///
-    /// # Errors An error of the system, the backend has no descriptors, or bytes have not been sent yet.
+    /// # Errors
+    /// An error of the system, the backend has no descriptors, or bytes have not been sent yet.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)>;
 
     /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an
     /// event.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
 
     /// An object that waits for this backend's events while another thread may use the backend itself. It waits for everything
     /// that the backend was asked to report before its last [`Backend::wait`]. Each backend decides whether threads other than
     /// its maker may use it.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     fn waiter(&self) -> io::Result<Self::Waiter>;
 
     /// Appends to `events` what `waiter`, which belongs to this backend, has found. Costs nothing if it has found nothing.
@@ -219,6 +223,7 @@ pub trait Waiter: Send {
     /// Waits for events for at most `timeout` (`None`: without limit) and keeps them for [`Backend::collect`]. Each event
     /// reaches either this or [`Backend::wait`]. May return without an event.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()>;
 }

@@ -10,7 +10,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 ///
 /// The filter belongs to the socket, hence to every process that shares it. On a Unix socket this is an error.
 ///
-/// # Errors An error of the system.
+/// # Errors
+/// An error of the system.
 pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
     const FLAGS_OFFSET: u32 = 13; // of a TCP header: RFC 9293, section 3.1
     const SYN: u32 = 0x02;

@@ -67,7 +67,8 @@ impl Nudge {
 impl Attention {
     /// Listens to `command`, the read end of the worker's pipe, and to a waker.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
         let sources = epoll::create(CreateFlags::CLOEXEC)?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;

@@ -99,7 +99,8 @@ pub enum Renewal {
 
 /// Answers requests until the worker's command says otherwise and everything that was accepted is answered.
 ///
-/// # Errors The system refuses something essential, or there is no context.
+/// # Errors
+/// The system refuses something essential, or there is no context.
 pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     match setup.settings.io {
         IoModel::Uring => run_on(Uring::new()?, setup, supply),

@@ -63,7 +63,8 @@ impl Hooks {
     /// Reads the hooks from a configuration value: a table with functions, or the name of a file that returns one, relative to
     /// `directory`.
     ///
-    /// # Errors Says what is wrong. A hook may protect something, so none is left out.
+    /// # Errors
+    /// Says what is wrong. A hook may protect something, so none is left out.
     pub fn read(state: &Lua, value: &Value, directory: &Path) -> Result<Self, String> {
         match value {
             Value::Nil => Ok(Self::default()),

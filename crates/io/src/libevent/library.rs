@@ -105,9 +105,10 @@ impl Base {
 
     /// Makes an event, not added yet, in memory that the caller owns.
     ///
-    /// # Safety At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is
-    /// until [`unmake`]; the base and the descriptor exist that long, too. During that time `callback` must be sound with
-    /// `argument`, and must not unwind.
+    /// # Safety
+    /// At `event` there are [`event_bytes`] bytes, aligned like those of malloc, as long as the event exists, which is until
+    /// [`unmake`]; the base and the descriptor exist that long, too. During that time `callback` must be sound with `argument`,
+    /// and must not unwind.
     pub(super) unsafe fn make(
         &self,
         event: NonNull<RawEvent>,
@@ -190,7 +191,8 @@ impl Watch {
     /// An event that is not added yet. With a descriptor, which must stay open as long as the event exists; without, for
     /// timeouts only.
     ///
-    /// # Safety `callback` must be sound with `argument` as long as the event exists, and must not unwind.
+    /// # Safety
+    /// `callback` must be sound with `argument` as long as the event exists, and must not unwind.
     pub(super) unsafe fn new(
         base: &Rc<Base>,
         descriptor: Option<BorrowedFd<'_>>,

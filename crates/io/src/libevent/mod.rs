@@ -90,7 +90,8 @@ impl Libevent {
 
     /// Like [`Libevent::new`], without these methods of libevent.
     ///
-    /// # Errors An error of the system, or no method is left.
+    /// # Errors
+    /// An error of the system, or no method is left.
     pub fn avoiding(methods: &[&CStr]) -> io::Result<Self> {
         let base = Rc::new(Base::new(methods)?);
         let loop_ = Rc::new(Loop {

@@ -135,7 +135,8 @@ impl Drop for Socket {
 
 /// Checks a socket that was reported and not received from: has it ended, is it broken?
 ///
-/// # Safety `socket` is the state of an existing socket.
+/// # Safety
+/// `socket` is the state of an existing socket.
 pub(super) unsafe fn look(socket: NonNull<State>) -> Option<Event> {
     // SAFETY: as above.
     let state = unsafe { socket.as_ref() };

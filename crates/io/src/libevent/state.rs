@@ -50,7 +50,8 @@ impl State {
 
     /// Ends the state and its event.
     ///
-    /// # Safety `this` is from [`State::allocate`] and not used any more, and no callback runs.
+    /// # Safety
+    /// `this` is from [`State::allocate`] and not used any more, and no callback runs.
     pub(super) unsafe fn free(this: NonNull<Self>) {
         // SAFETY: the state still exists, and its event ends before the descriptor and the base that the event needs. After
         // that nothing refers to the memory.
@@ -66,7 +67,8 @@ impl State {
 
     /// Where the event for input is, or will be.
     ///
-    /// # Safety `this` is from [`State::allocate`] and has not been freed.
+    /// # Safety
+    /// `this` is from [`State::allocate`] and has not been freed.
     pub(super) unsafe fn event(this: NonNull<Self>) -> NonNull<RawEvent> {
         // SAFETY: the pointer is one into the whole allocation, which begins with the event.
         unsafe { this.cast::<u8>().sub(layout(this.as_ref().loop_.event_bytes).1).cast() }

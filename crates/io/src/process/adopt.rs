@@ -12,8 +12,9 @@ static CLAIMED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 
 /// Claims an inherited descriptor for this process: programs executed from now on do not inherit it. It may be adopted later.
 ///
-/// # Errors There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this
-/// process (or has been claimed or adopted already).
+/// # Errors
+/// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
+/// has been claimed or adopted already).
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
@@ -26,7 +27,8 @@ pub fn claim(number: i32) -> io::Result<()> {
 /// The result is a copy. The descriptor itself stays open, because nothing can prove that no other code in this process owns
 /// it: a library in C may open a descriptor that looks like an inherited one.
 ///
-/// # Errors As for [`claim`], which may have been called for it before.
+/// # Errors
+/// As for [`claim`], which may have been called for it before.
 pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
     let descriptor = match claimed.iter().position(|known| *known == number) {
@@ -43,7 +45,8 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
 
 /// The process at the other end of the Unix socket with this number.
 ///
-/// # Errors There is no such process.
+/// # Errors
+/// There is no such process.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
 }

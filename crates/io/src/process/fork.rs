@@ -23,8 +23,9 @@ impl Fork {
 
 /// Forks this process.
 ///
-/// # Errors An error of the system, or this process has several threads: in the child, locks held by the other threads (the
-/// allocator's, the language runtime's) would stay locked for ever.
+/// # Errors
+/// An error of the system, or this process has several threads: in the child, locks held by the other threads (the allocator's,
+/// the language runtime's) would stay locked for ever.
 pub fn fork() -> io::Result<Fork> {
     let threads = std::fs::read_dir("/proc/self/task")
         .map_err(|error| io::Error::new(error.kind(), format!("cannot count threads in /proc/self/task: {error}")))?

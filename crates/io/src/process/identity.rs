@@ -33,7 +33,8 @@ impl Identity {
 
     /// This process's identity, changed to the user with all its groups and to the group that are named, by name or number.
     ///
-    /// # Errors Says what does not exist, in words that follow the name of a setting.
+    /// # Errors
+    /// Says what does not exist, in words that follow the name of a setting.
     pub fn named(user: Option<&str>, group: Option<&str>) -> Result<Self, String> {
         let mut identity = Self::present();
         let mut name = None;
@@ -73,7 +74,8 @@ impl Identity {
 
     /// Gives this process the identity irrevocably. Only root may do this, and only while there is one thread.
     ///
-    /// # Errors An error of the system. Then the process must not go on, because a part may have been done.
+    /// # Errors
+    /// An error of the system. Then the process must not go on, because a part may have been done.
     pub fn assume(&self) -> io::Result<()> {
         let done = |outcome: c_int| if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) };
         // SAFETY: the list has the given length and is only read; the other calls take numbers.

@@ -21,7 +21,8 @@ unsafe impl Sync for LastResort {}
 impl LastResort {
     /// A timer that kills this process at the time `after` its start. It is not started yet.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     pub fn new(after: Duration) -> io::Result<Self> {
         // SAFETY: all zeros are a valid sigevent, of which two fields are then filled in; both pointers are valid for the call,
         // which writes the timer if it succeeds.

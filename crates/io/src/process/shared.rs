@@ -19,7 +19,8 @@ pub struct SharedLine {
 
 /// Makes `count` lines, all zero, that this process shares with processes forked from it. They last as long as the process.
 ///
-/// # Errors An error of the system.
+/// # Errors
+/// An error of the system.
 pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: a new mapping, placed by the kernel where nothing else is. It is never unmapped, hence the 'static below. The

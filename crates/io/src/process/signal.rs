@@ -43,7 +43,8 @@ impl Drop for Watch {
 /// again if the signal had that here before, unless it is forked while there are [`Heirs`]. Executed programs always get the
 /// default action.
 ///
-/// # Errors An error of the system.
+/// # Errors
+/// An error of the system.
 pub fn watch(
     signal: Signal,
     cell: &'static AtomicU32,

@@ -21,7 +21,8 @@ impl Default for Address {
 impl Address {
     /// Clears the room for the next address, and returns its pointers.
     ///
-    /// # Safety `place` must be valid for writes and used by nothing else.
+    /// # Safety
+    /// `place` must be valid for writes and used by nothing else.
     pub(super) unsafe fn clear(place: *mut Self) -> (*mut libc::sockaddr, *mut libc::socklen_t) {
         let cleared = Self { size: size_of::<libc::sockaddr_storage>() as libc::socklen_t, ..Self::default() };
         // SAFETY: by the contract of this function.

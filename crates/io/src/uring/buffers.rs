@@ -82,7 +82,8 @@ impl Buffers {
 
     /// Registers the group with `ring`.
     ///
-    /// # Safety `self` must not be dropped before the ring.
+    /// # Safety
+    /// `self` must not be dropped before the ring.
     pub(super) unsafe fn register(&mut self, ring: &IoUring) -> io::Result<()> {
         // SAFETY: the entries are aligned and long enough, and by the contract of this function they exist as long as the ring.
         unsafe { ring.submitter().register_buf_ring_with_flags(self.entries.start::<Page>() as u64, MOST, GROUP, 0)? };

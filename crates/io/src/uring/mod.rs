@@ -89,7 +89,8 @@ impl Uring {
     /// Makes a ring.
     /// Makes a ring.
     ///
-    /// # Errors The reason why there can be none.
+    /// # Errors
+    /// The reason why there can be none.
     pub fn new() -> Result<Self, Refusal> {
         Ok(Self {
             ring: Ring::new()?,

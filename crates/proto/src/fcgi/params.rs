@@ -42,7 +42,8 @@ pub struct Outline {
 /// Reads the pairs of a request. `bytes` holds all of them and nothing else. Afterwards, names of fields have been overwritten
 /// in it, and added text stands behind them. Both lists are filled anew and keep their memory.
 ///
-/// # Errors The refusal with which to answer the request. Then the lists are undefined.
+/// # Errors
+/// The refusal with which to answer the request. Then the lists are undefined.
 pub fn lay_out(
     bytes: &mut Vec<u8>,
     layout: &mut HeadLayout,

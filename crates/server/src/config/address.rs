@@ -16,7 +16,8 @@ impl ListenAddress {
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
     /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`.
     ///
-    /// # Errors A message that tells which addresses are valid.
+    /// # Errors
+    /// A message that tells which addresses are valid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Some((rest, protocol)) = speaker(text) {

@@ -73,7 +73,8 @@ impl Config {
     /// Sets one setting by any of its names, with `_` or `-` between words. A setting that may be given several times collects
     /// its values.
     ///
-    /// # Errors The name is unknown, or the value is invalid; then nothing has changed.
+    /// # Errors
+    /// The name is unknown, or the value is invalid; then nothing has changed.
     pub fn set(&mut self, name: &str, value: &str, origin: Origin) -> Result<(), SettingError> {
         let Some((row, inverted)) = find(name) else {
             if let Some(instead) = protective::instead_of(&squash(name), value) {
@@ -89,7 +90,8 @@ impl Config {
 
     /// Makes the settings from everything that was given.
     ///
-    /// # Errors A value of the environment is invalid, or two settings contradict each other.
+    /// # Errors
+    /// A value of the environment is invalid, or two settings contradict each other.
     pub fn finish(&self) -> Result<Settings, SettingError> {
         self.resolve().map(|resolved| resolved.settings)
     }

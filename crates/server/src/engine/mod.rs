@@ -171,7 +171,8 @@ pub enum Next {
 impl<'a, B: Backend> Engine<'a, B> {
     /// An engine that accepts connections from `listeners`. `wake` is the read end of a pipe: see [`Engine::take_wake`].
     ///
-    /// # Errors The system refuses to watch the listeners.
+    /// # Errors
+    /// The system refuses to watch the listeners.
     pub fn new(
         backend: B,
         settings: &'a Settings,
@@ -184,7 +185,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// An engine that accepts connections at `doors`, which belong to `listeners`.
     ///
-    /// # Errors The same as for [`Engine::new`].
+    /// # Errors
+    /// The same as for [`Engine::new`].
     pub fn with_doors(
         mut backend: B,
         settings: &'a Settings,
@@ -251,7 +253,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Waits for the next complete request. `None`: check [`Engine::take_wake`] and [`Engine::finished`], then call again.
     ///
-    /// # Errors The backend cannot wait any more.
+    /// # Errors
+    /// The backend cannot wait any more.
     pub fn next_exchange(&mut self) -> io::Result<Option<Exchange>> {
         loop {
             match self.next(true)? {
@@ -316,7 +319,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Does everything that needs no waiting, without handing out a request; returns how long nothing else is due.
     ///
-    /// # Errors The backend cannot report events any more.
+    /// # Errors
+    /// The backend cannot report events any more.
     pub fn attend(&mut self) -> io::Result<Option<Duration>> {
         while self.handle_event() {}
         self.look(Some(Duration::ZERO))?;
@@ -362,7 +366,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Serves connections without handing out a request: for a lane whose app is waiting.
     ///
-    /// # Errors The backend cannot wait any more.
+    /// # Errors
+    /// The backend cannot wait any more.
     pub fn turn(&mut self) -> io::Result<()> {
         self.leave_line();
         while self.handle_event() {}
@@ -384,7 +389,8 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Takes part in `census` from now on: leaves connections to others when it has more than its share.
     ///
-    /// # Errors The system refuses to watch the bell.
+    /// # Errors
+    /// The system refuses to watch the bell.
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.census = Some(census);
         self.hear_the_bell()

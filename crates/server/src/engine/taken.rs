@@ -19,8 +19,9 @@ use std::thread;
 impl<B: Backend> Engine<'_, B> {
     /// A descriptor of the client's connection for a host that speaks on the socket itself.
     ///
-    /// # Errors An error of the system; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier requests
-    /// still wait for the client and must reach it first.
+    /// # Errors
+    /// An error of the system; `NotConnected` if the exchange is over; `WouldBlock` if answers to earlier requests still wait
+    /// for the client and must reach it first.
     pub fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
         let target =
             Target::find(&mut self.connections, &mut self.streams, exchange).map_err(|_| io::ErrorKind::NotConnected)?;

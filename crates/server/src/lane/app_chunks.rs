@@ -92,7 +92,8 @@ impl AppChunks {
 
     /// An exchange is finished or given up.
     ///
-    /// # Errors Its last chunk has not come.
+    /// # Errors
+    /// Its last chunk has not come.
     #[inline]
     pub(super) fn end(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
         let mut begun = self.begun.borrow_mut();

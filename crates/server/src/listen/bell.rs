@@ -16,7 +16,8 @@ pub struct Bell(OwnedFd);
 impl Bell {
     /// A bell for this process and its forked children.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     pub fn new() -> io::Result<Self> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK | EventfdFlags::SEMAPHORE;
         Ok(Self(eventfd(0, flags)?))

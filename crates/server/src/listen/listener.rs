@@ -166,7 +166,8 @@ impl AsFd for Listener {
 /// Opens all listeners of `settings`. A name is listened for on all its addresses. An empty host, `*` or `::` means every
 /// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
 ///
-/// # Errors Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
+/// # Errors
+/// Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {

@@ -22,8 +22,8 @@ use std::path::Path;
 /// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once to check that it
 /// can be opened. Each lane opens it for itself later.
 ///
-/// # Errors Says which file cannot be opened, and why.
-/// Which file cannot be opened, and why.
+/// # Errors
+/// Says which file cannot be opened, and why. Which file cannot be opened, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
     let failed = |what: &str, target: &LogTarget, error: &io::Error| match target {
         LogTarget::Standard => format!("cannot use the {what} log: {error}"),
@@ -47,8 +47,8 @@ pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
 /// Makes `user` and `group` the owners of the log files, so that workers that run as this user can open them by name. Missing
 /// files are created first.
 ///
-/// # Errors Says which file cannot be given away, and why.
-/// Which file cannot be given away, and why.
+/// # Errors
+/// Says which file cannot be given away, and why. Which file cannot be given away, and why.
 pub fn give_to(settings: &Settings, user: u32, group: u32) -> Result<(), String> {
     let targets = [Some(&settings.error_log), settings.access_log.as_ref()];
     for path in targets.into_iter().flatten().filter_map(|target| match target {

@@ -24,7 +24,8 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 
 /// The listeners that a parent program lends, or else newly opened ones for `settings`.
 ///
-/// # Errors Says which listener could not be taken over or opened, and why.
+/// # Errors
+/// Says which listener could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {

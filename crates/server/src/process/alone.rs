@@ -12,8 +12,8 @@ use std::os::fd::AsFd;
 /// Opens the listeners, calls `announce` with their addresses and the I/O model, and serves as long as the process lives:
 /// signals have their default actions. Only the settings that concern one lane are used.
 ///
-/// # Errors Why it cannot serve, or cannot go on.
-/// Why it cannot serve, or could not go on.
+/// # Errors
+/// Why it cannot serve, or cannot go on. Why it cannot serve, or could not go on.
 pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl FnOnce(&[&str], &str)) -> Result<(), String> {
     let io = io_model::explain(settings, runtime)?;
     raise_descriptor_limit();

@@ -11,7 +11,8 @@ use std::io;
 ///
 /// Paths of sockets become absolute here; paths of files are absolute already.
 ///
-/// # Errors An error of the system; then nothing or little has changed.
+/// # Errors
+/// An error of the system; then nothing or little has changed.
 pub fn detach(settings: &mut Settings) -> io::Result<()> {
     for address in &mut settings.listen {
         if let Place::Unix { path, .. } = &mut address.place {

@@ -103,7 +103,8 @@ pub fn claim_inheritance() {
 
 /// Takes over what the master left for this process; `None` if there is no master.
 ///
-/// # Errors There is a master, but its listeners cannot be used.
+/// # Errors
+/// There is a master, but its listeners cannot be used.
 pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;

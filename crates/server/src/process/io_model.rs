@@ -7,7 +7,8 @@ use oribi_io::Uring;
 /// Checks, in the process that will fork the workers, whether the workers can have the I/O model that the settings ask for.
 /// Returns a line for the log.
 ///
-/// # Errors They cannot; says what to do. Never an error if the settings leave the choice to the server.
+/// # Errors
+/// They cannot; says what to do. Never an error if the settings leave the choice to the server.
 pub(super) fn explain(settings: &Settings, runtime: &dyn Runtime) -> Result<String, String> {
     match settings.io {
         IoModel::Epoll => Ok("I/O by epoll, as asked for".to_owned()),

@@ -12,7 +12,8 @@ pub(super) struct PidFile {
 impl PidFile {
     /// Writes the id of this process to `path` in one step, so that readers never see a part.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     pub(super) fn write(path: &Path) -> Result<Self, String> {
         let describe = |error: io::Error| format!("cannot write the pid file {}: {error}", path.display());
         // A daemon may change its directory; the path must stay the same.

@@ -19,8 +19,9 @@ pub(super) struct Privileges(Option<Identity>);
 impl Privileges {
     /// Reads the identity from `settings`. Sets the umask, too.
     ///
-    /// # Errors The user or group does not exist, or this process may not change to it. Then it must not serve, because the
-    /// operator relies on it.
+    /// # Errors
+    /// The user or group does not exist, or this process may not change to it. Then it must not serve, because the operator
+    /// relies on it.
     pub(super) fn of(settings: &Settings) -> Result<Self, String> {
         if let Some(umask) = settings.umask {
             rustix::process::umask(Mode::from_raw_mode(umask));
@@ -44,7 +45,8 @@ impl Privileges {
 
     /// Lets the user of the workers write to the logs and connect to the Unix sockets.
     ///
-    /// # Errors Says what cannot be handed over, and why.
+    /// # Errors
+    /// Says what cannot be handed over, and why.
     pub(super) fn hand_over(&self, settings: &Settings, listeners: &[Listener]) -> Result<(), String> {
         let Some(identity) = &self.0 else { return Ok(()) };
         listeners.iter().try_for_each(|listener| listener.give_to(identity.user(), identity.group()))?;
@@ -53,7 +55,8 @@ impl Privileges {
 
     /// Like [`Privileges::hand_over`], only for log files: when they are opened again.
     ///
-    /// # Errors Says which file cannot be handed over, and why.
+    /// # Errors
+    /// Says which file cannot be handed over, and why.
     pub(super) fn hand_over_logs(&self, settings: &Settings) -> Result<(), String> {
         let Some(identity) = &self.0 else { return Ok(()) };
         log::give_to(settings, identity.user(), identity.group())

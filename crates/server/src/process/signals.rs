@@ -41,7 +41,8 @@ impl Signals {
     /// Sets the handlers. `children` says whether to handle SIGCHLD: not in a process that runs an app's code, because the app
     /// may ignore SIGCHLD, and the signal could interrupt its sleep.
     ///
-    /// # Errors An error of the system.
+    /// # Errors
+    /// An error of the system.
     pub(super) fn watch(children: bool) -> io::Result<Self> {
         let (arrival, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let mut watches = vec![survive_broken_pipes()?];
@@ -116,8 +117,8 @@ pub(super) fn take(signal: Signal) -> u32 {
 /// Keeps SIGPIPE from ending the process, by a handler that does nothing. Ignoring the signal would be inherited by programs
 /// that an app executes, and many of these rely on it.
 ///
-/// # Errors An error of the system.
-/// The system's refusal.
+/// # Errors
+/// An error of the system. The system's refusal.
 pub(super) fn survive_broken_pipes() -> io::Result<Watch> {
     watch(Signal::PIPE, &BROKEN_PIPES, Effect::Count, Vec::new(), None)
 }

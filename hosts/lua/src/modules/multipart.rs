@@ -36,7 +36,8 @@ impl<'a> Part<'a> {
 
 /// Parses the content of a request according to its Content-Type.
 ///
-/// # Errors Says what is wrong: not multipart content, damaged, or too large.
+/// # Errors
+/// Says what is wrong: not multipart content, damaged, or too large.
 pub fn parse<'a>(content: &'a [u8], content_type: &[u8]) -> Result<Vec<Part<'a>>, &'static str> {
     let boundary = boundary(content_type)?;
     let delimiter = [b"\r\n--", &*boundary].concat();

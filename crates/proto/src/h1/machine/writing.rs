@@ -91,9 +91,10 @@ impl Machine {
     /// The app's Date and Server replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
     /// passed on, because the connection is not the app's; but `Connection: close` is obeyed.
     ///
-    /// # Errors There is no request to answer; its response has been begun; the status is not in 200 to 599; or a field is
-    /// invalid: a name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or
-    /// occurs twice. Then nothing has been written or changed.
+    /// # Errors
+    /// There is no request to answer; its response has been begun; the status is not in 200 to 599; or a field is invalid: a
+    /// name that is no token, a control byte in a value, Transfer-Encoding, a Content-Length that is no number or occurs twice.
+    /// Then nothing has been written or changed.
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
