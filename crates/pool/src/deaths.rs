@@ -1,7 +1,9 @@
-//! Tests in which a process dies before each single one of its writes to shared memory.
+//! Tests in which a worker dies, or is overtaken by the edge, before each single one of its writes to shared memory.
 
 use crate::{Edge, Event, Memory, Shape, Ticket, Worker, step};
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 
 const SHAPE: Shape = Shape { slots: 8, request_bytes: 256, workers: 2, areas: 2, area_bytes: 512 };
@@ -171,6 +173,53 @@ fn a_worker_behind_an_edge_that_was_replaced_answers_the_next_requests() {
         edge.audit();
         assert_eq!(edge.reserve_all(), SHAPE.slots as usize, "after {steps} steps");
     }
+}
+
+#[test]
+fn a_request_that_comes_while_a_worker_goes_to_sleep_is_not_slept_through() {
+    let is_rung = |worker: &Worker| rustix::io::read(worker.descriptor(), &mut [0; 8]).is_ok();
+    for step in 0..20 {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let edge = Rc::new(RefCell::new(Edge::new(&memory).expect("an edge")));
+        let mut worker = Worker::attach(&memory, 0).expect("a place");
+        let client = Rc::clone(&edge);
+        let arrive = move || {
+            let mut edge = client.borrow_mut();
+            submit(&mut edge, "late");
+            edge.wake_workers();
+        };
+        step::MEANWHILE.set(Some((step, Box::new(arrive))));
+        let taken = worker.take().or_else(|| worker.prepare_to_sleep(false));
+        let came = step::MEANWHILE.take().is_none();
+        assert_eq!(came, taken.is_some() || is_rung(&worker), "at step {step}");
+        if !came {
+            assert!(step > 0, "a worker that goes to sleep has a step");
+            return;
+        }
+    }
+    panic!("the worker has more steps than that");
+}
+
+#[test]
+fn an_answer_that_comes_while_the_edge_goes_to_sleep_is_not_slept_through() {
+    for step in 0..20 {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let edge = Rc::new(RefCell::new(Edge::new(&memory).expect("an edge")));
+        let mut worker = Worker::attach(&memory, 0).expect("a place");
+        submit(&mut edge.borrow_mut(), "one");
+        let slept = Rc::new(Cell::new(false));
+        let (sleeper, sleeps) = (Rc::clone(&edge), Rc::clone(&slept));
+        let go_to_sleep = move || sleeps.set(sleeper.borrow_mut().prepare_to_sleep());
+        step::MEANWHILE.set(Some((step, Box::new(go_to_sleep))));
+        assert!(answer_one(&mut worker, 3));
+        if step::MEANWHILE.take().is_some() {
+            assert!(step > 3, "a worker that answers has more steps");
+            return;
+        }
+        let rung = rustix::io::read(edge.borrow().descriptor(), &mut [0; 8]).is_ok();
+        assert_eq!(rung, slept.get(), "at step {step}");
+    }
+    panic!("the worker has more steps than that");
 }
 
 impl Edge {
