@@ -2,7 +2,7 @@
 
 use crate::records::{Record, decode};
 use oribi_message::{FieldPair, ResponseHead, Role};
-use oribi_proto::fcgi::{Exchange, Finish, Refusal};
+use oribi_proto::fcgi::{Finish, Refusal, ResponseWriter};
 
 const ID: u16 = 0x1234;
 
@@ -40,15 +40,15 @@ pub fn check(data: &[u8]) {
     let options = source.byte();
     let said = |bit: u8| options & 1 << bit != 0;
     let (bodiless, authorizer, sent_between) = (said(0), said(1), said(2));
-    let mut exchange = Exchange::new(ID, if authorizer { Role::Authorizer } else { Role::Responder });
-    exchange.set_bodiless(bodiless);
+    let mut writer = ResponseWriter::new(ID, if authorizer { Role::Authorizer } else { Role::Responder });
+    writer.set_bodiless(bodiless);
     let (mut all, mut out) = (Vec::new(), Vec::new());
     let mut errors = Vec::new();
-    let mut complain = |exchange: &mut Exchange, text: &[u8], out: &mut Vec<u8>| {
+    let mut complain = |writer: &mut ResponseWriter, text: &[u8], out: &mut Vec<u8>| {
         errors.extend_from_slice(text);
-        exchange.write_error(text, out);
+        writer.write_error(text, out);
     };
-    complain(&mut exchange, if said(3) { source.bytes(40) } else { b"" }, &mut out);
+    complain(&mut writer, if said(3) { source.bytes(40) } else { b"" }, &mut out);
 
     let status = u16::from_be_bytes([source.byte() % 4, source.byte()]);
     let count = source.byte() % 8;
@@ -56,13 +56,13 @@ pub fn check(data: &[u8]) {
     // Each piece is repeated, so that some fill records.
     let pieces = (0..source.byte() % 6).map(|_| source.bytes(255).repeat(1 << (source.byte() % 10))).collect::<Vec<_>>();
     let offered = pieces.concat();
-    let before = (out.clone(), format!("{exchange:?}"));
+    let before = (out.clone(), format!("{writer:?}"));
     let head = ResponseHead { status, fields: &fields };
     let length = said(4).then_some(offered.len() as u64);
-    if exchange.write_head(head, None, length, &mut out).is_err() {
-        assert_eq!((out.clone(), format!("{exchange:?}")), before, "an invalid head leaves no trace");
-        exchange.write_refusal(Refusal::INTERNAL, &mut out);
-        assert_eq!(exchange.finish(1, &mut out), Finish::Complete);
+    if writer.write_head(head, None, length, &mut out).is_err() {
+        assert_eq!((out.clone(), format!("{writer:?}")), before, "an invalid head leaves no trace");
+        writer.write_refusal(Refusal::INTERNAL, &mut out);
+        assert_eq!(writer.finish(1, &mut out), Finish::Complete);
         let seen = read(&out, &errors, 1);
         assert_eq!((seen.status, seen.content.is_empty()), (500, bodiless));
         return;
@@ -74,19 +74,19 @@ pub fn check(data: &[u8]) {
         }
         let mut rest = &piece[..];
         loop {
-            let admitted = exchange.write_content_prefix(rest.len() as u64, &mut out) as usize;
+            let admitted = writer.write_content_prefix(rest.len() as u64, &mut out) as usize;
             if admitted == 0 {
                 break;
             }
             out.extend_from_slice(&rest[..admitted]);
-            exchange.write_content_suffix(&mut out);
+            writer.write_content_suffix(&mut out);
             rest = &rest[admitted..];
         }
-        complain(&mut exchange, if said(5) { source.bytes(9) } else { b"" }, &mut out);
+        complain(&mut writer, if said(5) { source.bytes(9) } else { b"" }, &mut out);
     }
-    exchange.write_refusal(Refusal::INTERNAL, &mut out);
+    writer.write_refusal(Refusal::INTERNAL, &mut out);
     let app_status = u32::from(source.byte());
-    let finish = exchange.finish(app_status, &mut out);
+    let finish = writer.finish(app_status, &mut out);
     all.append(&mut out);
     let seen = read(&all, &errors, app_status);
     assert_eq!(seen.status, status);

@@ -3,8 +3,8 @@
 use oribi_files::coding::{Choice, Coding, choose};
 use oribi_files::conditions::{Outcome, Validators, decide};
 use oribi_files::ranges::{ByteRange, MOST_RANGES, Wanted, read};
+use oribi_files::selection::Selection;
 use oribi_files::target;
-use oribi_files::wishes::Wishes;
 use oribi_message::KnownField;
 use std::path::{Component, Path};
 
@@ -36,11 +36,11 @@ pub fn check(data: &[u8]) -> usize {
         };
         fields.push((field, value));
     }
-    let wishes = Wishes::of(fields.iter().copied());
+    let selection = Selection::of(fields.iter().copied());
     let has = |field| fields.iter().any(|(other, _)| *other == field);
 
     let is_there = |coding| *variants & 1 << coding as u8 != 0;
-    match choose(&wishes, is_there) {
+    match choose(&selection, is_there) {
         Choice::Coded(coding) => assert!(is_there(coding) && has(KnownField::AcceptEncoding)),
         Choice::None => {
             assert!(fields.iter().any(|(field, value)| *field == KnownField::AcceptEncoding && value.contains(&b'0')));
@@ -48,7 +48,7 @@ pub fn check(data: &[u8]) -> usize {
         Choice::Identity => {}
     }
     if !has(KnownField::AcceptEncoding) {
-        assert_eq!(choose(&wishes, |_: Coding| true), Choice::Identity);
+        assert_eq!(choose(&selection, |_: Coding| true), Choice::Identity);
     }
 
     for (field, value) in &fields {
@@ -57,7 +57,7 @@ pub fn check(data: &[u8]) -> usize {
         }
     }
     let validators = Validators { etag: ETAG, modified: Some(MODIFIED) };
-    let outcome = |get| decide(get, &wishes, &validators, size, || MODIFIED + 10);
+    let outcome = |get| decide(get, &selection, &validators, size, || MODIFIED + 10);
     match (outcome(true), outcome(false)) {
         (whole @ (Outcome::Whole | Outcome::NotModified | Outcome::PreconditionFailed), head) => {
             assert_eq!(whole, head, "without a part, HEAD says what GET does");

@@ -1,7 +1,7 @@
 //! Which of several codings of a file a client gets (RFC 9110, section 12.5.3).
 
 use crate::list::{elements, trim};
-use crate::wishes::Wishes;
+use crate::selection::Selection;
 use oribi_message::KnownField::AcceptEncoding;
 
 /// A content coding that files may be stored in; the first is the one that mostly makes the smallest files.
@@ -58,12 +58,12 @@ pub enum Choice {
 
 /// Chooses among the file itself and its variants.
 #[must_use]
-pub fn choose(wishes: &Wishes<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
-    if !wishes.have(AcceptEncoding) {
+pub fn choose(selection: &Selection<'_>, is_there: impl Fn(Coding) -> bool) -> Choice {
+    if !selection.has(AcceptEncoding) {
         // The RFC allows any coding here; but such clients are mostly too simple to decode any.
         return Choice::Identity;
     }
-    let accepted = Accepted::read(wishes.lines(AcceptEncoding));
+    let accepted = Accepted::read(selection.lines(AcceptEncoding));
     let mut best = (Choice::None, 0);
     for (index, coding) in Coding::ALL.into_iter().enumerate() {
         let weight = accepted.coded[index].or(accepted.any).unwrap_or(0);
@@ -134,8 +134,8 @@ mod tests {
     use Coding::{Brotli, Gzip, Zstandard};
 
     fn chosen(values: &[&str], there: &[Coding]) -> Choice {
-        let wishes = Wishes::of(values.iter().map(|value| (AcceptEncoding, value.as_bytes())));
-        choose(&wishes, |coding| there.contains(&coding))
+        let selection = Selection::of(values.iter().map(|value| (AcceptEncoding, value.as_bytes())));
+        choose(&selection, |coding| there.contains(&coding))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::date;
 use crate::list::trim;
 use crate::ranges::{self, ByteRange, Wanted};
-use crate::wishes::Wishes;
+use crate::selection::Selection;
 use oribi_message::KnownField::{self, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince, Range};
 
 /// What distinguishes this state of a representation from all others.
@@ -34,28 +34,34 @@ pub enum Outcome {
 
 /// Decides the result of a GET, or with `get` false of a HEAD, for a representation of `size` bytes. `now` is called only if
 /// the result depends on it.
-pub fn decide(get: bool, wishes: &Wishes<'_>, validators: &Validators<'_>, size: u64, now: impl FnOnce() -> u64) -> Outcome {
-    if wishes.have(IfMatch) {
-        if !any_matches(wishes, IfMatch, validators.etag, strong) {
+pub fn decide(
+    get: bool,
+    selection: &Selection<'_>,
+    validators: &Validators<'_>,
+    size: u64,
+    now: impl FnOnce() -> u64,
+) -> Outcome {
+    if selection.has(IfMatch) {
+        if !any_matches(selection, IfMatch, validators.etag, strong) {
             return Outcome::PreconditionFailed;
         }
-    } else if let (Some(since), Some(modified)) = (date_of(wishes, IfUnmodifiedSince), validators.modified)
+    } else if let (Some(since), Some(modified)) = (date_of(selection, IfUnmodifiedSince), validators.modified)
         && modified > since
     {
         return Outcome::PreconditionFailed;
     }
-    if wishes.have(IfNoneMatch) {
-        if any_matches(wishes, IfNoneMatch, validators.etag, weak) {
+    if selection.has(IfNoneMatch) {
+        if any_matches(selection, IfNoneMatch, validators.etag, weak) {
             return Outcome::NotModified;
         }
-    } else if let (Some(since), Some(modified)) = (date_of(wishes, IfModifiedSince), validators.modified)
+    } else if let (Some(since), Some(modified)) = (date_of(selection, IfModifiedSince), validators.modified)
         && modified <= since
     {
         return Outcome::NotModified;
     }
     // A Range of any other method is ignored (section 14.2).
-    let Some(range) = wishes.single(Range).filter(|_| get) else { return Outcome::Whole };
-    if wishes.have(IfRange) && !wishes.single(IfRange).is_some_and(|value| is_current(value, validators, now)) {
+    let Some(range) = selection.single(Range).filter(|_| get) else { return Outcome::Whole };
+    if selection.has(IfRange) && !selection.single(IfRange).is_some_and(|value| is_current(value, validators, now)) {
         return Outcome::Whole;
     }
     match ranges::read(range, size) {
@@ -66,8 +72,8 @@ pub fn decide(get: bool, wishes: &Wishes<'_>, validators: &Validators<'_>, size:
     }
 }
 
-fn date_of(wishes: &Wishes<'_>, field: KnownField) -> Option<u64> {
-    wishes.single(field).and_then(date::read)
+fn date_of(selection: &Selection<'_>, field: KnownField) -> Option<u64> {
+    selection.single(field).and_then(date::read)
 }
 
 /// If-Range (section 13.1.5): only a strong validator proves that the part fits to what the client has.
@@ -92,8 +98,8 @@ fn weak(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// Whether one of the entity-tags in a list equals `etag`, or the list is `*`, which matches anything that exists.
-fn any_matches(wishes: &Wishes<'_>, field: KnownField, etag: &[u8], equal: fn(&[u8], &[u8]) -> bool) -> bool {
-    wishes.lines(field).any(|line| trim(line) == b"*" || Tags(line).any(|tag| equal(tag, etag)))
+fn any_matches(selection: &Selection<'_>, field: KnownField, etag: &[u8], equal: fn(&[u8], &[u8]) -> bool) -> bool {
+    selection.lines(field).any(|line| trim(line) == b"*" || Tags(line).any(|tag| equal(tag, etag)))
 }
 
 /// The entity-tags of a list. Commas may occur within their quotes, so the list is read tag by tag; anything else ends it.
@@ -131,7 +137,7 @@ mod tests {
         });
         let modified = date::read(MODIFIED.as_bytes());
         let validators = Validators { etag: b"\"xyzzy\"", modified };
-        decide(get, &Wishes::of(fields), &validators, 1000, || modified.unwrap_or_default() + age)
+        decide(get, &Selection::of(fields), &validators, 1000, || modified.unwrap_or_default() + age)
     }
 
     fn part(first: u64, last: u64) -> Outcome {
@@ -242,8 +248,8 @@ mod tests {
     fn without_validators_only_the_star_matches() {
         let none = Validators { etag: b"", modified: None };
         let outcome = |name, value: &'static str| {
-            let wishes = Wishes::of([(name, value.as_bytes())].into_iter());
-            decide(true, &wishes, &none, 10, || 0)
+            let selection = Selection::of([(name, value.as_bytes())].into_iter());
+            decide(true, &selection, &none, 10, || 0)
         };
         assert_eq!(outcome(IfNoneMatch, "\"\", W/\"\""), Outcome::Whole);
         assert_eq!(outcome(IfMatch, "\"\""), Outcome::PreconditionFailed);

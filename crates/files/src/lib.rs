@@ -16,16 +16,16 @@ mod host;
 mod list;
 mod media_type;
 mod mounts;
+mod multipart;
 mod named;
 mod pages;
-mod pieces;
 pub mod ranges;
 mod representation;
 mod response;
 pub mod root;
+pub mod selection;
 mod site;
 pub mod target;
-pub mod wishes;
 
 pub use host::FileRuntime;
 pub use mounts::{Mount, Mounts};

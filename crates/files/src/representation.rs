@@ -17,7 +17,7 @@ pub(crate) const SMALL: u64 = 16 << 10;
 
 /// The metadata of a file that changes whenever its content does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stamp {
+pub(crate) struct FileState {
     device: u64,
     inode: u64,
     size: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileState {
     #[allow(clippy::unnecessary_cast, reason = "the types of these fields differ between architectures")]
     pub(crate) fn of(status: &Stat) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl Stamp {
 /// A file that can be sent.
 #[derive(Debug)]
 pub struct Representation {
-    pub(crate) stamp: Stamp,
+    pub(crate) state: FileState,
     pub(crate) media_type: &'static str,
     pub(crate) coding: Option<Coding>,
     etag: Box<[u8]>,
@@ -68,20 +68,20 @@ pub(crate) enum Content {
 impl Representation {
     /// Makes it from an open file.
     pub(crate) fn new(file: OwnedFd, status: &Stat, media_type: &'static str, coding: Option<Coding>) -> Self {
-        let stamp = Stamp::of(status);
-        let (seconds, nanoseconds) = stamp.modified;
+        let state = FileState::of(status);
+        let (seconds, nanoseconds) = state.modified;
         let time = seconds.wrapping_mul(1_000_000_000).wrapping_add(nanoseconds) as u64;
-        let etag = format!("\"{time:x}-{:x}-{:x}\"", stamp.size, stamp.inode);
+        let etag = format!("\"{time:x}-{:x}-{:x}\"", state.size, state.inode);
         // The time of modification is never in the future (RFC 9110, section 8.8.2.1).
         let modified = u64::try_from(seconds).unwrap_or(0).min(date::now());
         Self {
-            stamp,
+            state,
             media_type,
             coding,
             etag: etag.into_bytes().into(),
             modified,
             last_modified: date::write(modified).into_bytes().into(),
-            content: Content::of(file, &stamp),
+            content: Content::of(file, &state),
             prepared: None,
         }
     }
@@ -97,14 +97,14 @@ impl Representation {
     pub(crate) fn whole(&self) -> Piece<'_> {
         match &self.content {
             Content::Memory(bytes) => Piece::Bytes(bytes),
-            Content::File(file) => Piece::File { file, offset: 0, size: self.stamp.size },
+            Content::File(file) => Piece::File { file, offset: 0, size: self.state.size },
         }
     }
 
     /// Number of bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.stamp.size
+        self.state.size
     }
 
     /// Entity-tag and date.
@@ -121,11 +121,11 @@ impl Representation {
 
 impl Content {
     /// Reads a small file. If the file changes meanwhile, its content is not kept, because it could be a mixture.
-    fn of(file: OwnedFd, stamp: &Stamp) -> Self {
+    fn of(file: OwnedFd, state: &FileState) -> Self {
         let file = File::from(file);
-        if stamp.size <= SMALL
-            && let Some(bytes) = read_all(&file, stamp.size as usize)
-            && fstat(&file).is_ok_and(|status| Stamp::of(&status) == *stamp)
+        if state.size <= SMALL
+            && let Some(bytes) = read_all(&file, state.size as usize)
+            && fstat(&file).is_ok_and(|status| FileState::of(&status) == *state)
         {
             return Self::Memory(bytes);
         }

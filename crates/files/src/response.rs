@@ -1,10 +1,10 @@
 //! Responses: a representation or the requested part of it, with its fields.
 
 use crate::conditions::{Outcome, Validators, decide};
+use crate::multipart::{Multipart, content_range, piece};
 use crate::pages;
-use crate::pieces::{Parts, content_range, piece};
 use crate::representation::Representation;
-use crate::wishes::Wishes;
+use crate::selection::Selection;
 use crate::{date, list};
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
@@ -22,7 +22,7 @@ pub struct Response<'a> {
     /// The method of the request: with GET, ranges are honoured; with GET and HEAD, conditions.
     pub method: &'a [u8],
     /// The request's conditions and ranges.
-    pub wishes: &'a Wishes<'a>,
+    pub selection: &'a Selection<'a>,
     /// The status if nothing is wrong. Conditions and ranges apply only to 200.
     pub status: u16,
     /// Further fields. They override fields of the representation with the same name.
@@ -44,7 +44,7 @@ pub fn respond(outlet: &dyn Outlet, exchange: ExchangeId, response: &Response<'_
         }
         Outcome::Parts(ranges) => {
             let own_type = response.field(b"content-type").unwrap_or(representation.media_type.as_bytes());
-            let parts = Parts::new(&ranges, own_type, representation.size());
+            let parts = Multipart::new(&ranges, own_type, representation.size());
             let pieces = parts.pieces(&ranges, representation);
             sender.send(206, &[(b"Content-Type", parts.media_type.as_bytes())], &pieces)
         }
@@ -68,12 +68,12 @@ impl<'a> Response<'a> {
 
     fn outcome(&self) -> Outcome {
         let get = self.method == b"GET";
-        if !self.wishes.are_particular() || self.status != 200 || !(get || self.is_head()) {
+        if !self.selection.is_particular() || self.status != 200 || !(get || self.is_head()) {
             return Outcome::Whole;
         }
         // `Accept-Ranges: none` from the app disables ranges.
         let ranges = !self.field(b"accept-ranges").is_some_and(|value| value.eq_ignore_ascii_case(b"none"));
-        decide(get && ranges, self.wishes, &self.validators(), self.representation.size(), date::now)
+        decide(get && ranges, self.selection, &self.validators(), self.representation.size(), date::now)
     }
 
     fn is_head(&self) -> bool {

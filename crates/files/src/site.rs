@@ -1,10 +1,10 @@
 //! A directory of files, as one lane serves it.
 
 use crate::coding::{Choice, Coding, choose};
-use crate::representation::{Representation, Stamp};
+use crate::representation::{FileState, Representation};
 use crate::response::{Response, respond};
 use crate::root::{Found, NotFound, Root};
-use crate::wishes::Wishes;
+use crate::selection::Selection;
 use crate::{Options, cache::Cache, media_type, pages, target};
 use oribi_host::{Reply, Request};
 use oribi_message::{FieldPair, ResponseHead};
@@ -79,8 +79,8 @@ impl Site {
             }
         };
         let fields = request.head.fields().filter_map(|(known, _, value)| Some((known?, value)));
-        let wishes = Wishes::of(fields);
-        let representation = match resource.choose(&wishes) {
+        let selection = Selection::of(fields);
+        let representation = match resource.choose(&selection) {
             Choice::Identity => Some(&resource.plain),
             Choice::Coded(coding) => resource.variants.iter().find(|variant| variant.coding == Some(coding)),
             Choice::None => None,
@@ -93,12 +93,16 @@ impl Site {
         let (outlet, exchange) = reply.detach();
         // It fails only if the client has gone, because the fields are valid.
         let _ = match &representation.prepared {
-            Some(fields) if method == b"GET" && !wishes.are_particular() => {
+            Some(fields) if method == b"GET" && !selection.is_particular() => {
                 outlet.respond_prepared(exchange, fields, representation.whole())
             }
             _ => {
                 let fields = self.options.fields(resource.varies());
-                respond(outlet, exchange, &Response { representation, method, wishes: &wishes, status: 200, fields: &fields })
+                respond(
+                    outlet,
+                    exchange,
+                    &Response { representation, method, selection: &selection, status: 200, fields: &fields },
+                )
             }
         };
         Ok(())
@@ -148,7 +152,7 @@ impl Site {
             return self.look_for_index(below, now).map(Some);
         }
         match self.root.find(below)? {
-            Found::File(file, status) => Ok(Some(self.with_variants(below, (file, Stamp::of(&status), status), now)?)),
+            Found::File(file, status) => Ok(Some(self.with_variants(below, (file, FileState::of(&status), status), now)?)),
             Found::Directory => {
                 let mut inside = below.to_vec();
                 inside.push(b'/');
@@ -162,7 +166,7 @@ impl Site {
         for name in &self.options.index {
             let path = [directory, name.as_bytes()].concat();
             match self.root.find(&path) {
-                Ok(Found::File(file, status)) => return self.with_variants(&path, (file, Stamp::of(&status), status), now),
+                Ok(Found::File(file, status)) => return self.with_variants(&path, (file, FileState::of(&status), status), now),
                 Ok(Found::Directory) | Err(NotFound::Missing) => {}
                 Err(other) => return Err(other),
             }
@@ -177,11 +181,11 @@ impl Site {
             for coding in Coding::ALL {
                 match self.root.find(&[path, coding.ending().as_bytes()].concat()) {
                     Ok(Found::File(file, status)) => {
-                        let stamp = Stamp::of(&status);
+                        let state = FileState::of(&status);
                         // An older variant was made from an earlier version of the file. Whole seconds are compared, because
                         // tools that copy a file's time keep only these.
-                        if stamp.second() >= plain.1.second() {
-                            variants.push((coding, (file, stamp, status)));
+                        if state.second() >= plain.1.second() {
+                            variants.push((coding, (file, state, status)));
                         }
                     }
                     Ok(Found::Directory) | Err(NotFound::Missing | NotFound::Forbidden) => {}
@@ -193,7 +197,7 @@ impl Site {
     }
 }
 
-type Opened = (OwnedFd, Stamp, rustix::fs::Stat);
+type Opened = (OwnedFd, FileState, rustix::fs::Stat);
 
 /// The answer of the file system.
 struct Looked {
@@ -209,8 +213,8 @@ impl Looked {
         let fields = options.fields(!self.variants.is_empty());
         let read = |coding, (file, _, status): Opened| {
             let mut representation = Representation::new(file, &status, media_type, coding);
-            let (wishes, method) = (&Wishes::default(), &b"GET"[..]);
-            let response = Response { representation: &representation, method, wishes, status: 200, fields: &fields };
+            let (selection, method) = (&Selection::default(), &b"GET"[..]);
+            let response = Response { representation: &representation, method, selection, status: 200, fields: &fields };
             representation.prepared = response.prepare();
             representation
         };
@@ -222,13 +226,13 @@ impl Looked {
 impl Resource {
     /// Updates what has changed.
     fn renew(&mut self, looked: Looked, options: &Options) {
-        let same = self.plain.stamp == looked.plain.1
+        let same = self.plain.state == looked.plain.1
             && self.variants.len() == looked.variants.len()
             && self
                 .variants
                 .iter()
                 .zip(&looked.variants)
-                .all(|(variant, (coding, (_, stamp, _)))| variant.coding == Some(*coding) && variant.stamp == *stamp);
+                .all(|(variant, (coding, (_, state, _)))| variant.coding == Some(*coding) && variant.state == *state);
         if same {
             self.checked = looked.checked;
         } else {
@@ -242,11 +246,11 @@ impl Resource {
     }
 
     #[inline]
-    fn choose(&self, wishes: &Wishes<'_>) -> Choice {
-        if self.variants.is_empty() && !wishes.weigh_codings() {
+    fn choose(&self, selection: &Selection<'_>) -> Choice {
+        if self.variants.is_empty() && !selection.weighs_codings() {
             return Choice::Identity;
         }
-        choose(wishes, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
+        choose(selection, |coding| self.variants.iter().any(|variant| variant.coding == Some(coding)))
     }
 }
 

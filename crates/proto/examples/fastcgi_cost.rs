@@ -11,7 +11,7 @@
 //! 5 of which are fields: records, collecting the variables, and their meaning), `lay_out` (their meaning alone), `write` (a
 //! response with 1 field and 13 bytes of content, head and end) or `both`.
 use oribi_message::{HeadLayout, ResponseHead, Role};
-use oribi_proto::fcgi::{Event, Exchange, Finish, Limits, Machine, params};
+use oribi_proto::fcgi::{Event, Finish, Limits, Machine, ResponseWriter, params};
 use std::hint::black_box;
 
 const VARIABLES: &[(&str, &str)] = &[
@@ -59,7 +59,7 @@ fn main() {
             collected.extend_from_slice(black_box(&pairs));
             params::lay_out(&mut collected, &mut layout, &mut variables, &limits).expect("a request");
         }
-        let mut exchange = Exchange::new(1, Role::Responder);
+        let mut writer = ResponseWriter::new(1, Role::Responder);
         if matches!(&*what, "read" | "both") {
             collected.clear();
             let mut input = black_box(&request[..]);
@@ -67,7 +67,7 @@ fn main() {
                 let step = machine.handle_input(input, &limits);
                 match step.event {
                     Event::NeedInput => break,
-                    Event::Begin { id, role, .. } => exchange = Exchange::new(id, role),
+                    Event::Begin { id, role, .. } => writer = ResponseWriter::new(id, role),
                     Event::Params { range, .. } => collected.extend_from_slice(&input[range]),
                     Event::ParamsEnd { .. } => {
                         params::lay_out(&mut collected, &mut layout, &mut variables, &limits).expect("a request");
@@ -77,18 +77,18 @@ fn main() {
                 }
                 input = &input[step.consumed..];
             }
-            machine.finished(exchange.id());
+            machine.finished(writer.id());
         }
         if matches!(&*what, "write" | "both") {
             out.clear();
             let head = ResponseHead { status: 200, fields: black_box(&fields) };
-            assert_eq!(exchange.write_head(head, None, Some(CONTENT.len() as u64), &mut out), Ok(()));
-            let admitted = exchange.write_content_prefix(CONTENT.len() as u64, &mut out);
+            assert_eq!(writer.write_head(head, None, Some(CONTENT.len() as u64), &mut out), Ok(()));
+            let admitted = writer.write_content_prefix(CONTENT.len() as u64, &mut out);
             out.extend_from_slice(&CONTENT[..admitted as usize]);
-            exchange.write_content_suffix(&mut out);
-            assert_eq!(exchange.finish(0, &mut out), Finish::Complete);
+            writer.write_content_suffix(&mut out);
+            assert_eq!(writer.finish(0, &mut out), Finish::Complete);
         }
-        black_box((&machine, &exchange, &layout, &variables));
+        black_box((&machine, &writer, &layout, &variables));
     }
     println!("{} variables, {} bytes read, {} bytes written", VARIABLES.len(), request.len(), out.len());
 }

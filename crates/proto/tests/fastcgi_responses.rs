@@ -28,7 +28,7 @@ mod records;
 
 use cases::{Case, unescape};
 use oribi_message::{FieldPair, ResponseHead, Role};
-use oribi_proto::fcgi::{Exchange, Finish, Refusal};
+use oribi_proto::fcgi::{Finish, Refusal, ResponseWriter};
 
 /// A head with its fields, as the lines of a case give it.
 struct Head {
@@ -38,7 +38,7 @@ struct Head {
 }
 
 struct Run {
-    exchange: Exchange,
+    writer: ResponseWriter,
     sent: Vec<u8>,
     out: Vec<u8>,
     head: Option<Head>,
@@ -65,8 +65,8 @@ impl Run {
 
     fn verb(&mut self, verb: &str, rest: &str) {
         match verb {
-            "authorizer" => self.exchange = Exchange::new(1, Role::Authorizer),
-            "bodiless" => self.exchange.set_bodiless(true),
+            "authorizer" => self.writer = ResponseWriter::new(1, Role::Authorizer),
+            "bodiless" => self.writer.set_bodiless(true),
             "head" => {
                 let (status, length) =
                     rest.split_once(" length ").map_or((rest, None), |(status, length)| (status, Some(length)));
@@ -76,21 +76,21 @@ impl Run {
             "write" => {
                 let mut piece = &unescape(rest)[..];
                 loop {
-                    let admitted = self.exchange.write_content_prefix(piece.len() as u64, &mut self.out) as usize;
+                    let admitted = self.writer.write_content_prefix(piece.len() as u64, &mut self.out) as usize;
                     if admitted == 0 {
                         break;
                     }
                     self.out.extend_from_slice(&piece[..admitted]);
-                    self.exchange.write_content_suffix(&mut self.out);
+                    self.writer.write_content_suffix(&mut self.out);
                     piece = &piece[admitted..];
                 }
             }
-            "error" => self.exchange.write_error(&unescape(rest), &mut self.out),
+            "error" => self.writer.write_error(&unescape(rest), &mut self.out),
             "sent" => self.sent.append(&mut self.out),
-            "refuse" => self.exchange.write_refusal(Refusal::CONTENT_SHORT, &mut self.out),
+            "refuse" => self.writer.write_refusal(Refusal::CONTENT_SHORT, &mut self.out),
             "finish" => {
                 assert_eq!(self.finish, None);
-                self.finish = Some(self.exchange.finish(rest.parse().unwrap_or(0), &mut self.out));
+                self.finish = Some(self.writer.finish(rest.parse().unwrap_or(0), &mut self.out));
             }
             _ => panic!("there is no verb {verb}"),
         }
@@ -99,19 +99,19 @@ impl Run {
     /// Writes the head whose fields are complete now.
     fn flush(&mut self, invalid: bool) {
         let Some(Head { status, length, fields }) = self.head.take() else { return assert!(!invalid, "nothing to refuse") };
-        let before = (self.out.clone(), format!("{:?}", self.exchange));
+        let before = (self.out.clone(), format!("{:?}", self.writer));
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
-        let result = self.exchange.write_head(ResponseHead { status, fields: &fields }, None, length, &mut self.out);
+        let result = self.writer.write_head(ResponseHead { status, fields: &fields }, None, length, &mut self.out);
         assert_eq!(result.is_err(), invalid, "{status} {result:?}");
         if invalid {
-            assert_eq!((self.out.clone(), format!("{:?}", self.exchange)), before, "an invalid head leaves no trace");
+            assert_eq!((self.out.clone(), format!("{:?}", self.writer)), before, "an invalid head leaves no trace");
         }
     }
 }
 
 fn check(case: &Case) {
-    let exchange = Exchange::new(1, Role::Responder);
-    let mut run = Run { exchange, sent: Vec::new(), out: Vec::new(), head: None, finish: None };
+    let writer = ResponseWriter::new(1, Role::Responder);
+    let mut run = Run { writer, sent: Vec::new(), out: Vec::new(), head: None, finish: None };
     case.lines("").for_each(|line| run.line(line));
     run.flush(false);
     run.sent.append(&mut run.out);
@@ -127,11 +127,11 @@ fn check(case: &Case) {
     assert_eq!(case.lines("= ").collect::<Vec<_>>(), fate.iter().collect::<Vec<_>>(), "{}", case.name);
     if fate.is_some() {
         let mut out = Vec::new();
-        run.exchange.write_error(b"late", &mut out);
-        run.exchange.write_refusal(Refusal::CONTENT_SHORT, &mut out);
-        assert_eq!(run.exchange.write_content_prefix(5, &mut out), 0);
-        assert!(run.exchange.write_head(ResponseHead { status: 200, fields: &[] }, None, None, &mut out).is_err());
-        run.exchange.finish(0, &mut out);
+        run.writer.write_error(b"late", &mut out);
+        run.writer.write_refusal(Refusal::CONTENT_SHORT, &mut out);
+        assert_eq!(run.writer.write_content_prefix(5, &mut out), 0);
+        assert!(run.writer.write_head(ResponseHead { status: 200, fields: &[] }, None, None, &mut out).is_err());
+        run.writer.finish(0, &mut out);
         assert_eq!(out, b"", "{}: nothing comes behind the end", case.name);
     }
 }

@@ -20,9 +20,9 @@ const STEP: usize = 8 << 10;
 /// Offsets of mappings are multiples of this; no page is larger (arm64 has pages of 64 KiB).
 const PAGE: u64 = 64 << 10;
 
-/// A part of the content that will become a string.
+/// An excerpt of the content that will become a string.
 #[expect(clippy::large_enum_variant, reason = "what is read stands in the frame, since an error of Lua's may pass it by")]
-pub(crate) enum Part<'a> {
+pub(crate) enum Excerpt<'a> {
     Memory(&'a [u8]),
     Read { room: [u8; STEP], length: usize },
     Mapped(Mapping),
@@ -37,7 +37,7 @@ pub(crate) struct Mapping {
     skipped: usize,
 }
 
-impl<'a> Part<'a> {
+impl<'a> Excerpt<'a> {
     /// At most `most` bytes of `content` from `at` on; fewer only at its end. The result must be pushed.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Mapping {
     /// Pushes the part as a string and unmaps it, even if there is no memory for the string.
     ///
     /// # Safety
-    /// As for [`Part::push`]; it is mapped still, and not afterwards.
+    /// As for [`Excerpt::push`]; it is mapped still, and not afterwards.
     unsafe fn push(self, l: *mut lua_State, cut: bool) {
         // SAFETY: as promised by the caller. `push_part` takes the part, which outlives the call.
         let status = unsafe {

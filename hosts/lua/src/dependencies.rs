@@ -30,13 +30,13 @@ enum Fingerprint {
     /// It did not exist, or could not be read.
     Absent,
     /// `settled`: any later write gives it another time.
-    Present { stamp: Stamp, content: u64, settled: bool },
+    Present { state: FileState, content: u64, settled: bool },
     /// It was written while it was being loaded, so it is unknown what was loaded.
     Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+struct FileState {
     /// The time of the last write, which programs can set.
     modified: (i64, i64),
     size: u64,
@@ -46,7 +46,7 @@ struct Stamp {
     changed: (i64, i64),
 }
 
-impl Stamp {
+impl FileState {
     fn of(metadata: &Metadata) -> Self {
         Self {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -136,9 +136,9 @@ impl Dependencies {
 impl Fingerprint {
     /// The state of a file at `now`, or shortly after.
     fn of(file: &Path, now: SystemTime) -> Self {
-        let Some(stamp) = look_at(file) else { return Self::Absent };
+        let Some(state) = look_at(file) else { return Self::Absent };
         match read(file) {
-            Some(content) => Self::Present { stamp, content, settled: stamp.is_older_than(now) },
+            Some(content) => Self::Present { state, content, settled: state.is_older_than(now) },
             None => Self::Absent,
         }
     }
@@ -146,30 +146,30 @@ impl Fingerprint {
     /// The state of a file that was loaded at some time after `since`.
     fn after_load(file: &Path, since: SystemTime, before: Option<Self>) -> Self {
         let now = Self::of(file, SystemTime::now());
-        let (Self::Present { stamp, content, .. }, before) = (now, before) else { return now };
+        let (Self::Present { state, content, .. }, before) = (now, before) else { return now };
         let same = matches!(before, Some(Self::Present { content: before, .. }) if before == content);
-        if same || stamp.is_older_than(since) { now } else { Self::Unknown }
+        if same || state.is_older_than(since) { now } else { Self::Unknown }
     }
 
     fn has_changed(&mut self, file: &Path) -> bool {
         let now = SystemTime::now();
         let seen = look_at(file);
-        let Self::Present { stamp, content, settled } = self else { return seen.is_some() || *self == Self::Unknown };
+        let Self::Present { state, content, settled } = self else { return seen.is_some() || *self == Self::Unknown };
         let Some(seen) = seen else { return true };
-        if *settled && seen == *stamp {
+        if *settled && seen == *state {
             return false;
         }
-        if !seen.differs_in_change_only(stamp) || read(file) != Some(*content) {
+        if !seen.differs_in_change_only(state) || read(file) != Some(*content) {
             return true;
         }
-        *stamp = seen;
+        *state = seen;
         *settled = seen.is_older_than(now);
         false
     }
 }
 
-fn look_at(file: &Path) -> Option<Stamp> {
-    fs::metadata(file).ok().map(|metadata| Stamp::of(&metadata))
+fn look_at(file: &Path) -> Option<FileState> {
+    fs::metadata(file).ok().map(|metadata| FileState::of(&metadata))
 }
 
 /// A hash of the file's content.

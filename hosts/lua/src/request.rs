@@ -1,4 +1,4 @@
-//! The request table of Oribi's own style: an empty table that computes each part when the script asks for it, so that a script
+//! The request table of Oribi's own style: an empty table that computes each property when the script asks for it, so that a script
 //! pays only for what it uses. The script may put values of its own into it.
 
 use crate::content;
@@ -13,7 +13,7 @@ use oribi_message::KnownField;
 use std::cell::Cell;
 use std::os::raw::c_int;
 
-/// Upvalues of the function that computes the parts; the first is the desk.
+/// Upvalues of the function that computes the properties; the first is the desk.
 const READ: c_int = 2;
 const LINES: c_int = 3;
 const FIELDS: c_int = 4;
@@ -37,7 +37,7 @@ pub(crate) unsafe fn push_metatable(l: *mut lua_State, desk: &Desk) {
         variables::push_names(l);
         push_field_names(l);
         push_input_metatable(l, desk);
-        desk.push_function(l, part, 6);
+        desk.push_function(l, property, 6);
         ffi::lua_setfield(l, -2, c"__index".as_ptr());
         push_bytes(l, b"request");
         ffi::lua_setfield(l, -2, c"__name".as_ptr());
@@ -125,46 +125,46 @@ unsafe fn source<'a>(l: *mut lua_State, desk: &'a Desk, index: c_int) -> Source<
 }
 
 /// `request.name`, unless the script has set it.
-unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
+unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
     // SAFETY: Lua calls this below a fence with a table and a key; this frame holds nothing to be dropped.
     unsafe {
         let desk = Desk::of_running(l);
-        let Some(part) = Stack::of(l).quiet().string(2).and_then(Part::named) else { return 0 };
+        let Some(property) = Stack::of(l).quiet().string(2).and_then(Property::named) else { return 0 };
         let exchange = current(l, desk, 1);
         let request = exchange.request;
         let head = &request.head;
-        match part {
-            Part::Method => push_bytes(l, head.method()),
-            Part::Target => push_bytes(l, head.target()),
-            Part::Path => variables::push_decoded(l, head.path()),
-            Part::Query => push_bytes(l, head.query()),
-            Part::Protocol => push_bytes(l, variables::protocol(exchange)),
-            Part::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
-            Part::RemoteAddress => push_bytes(l, request.remote_address()),
-            Part::RemotePort => push_port(l, request.remote.port),
-            Part::ServerName => push_bytes(l, request.server.address),
-            Part::ServerPort => push_port(l, request.server_port()),
-            Part::ScriptName => push_bytes(l, variables::script_name(exchange)),
-            Part::PathInfo => variables::push_path_info(l, exchange),
-            Part::ContentType => match head.field(KnownField::ContentType) {
+        match property {
+            Property::Method => push_bytes(l, head.method()),
+            Property::Target => push_bytes(l, head.target()),
+            Property::Path => variables::push_decoded(l, head.path()),
+            Property::Query => push_bytes(l, head.query()),
+            Property::Protocol => push_bytes(l, variables::protocol(exchange)),
+            Property::Scheme => push_bytes(l, if request.https { b"https" } else { b"http" }),
+            Property::RemoteAddress => push_bytes(l, request.remote_address()),
+            Property::RemotePort => push_port(l, request.remote.port),
+            Property::ServerName => push_bytes(l, request.server.address),
+            Property::ServerPort => push_port(l, request.server_port()),
+            Property::ScriptName => push_bytes(l, variables::script_name(exchange)),
+            Property::PathInfo => variables::push_path_info(l, exchange),
+            Property::ContentType => match head.field(KnownField::ContentType) {
                 Some(value) => push_bytes(l, value),
                 None => ffi::lua_pushnil(l),
             },
-            Part::ContentLength => match request.content.size() {
+            Property::ContentLength => match request.content.size() {
                 Some(size) => ffi::lua_pushnumber(l, size as ffi::lua_Number),
                 None => ffi::lua_pushnil(l),
             },
-            Part::Read => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(READ)),
-            Part::Lines => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(LINES)),
-            Part::Headers => {
+            Property::Read => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(READ)),
+            Property::Lines => ffi::lua_pushvalue(l, ffi::lua_upvalueindex(LINES)),
+            Property::Headers => {
                 push_fields(l, exchange);
                 keep(l);
             }
-            Part::Data => {
+            Property::Data => {
                 push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
                 keep(l);
             }
-            Part::Variables => {
+            Property::Variables => {
                 variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
                 keep(l);
             }
@@ -175,7 +175,7 @@ unsafe extern "C-unwind" fn part(l: *mut lua_State) -> c_int {
 
 /// Stores the value on top of the stack in the request's table, so that it is made only once.
 unsafe fn keep(l: *mut lua_State) {
-    // SAFETY: as for `part`: the table stands at 1, the key at 2.
+    // SAFETY: as for `property`: the table stands at 1, the key at 2.
     unsafe {
         ffi::lua_pushvalue(l, 2);
         ffi::lua_pushvalue(l, -2);
@@ -183,9 +183,9 @@ unsafe fn keep(l: *mut lua_State) {
     }
 }
 
-/// The parts of a request.
+/// The properties of a request.
 #[derive(Clone, Copy)]
-enum Part {
+enum Property {
     Method,
     Target,
     Path,
@@ -207,7 +207,7 @@ enum Part {
     Lines,
 }
 
-impl Part {
+impl Property {
     fn named(name: &[u8]) -> Option<Self> {
         Some(match name {
             b"method" => Self::Method,
@@ -237,7 +237,7 @@ impl Part {
 /// Pushes a port, which the server stores as digits.
 unsafe fn push_port(l: *mut lua_State, digits: &[u8]) {
     let port = digits.iter().fold(0_u32, |port, digit| port.wrapping_mul(10).wrapping_add(u32::from(digit.wrapping_sub(b'0'))));
-    // SAFETY: as for `part`.
+    // SAFETY: as for `property`.
     unsafe { ffi::lua_pushinteger(l, port as ffi::lua_Integer) };
 }
 
@@ -256,7 +256,7 @@ unsafe fn push_field_names(l: *mut lua_State) {
 /// Pushes a table of all fields, with names in lower case; looking one up works in any case. Values of repeated fields are
 /// joined in order (RFC 9110, section 5.3; cookies RFC 6265, section 5.4).
 unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
-    // SAFETY: as for `part`.
+    // SAFETY: as for `property`.
     unsafe {
         ffi::lua_createtable(l, 0, 16);
         let mut seen = [false; KnownField::ALL.len()];
@@ -291,7 +291,7 @@ unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
 
 /// Pushes the name of a field in lower case.
 unsafe fn push_lower_case(l: *mut lua_State, name: &[u8]) {
-    // SAFETY: as for `part`; the bytes of a request are not Lua's.
+    // SAFETY: as for `property`; the bytes of a request are not Lua's.
     unsafe {
         push_written(l, name.len(), |room| {
             room.iter_mut().zip(name).for_each(|(place, byte)| *place = byte.to_ascii_lowercase());
@@ -371,7 +371,7 @@ unsafe extern "C-unwind" fn next_line(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Pushes the next part of the content, or `nil` at its end.
+/// Pushes the next excerpt of the content, or `nil` at its end.
 unsafe fn read_content(l: *mut lua_State, source: &Source<'_>, amount: &Amount) -> c_int {
     let (content, at) = (&source.content, source.taken.get());
     let length = match *amount {
@@ -381,17 +381,17 @@ unsafe fn read_content(l: *mut lua_State, source: &Source<'_>, amount: &Amount) 
     };
     // SAFETY: as for `read`; an io::Error of these kinds holds no heap, and is not dropped when an error is raised.
     unsafe {
-        let part = match length.and_then(|length| content::Part::open(content, at, length)) {
-            Ok(part) => part,
+        let excerpt = match length.and_then(|length| content::Excerpt::open(content, at, length)) {
+            Ok(excerpt) => excerpt,
             Err(error) => raise(l, format_args!("the content cannot be read: {}", error.kind())),
         };
-        source.taken.set(at + part.length());
-        let nothing_left = part.length() == 0 && source.taken.get() >= content.size().unwrap_or(0);
+        source.taken.set(at + excerpt.length());
+        let nothing_left = excerpt.length() == 0 && source.taken.get() >= content.size().unwrap_or(0);
         if nothing_left && !matches!(amount, Amount::All) {
             ffi::lua_pushnil(l);
             return 1;
         }
-        part.push(l, matches!(amount, Amount::Line { whole: false }));
+        excerpt.push(l, matches!(amount, Amount::Line { whole: false }));
         1
     }
 }

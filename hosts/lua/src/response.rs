@@ -41,7 +41,7 @@ pub(crate) enum Shape {
 struct Answer<'q> {
     status: u16,
     fields: Vec<FieldPair<'q>>,
-    parts: Vec<&'q [u8]>,
+    slices: Vec<&'q [u8]>,
 }
 
 /// What is left to do for a body.
@@ -86,12 +86,12 @@ pub(crate) unsafe fn answer(l: *mut lua_State, desk: &Desk, shape: Shape) -> c_i
 /// The handler's results are no valid answer.
 #[inline]
 fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>, shape: Shape) -> Result<Body, ()> {
-    let AnswerRoom { fields, parts, field_numbers, part_numbers, head, trouble } = room;
+    let AnswerRoom { fields, slices, field_numbers, slice_numbers, head, trouble } = room;
     field_numbers.clear();
-    part_numbers.clear();
+    slice_numbers.clear();
     let mut answer =
-        Answer { status: 200, fields: emptied_fields(std::mem::take(fields)), parts: emptied(std::mem::take(parts)) };
-    let body = match collect(quiet, &mut answer, field_numbers, part_numbers, shape) {
+        Answer { status: 200, fields: emptied_fields(std::mem::take(fields)), slices: emptied(std::mem::take(slices)) };
+    let body = match collect(quiet, &mut answer, field_numbers, slice_numbers, shape) {
         Ok(body) => body,
         Err(message) => {
             *trouble = Some(message);
@@ -99,7 +99,7 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
         }
     };
     field_numbers.put(|place, text| answer.fields[place].1 = text);
-    part_numbers.put(|place, text| answer.parts[place] = text);
+    slice_numbers.put(|place, text| answer.slices[place] = text);
     let whole = ResponseHead { status: answer.status, fields: &answer.fields };
     let outcome = match body {
         Some(iterator) => {
@@ -107,12 +107,12 @@ fn collect_and_send(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchang
             Body::Streams(iterator)
         }
         None => {
-            exchange.respond(whole, &answer.parts);
+            exchange.respond(whole, &answer.slices);
             Body::Sent
         }
     };
     *fields = emptied_fields(answer.fields);
-    *parts = emptied(answer.parts);
+    *slices = emptied(answer.slices);
     room.shrink();
     Ok(outcome)
 }
@@ -124,7 +124,7 @@ fn collect<'q>(
     quiet: &Quiet<'q>,
     answer: &mut Answer<'q>,
     field_numbers: &mut Numbers,
-    part_numbers: &mut Numbers,
+    slice_numbers: &mut Numbers,
     shape: Shape,
 ) -> Result<Option<c_int>, Message> {
     let mut body = BODY;
@@ -154,11 +154,11 @@ fn collect<'q>(
     }
     match quiet.kind(body) {
         ffi::LUA_TSTRING | ffi::LUA_TNUMBER => {
-            let text = text(quiet, body, part_numbers, 0);
-            answer.parts.extend(text);
+            let text = text(quiet, body, slice_numbers, 0);
+            answer.slices.extend(text);
         }
         ffi::LUA_TNIL => {}
-        ffi::LUA_TTABLE => collect_list(quiet, &mut answer.parts, part_numbers, body)?,
+        ffi::LUA_TTABLE => collect_list(quiet, &mut answer.slices, slice_numbers, body)?,
         ffi::LUA_TFUNCTION => return Ok(Some(body)),
         _ => return Err(unexpected(quiet, body, "its body is")),
     }
@@ -256,17 +256,17 @@ fn no_value(quiet: &Quiet<'_>, name: &[u8]) -> Message {
 }
 
 /// Collects a body that is a list of strings.
-fn collect_list<'q>(quiet: &Quiet<'q>, parts: &mut Vec<&'q [u8]>, numbers: &mut Numbers, body: c_int) -> Result<(), Message> {
+fn collect_list<'q>(quiet: &Quiet<'q>, slices: &mut Vec<&'q [u8]>, numbers: &mut Numbers, body: c_int) -> Result<(), Message> {
     let height = quiet.height();
     for place in 1.. {
         quiet.push_element(body, place);
         if quiet.kind(-1) == ffi::LUA_TNIL {
             break;
         }
-        let part = text(quiet, -1, numbers, parts.len()).ok_or_else(|| {
+        let slice = text(quiet, -1, numbers, slices.len()).ok_or_else(|| {
             Message::new(format_args!("element {place} of the body is a {}, not a string", quiet.kind_name(-1)))
         })?;
-        parts.push(part);
+        slices.push(slice);
         quiet.cut(height);
     }
     quiet.cut(height);
@@ -307,14 +307,14 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
 
 /// Sends the piece on top of the stack and removes it.
 fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Piece {
-    let AnswerRoom { fields, part_numbers, head, .. } = room;
-    part_numbers.clear();
+    let AnswerRoom { fields, slice_numbers, head, .. } = room;
+    slice_numbers.clear();
     let piece = match quiet.kind(-1) {
         ffi::LUA_TNIL => None,
         ffi::LUA_TSTRING => quiet.string(-1),
         ffi::LUA_TNUMBER => {
-            part_numbers.add(quiet, -1, 0);
-            Some(part_numbers.first())
+            slice_numbers.add(quiet, -1, 0);
+            Some(slice_numbers.first())
         }
         _ => {
             let found = quiet.kind_name(-1);

@@ -1,6 +1,6 @@
 //! FastCGI 1.0, the application's side: for a server that stands behind a web server.
 //!
-//! One [`Machine`] belongs to one connection and separates the requests that are interleaved on it; one [`Exchange`] belongs to
+//! One [`Machine`] belongs to one connection and separates the requests that are interleaved on it; one [`ResponseWriter`] belongs to
 //! one request and writes its response. The machine keeps no bytes: it returns contents as they arrive, as ranges of the input.
 //! The caller collects the variables of each request, and calls [`params::lay_out`] when they are complete.
 //!
@@ -19,7 +19,6 @@
 //! # The same events for every split
 //! Records may be cut at any byte. Joined, the pieces of a content are the same for every way in which they arrived.
 
-mod exchange;
 mod fields;
 mod limits;
 mod machine;
@@ -29,12 +28,13 @@ mod pairs;
 pub mod params;
 mod record;
 mod refusal;
+mod response;
 mod table;
 mod target;
 
 pub use crate::h1::{InvalidResponse, Refusal};
-pub use exchange::{Exchange, Finish};
 pub use limits::Limits;
 pub use machine::{Event, Machine, Step};
 pub use record::RECORD_BYTES;
 pub use refusal::Violation;
+pub use response::{Finish, ResponseWriter};

@@ -4,7 +4,7 @@
 use crate::records;
 use oribi_message::{HeadLayout, KnownField, KnownVariable, RequestHead, ResponseHead, Role};
 use oribi_proto::fcgi::params::{self, Outline};
-use oribi_proto::fcgi::{Event, Exchange, Finish, Limits, Machine, Refusal};
+use oribi_proto::fcgi::{Event, Finish, Limits, Machine, Refusal, ResponseWriter};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub enum Item {
 }
 
 struct Open {
-    exchange: Exchange,
+    writer: ResponseWriter,
     params: Vec<u8>,
 }
 
@@ -128,7 +128,7 @@ impl Run {
             Event::NeedInput | Event::Refused(_) => {}
             Event::Begin { id, role, keep_connection } => {
                 assert_ne!(id, 0);
-                let open = Open { exchange: Exchange::new(id, role), params: Vec::new() };
+                let open = Open { writer: ResponseWriter::new(id, role), params: Vec::new() };
                 assert!(self.open.insert(id, open).is_none(), "{id} is active");
                 assert!(self.open.len() <= usize::from(limits.requests));
                 self.items.push(Item::Of(id, What::Begin { role, keep: keep_connection }));
@@ -147,7 +147,7 @@ impl Run {
             },
             Event::StdinEnd { id, complete } => {
                 self.items.push(Item::Of(id, What::StdinEnd));
-                assert_eq!(complete, self.open[&id].exchange.role() == Role::Responder);
+                assert_eq!(complete, self.open[&id].writer.role() == Role::Responder);
                 if complete {
                     self.complete(id);
                 }
@@ -158,7 +158,7 @@ impl Run {
             },
             Event::DataEnd { id } => {
                 self.items.push(Item::Of(id, What::DataEnd));
-                assert_eq!(self.open[&id].exchange.role(), Role::Filter);
+                assert_eq!(self.open[&id].writer.role(), Role::Filter);
                 self.complete(id);
             }
             Event::Abort { id } => {
@@ -180,10 +180,10 @@ impl Run {
 
     fn params_end(&mut self, id: u16, complete: bool, limits: &Limits) {
         let open = self.open.get_mut(&id).expect("an active request");
-        assert_eq!(complete, open.exchange.role() == Role::Authorizer);
+        assert_eq!(complete, open.writer.role() == Role::Authorizer);
         match head(&mut open.params, limits) {
             Ok(head) => {
-                open.exchange.set_bodiless(head.outline.bodiless);
+                open.writer.set_bodiless(head.outline.bodiless);
                 self.items.push(Item::Of(id, What::Head(Box::new(head))));
                 if complete {
                     self.complete(id);
@@ -199,7 +199,7 @@ impl Run {
             let open = self.open.get_mut(&id).expect("an active request");
             let mut out = Vec::new();
             let head = ResponseHead { status: 204, fields: &[] };
-            open.exchange.write_head(head, None, None, &mut out).expect("a 204 may always be sent");
+            open.writer.write_head(head, None, None, &mut out).expect("a 204 may always be sent");
             let records = records::decode(&out);
             assert!(matches!(&records[..], [one] if one.kind == 6 && one.id == id));
             self.finish(id);
@@ -210,7 +210,7 @@ impl Run {
         self.items.push(Item::Of(id, What::Refused(refusal)));
         let open = self.open.get_mut(&id).expect("an active request");
         let mut out = Vec::new();
-        open.exchange.write_refusal(refusal, &mut out);
+        open.writer.write_refusal(refusal, &mut out);
         let text = String::from_utf8_lossy(&records::decode(&out)[0].content).into_owned();
         assert!(text.starts_with(&format!("Status: {} ", refusal.status())), "{text}");
         assert!(text.ends_with(&format!("{}\n", refusal.reason())), "{text}");
@@ -220,7 +220,7 @@ impl Run {
     fn finish(&mut self, id: u16) {
         let mut open = self.open.remove(&id).expect("an active request");
         let mut out = Vec::new();
-        assert_eq!(open.exchange.finish(0, &mut out), Finish::Complete);
+        assert_eq!(open.writer.finish(0, &mut out), Finish::Complete);
         let records = records::decode(&out);
         assert!(matches!(&records[..], [end, end_request] if (end.kind, end_request.kind) == (6, 3)), "{records:?}");
         let active = self.machine.active();

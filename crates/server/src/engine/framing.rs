@@ -12,7 +12,7 @@ pub(super) const FAILURE: u32 = 1;
 #[derive(Debug)]
 pub(super) enum Framing<'e> {
     Http(&'e mut h1::Machine),
-    FastCgi(&'e mut fcgi::Exchange),
+    FastCgi(&'e mut fcgi::ResponseWriter),
 }
 
 /// What is needed for a head besides the app's fields.

@@ -12,7 +12,7 @@ use oribi_proto::fcgi;
 pub(super) struct Stream {
     /// The number of the connection that carries it. The connection outlives the stream.
     pub(super) connection: u32,
-    pub(super) framing: fcgi::Exchange,
+    pub(super) framing: fcgi::ResponseWriter,
     /// The number of its exchange; 0 before it has been lent.
     pub(super) serial: u32,
     pub(super) remote: Remote,
@@ -49,7 +49,7 @@ impl Reading {
 impl Stream {
     pub(super) fn new(connection: u32, id: u16, role: Role, remote: Remote, request: Box<Received>) -> Self {
         let state = StreamState::Reading(Reading { request, announced: None, arrived: 0 });
-        Self { connection, framing: fcgi::Exchange::new(id, role), serial: 0, remote, state }
+        Self { connection, framing: fcgi::ResponseWriter::new(id, role), serial: 0, remote, state }
     }
 
     /// The connection, while a host has the request and its response is not finished.
@@ -59,7 +59,7 @@ impl Stream {
 
     /// The connection, the framing and the answer, while a host has the request.
     #[inline]
-    pub(super) fn answering(&mut self) -> Option<(u32, &mut fcgi::Exchange, &mut Answer)> {
+    pub(super) fn answering(&mut self) -> Option<(u32, &mut fcgi::ResponseWriter, &mut Answer)> {
         match &mut self.state {
             StreamState::Answering(answer) => Some((self.connection, &mut self.framing, answer)),
             StreamState::Reading(_) | StreamState::Queued(_) => None,

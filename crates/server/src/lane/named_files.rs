@@ -3,7 +3,7 @@
 
 use crate::engine::Exchange;
 use oribi_files::root::NotFound;
-use oribi_files::wishes::Wishes;
+use oribi_files::selection::Selection;
 use oribi_files::{NamedFiles, Response, respond};
 use oribi_host::{ExchangeId, Outlet, ReplyError};
 use oribi_message::{FieldPair, KnownField, RequestHead, ResponseHead};
@@ -35,7 +35,7 @@ impl Asked {
     fn of(head: &RequestHead<'_>) -> Option<Self> {
         let wanted = head.fields().filter_map(|(known, _, value)| Some((known?, value.to_vec())));
         let lines: Vec<_> =
-            wanted.filter(|(known, _)| Wishes::concern(*known) && *known != KnownField::AcceptEncoding).collect();
+            wanted.filter(|(known, _)| Selection::concerns(*known) && *known != KnownField::AcceptEncoding).collect();
         let particular = !lines.is_empty() || head.method() != b"GET";
         particular.then(|| Self { method: head.method().to_vec(), lines })
     }
@@ -82,7 +82,7 @@ impl Named {
         let response = Response {
             representation: &representation,
             method: asked.as_ref().map_or(b"GET", |asked| &asked.method),
-            wishes: &Wishes::of(lines),
+            selection: &Selection::of(lines),
             // The server decides now which part of the file is sent.
             status: if head.status == 206 { 200 } else { head.status },
             fields: &fields,

@@ -13,9 +13,9 @@ const KEPT_ELEMENTS: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct AnswerRoom {
     pub(crate) fields: Vec<FieldPair<'static>>,
-    pub(crate) parts: Vec<&'static [u8]>,
+    pub(crate) slices: Vec<&'static [u8]>,
     pub(crate) field_numbers: Numbers,
-    pub(crate) part_numbers: Numbers,
+    pub(crate) slice_numbers: Numbers,
     pub(crate) head: KeptHead,
     /// Why the value that a handler has returned is no answer.
     pub(crate) trouble: Option<Message>,
@@ -29,8 +29,8 @@ impl AnswerRoom {
         if self.fields.capacity() > KEPT_ELEMENTS {
             self.fields.shrink_to(KEPT_ELEMENTS);
         }
-        if self.parts.capacity() > KEPT_ELEMENTS {
-            self.parts.shrink_to(KEPT_ELEMENTS);
+        if self.slices.capacity() > KEPT_ELEMENTS {
+            self.slices.shrink_to(KEPT_ELEMENTS);
         }
     }
 }

@@ -6,7 +6,7 @@ mod fence;
 pub use fence::Failure;
 pub(crate) use fence::{Ending, explain, protect};
 
-use crate::answer::{AnswerRoom, Output};
+use crate::answer::{AnswerRoom, LuafcgidAnswer};
 use crate::error_page::Fault;
 use crate::exchange::Exchange;
 use mlua::ffi::{self, lua_State};
@@ -49,7 +49,7 @@ pub(crate) struct Desk {
     /// Whether the variables are being passed to Lua.
     describing: Cell<bool>,
     /// The output of a script in the style of luafcgid so far.
-    pub(crate) output: UnsafeCell<Output>,
+    pub(crate) luafcgid_answer: UnsafeCell<LuafcgidAnswer>,
     /// The script, for messages.
     pub(crate) script: PathBuf,
     /// The same with a NUL at the end, for Lua.
@@ -74,7 +74,7 @@ impl Desk {
             answer: UnsafeCell::default(),
             environment: UnsafeCell::new(Environment::new()),
             describing: Cell::new(false),
-            output: UnsafeCell::new(Output::default()),
+            luafcgid_answer: UnsafeCell::new(LuafcgidAnswer::default()),
             script,
             file,
         }

@@ -37,16 +37,16 @@ const AGAIN: Duration = Duration::from_millis(20);
 #[repr(align(64))]
 pub(crate) struct Slot {
     /// Odd while a script runs.
-    turn: AtomicU64,
+    run: AtomicU64,
     /// The state whose handler was called.
     base: AtomicPtr<lua_State>,
     /// The running coroutine of the state, for Luas whose hooks belong to single coroutines.
     running: AtomicPtr<lua_State>,
     /// The kernel's id of the lane's thread; 0 if there is none.
     thread: AtomicI32,
-    /// The turn that must be stopped.
+    /// The run that must be stopped.
     doomed: AtomicU64,
-    /// Whether the script was stopped in this turn.
+    /// Whether the script was stopped in this run.
     stopped: AtomicBool,
 }
 
@@ -94,7 +94,7 @@ impl Slot {
         self.was_stopped()
     }
 
-    /// Whether the script was stopped in this turn.
+    /// Whether the script was stopped in this run.
     pub(crate) fn was_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
@@ -125,10 +125,10 @@ impl Slot {
         result
     }
 
-    /// Only the lane's thread writes the turn, so no locked instruction is needed.
+    /// Only the lane's thread writes the run, so no locked instruction is needed.
     #[inline]
     fn step(&self) {
-        self.turn.store(self.turn.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.run.store(self.run.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
     /// Records that another coroutine of the state runs now.
@@ -175,7 +175,7 @@ impl Watchdog {
 
     fn watch(&self) {
         let pause = (self.limit / LOOKS).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-        // For each slot, the turn that was seen last, and since when. A slot in this list stays at its address, which
+        // For each slot, the run that was seen last, and since when. A slot in this list stays at its address, which
         // identifies it.
         let mut seen: Vec<(Weak<Slot>, u64, Instant)> = Vec::new();
         loop {
@@ -189,11 +189,11 @@ impl Watchdog {
             }
             for (slot, last, since) in &mut seen {
                 let Some(slot) = slot.upgrade() else { continue };
-                let turn = slot.turn.load(Ordering::Acquire);
-                if *last != turn {
-                    (*last, *since) = (turn, now);
-                } else if turn % 2 == 1 && now - *since >= self.limit {
-                    slot.doomed.store(turn, Ordering::Release);
+                let run = slot.run.load(Ordering::Acquire);
+                if *last != run {
+                    (*last, *since) = (run, now);
+                } else if run % 2 == 1 && now - *since >= self.limit {
+                    slot.doomed.store(run, Ordering::Release);
                     alarm(slot.thread.load(Ordering::Relaxed));
                     next = next.min(AGAIN);
                 }
@@ -231,17 +231,17 @@ fn install_handler() -> std::io::Result<()> {
     installed.map_err(std::io::Error::from_raw_os_error)
 }
 
-/// Runs on the lane's thread. If that thread is in the middle of the doomed turn, it stays there until this returns.
+/// Runs on the lane's thread. If that thread is in the middle of the doomed run, it stays there until this returns.
 extern "C" fn on_alarm(_signal: c_int) {
     // SAFETY: as in `with_current`.
     let Some(slot) = (unsafe { SLOT.get().as_ref() }) else { return };
-    let turn = slot.turn.load(Ordering::Relaxed);
-    if turn % 2 == 0 || slot.doomed.load(Ordering::Acquire) != turn {
+    let run = slot.run.load(Ordering::Relaxed);
+    if run % 2 == 0 || slot.doomed.load(Ordering::Acquire) != run {
         return;
     }
     slot.stopped.store(true, Ordering::Relaxed);
     let (base, running) = (slot.base.load(Ordering::Relaxed), slot.running.load(Ordering::Relaxed));
-    // SAFETY: the turn is odd, so these states live and run on this thread; lua_sethook may be called then.
+    // SAFETY: the run is odd, so these states live and run on this thread; lua_sethook may be called then.
     unsafe {
         arm(base, stop);
         if running != base {

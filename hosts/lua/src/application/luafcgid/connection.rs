@@ -1,6 +1,6 @@
 //! `con`, by which a script writes to its client and reads the content of the request.
 
-use crate::answer::Output;
+use crate::answer::LuafcgidAnswer;
 use crate::content;
 use crate::desk::Desk;
 use crate::exchange::{Exchange, Progress};
@@ -114,24 +114,24 @@ fn text<'q>(quiet: &Quiet<'q>, index: c_int) -> &'q [u8] {
     quiet.string(index).unwrap_or_default()
 }
 
-/// Adds to the script's output, unless that would exceed the memory limit of a state.
+/// Adds to the script's answer, unless that would exceed the memory limit of a state.
 ///
 /// # Safety
-/// As for [`of`], and the output is borrowed by nobody else: nothing of Lua runs in `add`.
+/// As for [`of`], and the answer is borrowed by nobody else: nothing of Lua runs in `add`.
 unsafe fn add<R: Copy>(
     l: *mut lua_State,
     desk: &Desk,
     exchange: &Exchange<'_>,
     more: usize,
-    add: impl FnOnce(&mut Output) -> R,
+    add: impl FnOnce(&mut LuafcgidAnswer) -> R,
 ) -> R {
     let limit = exchange.settings.state_memory.unwrap_or(u64::MAX);
     // SAFETY: as promised by the caller.
     unsafe {
-        if ((*desk.output.get()).size() + more) as u64 > limit {
+        if ((*desk.luafcgid_answer.get()).size() + more) as u64 > limit {
             raise(l, format_args!("more is put than a state may use of memory: flush now and then, or reset"));
         }
-        let done = desk.contain(|| add(&mut *desk.output.get()));
+        let done = desk.contain(|| add(&mut *desk.luafcgid_answer.get()));
         unless_panicked(l, done)
     }
 }
@@ -147,7 +147,7 @@ unsafe fn unless_panicked<R: Copy>(l: *mut lua_State, result: Option<R>) -> R {
 
 /// `con:puts(text)`: adds to the body, which is sent at the end or by `flush`, or at once without buffering.
 unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The output is borrowed by one function at a time.
+    // SAFETY: Lua calls this below a fence; this frame holds nothing to be dropped. The answer is borrowed by one function at a time.
     unsafe {
         let (desk, exchange) = of(l);
         if ffi::lua_gettop(l) < 2 {
@@ -156,10 +156,10 @@ unsafe extern "C-unwind" fn puts(l: *mut lua_State) -> c_int {
         want_text(l, 2);
         let mut stack = Stack::of(l);
         let text = text(&stack.quiet(), 2);
-        add(l, desk, exchange, text.len(), |output| {
-            output.body.extend_from_slice(text);
-            if !output.buffered {
-                send(output, exchange);
+        add(l, desk, exchange, text.len(), |answer| {
+            answer.body.extend_from_slice(text);
+            if !answer.buffered {
+                send(answer, exchange);
             }
         });
         0
@@ -196,7 +196,7 @@ unsafe fn push_next(l: *mut lua_State, exchange: &Exchange<'_>, content: &Conten
             Some(ConfigValue::Number(bytes)) => *bytes,
             _ => GETS_BYTES,
         };
-        match content::Part::open(content, taken.get(), most.max(1.0) as u64) {
+        match content::Excerpt::open(content, taken.get(), most.max(1.0) as u64) {
             Ok(part) if part.length() == 0 => ffi::lua_pushnil(l),
             Ok(part) => {
                 taken.set(taken.get() + part.length());
@@ -226,9 +226,9 @@ unsafe extern "C-unwind" fn header(l: *mut lua_State) -> c_int {
         let quiet = stack.quiet();
         let name = text(&quiet, 2);
         let value = if count >= 3 { Some(text(&quiet, 3)) } else { None };
-        let fits = add(l, desk, exchange, name.len() + value.map_or(0, <[u8]>::len), |output| match value {
-            Some(value) => output.set_field(name, value),
-            None => output.set_lines(name),
+        let fits = add(l, desk, exchange, name.len() + value.map_or(0, <[u8]>::len), |answer| match value {
+            Some(value) => answer.set_field(name, value),
+            None => answer.set_lines(name),
         });
         if !fits {
             raise(l, format_args!("\"{}\" is no header", name.escape_ascii()));
@@ -246,7 +246,7 @@ unsafe extern "C-unwind" fn status(l: *mut lua_State) -> c_int {
         refuse_late(l, exchange, "a status");
         let mut stack = Stack::of(l);
         let line = text(&stack.quiet(), 2);
-        if !(*desk.output.get()).set_status(line) {
+        if !(*desk.luafcgid_answer.get()).set_status(line) {
             raise(l, format_args!("\"{}\" is no status of a response", line.escape_ascii()));
         }
         0
@@ -262,7 +262,7 @@ unsafe extern "C-unwind" fn content_type(l: *mut lua_State) -> c_int {
         refuse_late(l, exchange, "a content type");
         let mut stack = Stack::of(l);
         let value = text(&stack.quiet(), 2);
-        add(l, desk, exchange, value.len(), |output| output.set_content_type(value));
+        add(l, desk, exchange, value.len(), |answer| answer.set_content_type(value));
         0
     }
 }
@@ -275,35 +275,35 @@ unsafe fn refuse_late(l: *mut lua_State, exchange: &Exchange<'_>, what: &str) {
     }
 }
 
-/// `con:flush()`: sends the output so far.
+/// `con:flush()`: sends the answer so far.
 unsafe extern "C-unwind" fn flush(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, exchange) = of(l);
-        unless_panicked(l, desk.contain(|| send(&mut *desk.output.get(), exchange)));
+        unless_panicked(l, desk.contain(|| send(&mut *desk.luafcgid_answer.get(), exchange)));
         0
     }
 }
 
 /// Sends the head, if it has not been sent, and the buffered body. If the client has gone, does nothing.
-fn send(output: &mut Output, exchange: &Exchange<'_>) {
+fn send(answer: &mut LuafcgidAnswer, exchange: &Exchange<'_>) {
     let goes_on = match exchange.progress() {
-        Progress::Nothing => output.with_head(|head, _| exchange.start(head)),
+        Progress::Nothing => answer.with_head(|head, _| exchange.start(head)),
         Progress::Started => true,
         Progress::Done => false,
     };
-    if goes_on && !output.body.is_empty() {
-        exchange.write(&output.body);
+    if goes_on && !answer.body.is_empty() {
+        exchange.write(&answer.body);
     }
-    output.body.clear();
+    answer.body.clear();
 }
 
-/// `con:reset()`: drops the output that has not been flushed.
+/// `con:reset()`: drops the answer that has not been flushed.
 unsafe extern "C-unwind" fn reset(l: *mut lua_State) -> c_int {
     // SAFETY: as for `puts`.
     unsafe {
         let (desk, _) = of(l);
-        (*desk.output.get()).body.clear();
+        (*desk.luafcgid_answer.get()).body.clear();
         0
     }
 }
@@ -333,7 +333,7 @@ unsafe extern "C-unwind" fn config(l: *mut lua_State) -> c_int {
         let mut stack = Stack::of(l);
         if ffi::lua_gettop(l) >= 3 {
             if text(&stack.quiet(), 2) == b"buffering" {
-                (*desk.output.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
+                (*desk.luafcgid_answer.get()).buffered = ffi::lua_toboolean(l, 3) != 0;
             }
             ffi::lua_settop(l, 3);
             ffi::lua_rawset(l, ffi::lua_upvalueindex(CHANGED));

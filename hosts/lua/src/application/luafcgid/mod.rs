@@ -36,12 +36,12 @@ pub(super) unsafe fn push_server(l: *mut lua_State, desk: &Desk, style: Style) {
 }
 
 unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
-    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The output
+    // SAFETY: Lua calls this below a fence, with the upvalues of `push_server`; this frame holds nothing to be dropped. The answer
     // is borrowed by one function at a time.
     unsafe {
         let desk = Desk::of_running(l);
         let Some(exchange) = desk.exchange() else { return 0 };
-        (*desk.output.get()).begin(exchange.settings);
+        (*desk.luafcgid_answer.get()).begin(exchange.settings);
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(HANDLER));
         variables::push(l, desk, exchange, ffi::lua_upvalueindex(NAMES));
         push_bytes(l, b"LUAFCGID_VERSION");
@@ -51,10 +51,10 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
         ffi::lua_call(l, 2, 1);
         // In the first generation, the function returned the body. If it has used `puts`, its return value is ignored.
         let must_return = ffi::lua_toboolean(l, ffi::lua_upvalueindex(MUST_RETURN)) != 0;
-        let silent = exchange.progress() == Progress::Nothing && (*desk.output.get()).body.is_empty();
+        let silent = exchange.progress() == Progress::Nothing && (*desk.luafcgid_answer.get()).body.is_empty();
         if silent && ffi::lua_type(l, -1) == ffi::LUA_TSTRING {
             let mut stack = Stack::of(l);
-            desk.contain(|| (*desk.output.get()).body.extend_from_slice(stack.quiet().string(-1).unwrap_or_default()));
+            desk.contain(|| (*desk.luafcgid_answer.get()).body.extend_from_slice(stack.quiet().string(-1).unwrap_or_default()));
         } else if silent && must_return {
             desk.fault.set(Fault::Response);
             raise(l, format_args!("the function `handler` has returned a {}, not a string", type_name(l, -1)));
@@ -66,17 +66,17 @@ unsafe extern "C-unwind" fn serve(l: *mut lua_State) -> c_int {
     }
 }
 
-/// Sends the unflushed output, and ends the answer.
+/// Sends the unflushed answer, and ends the answer.
 pub(crate) fn finish(desk: &Desk, exchange: &Exchange<'_>) {
     // SAFETY: the script has returned, or does not come back.
-    let output = unsafe { &mut *desk.output.get() };
+    let answer = unsafe { &mut *desk.luafcgid_answer.get() };
     if exchange.progress() == Progress::Nothing {
-        output.with_head(|head, body| exchange.respond(head, &[body]));
+        answer.with_head(|head, body| exchange.respond(head, &[body]));
     } else {
-        if !output.body.is_empty() {
-            exchange.write(&output.body);
+        if !answer.body.is_empty() {
+            exchange.write(&answer.body);
         }
         exchange.finish();
     }
-    output.end();
+    answer.end();
 }

@@ -6,7 +6,7 @@ use oribi_host::Piece;
 use std::hash::{BuildHasher, RandomState};
 
 /// The boundary lines, and what stands between them.
-pub(crate) struct Parts {
+pub(crate) struct Multipart {
     /// The Content-Type of the response.
     pub(crate) media_type: String,
     /// The lines before each part.
@@ -14,7 +14,7 @@ pub(crate) struct Parts {
     end: String,
 }
 
-impl Parts {
+impl Multipart {
     /// `media_type` is that of the representation.
     pub(crate) fn new(ranges: &[ByteRange], media_type: &[u8], size: u64) -> Self {
         // The boundary is random, so the author of a file cannot have put it into the file.

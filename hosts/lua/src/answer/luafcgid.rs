@@ -1,4 +1,4 @@
-//! The output of a script in the style of luafcgid that has not been sent yet.
+//! The answer of a script in the style of luafcgid that has not been sent yet.
 
 use super::status::status_of;
 use crate::LuaSettings;
@@ -12,7 +12,7 @@ const KEPT_FIELDS: usize = 256;
 
 /// Status, fields and body. The memory is kept from request to request.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct LuafcgidAnswer {
     /// The status; `None` until the script sets one.
     status: Option<u16>,
     default_status: u16,
@@ -22,11 +22,11 @@ pub(crate) struct Output {
     text: Vec<u8>,
     /// Whether the body is buffered until it is flushed.
     pub(crate) buffered: bool,
-    /// Output that has not been flushed.
+    /// LuafcgidAnswer that has not been flushed.
     pub(crate) body: Vec<u8>,
 }
 
-impl Default for Output {
+impl Default for LuafcgidAnswer {
     fn default() -> Self {
         Self {
             status: None,
@@ -40,7 +40,7 @@ impl Default for Output {
     }
 }
 
-impl Output {
+impl LuafcgidAnswer {
     /// Sets the defaults for a new reply.
     pub(crate) fn begin(&mut self, settings: &LuaSettings) {
         self.status = None;
@@ -138,16 +138,16 @@ mod tests {
     use super::*;
     use crate::script_path::ScriptSource;
 
-    fn output() -> Output {
+    fn answer() -> LuafcgidAnswer {
         let mut settings = LuaSettings::new(ScriptSource::Gateway { root: None });
         settings.fields.push(("X-Powered-By".to_owned(), "Lua".to_owned()));
-        let mut output = Output::default();
-        output.begin(&settings);
-        output
+        let mut answer = LuafcgidAnswer::default();
+        answer.begin(&settings);
+        answer
     }
 
-    fn head(output: &Output) -> (u16, String) {
-        output.with_head(|head, _| {
+    fn head(answer: &LuafcgidAnswer) -> (u16, String) {
+        answer.with_head(|head, _| {
             let line = |(name, value): &FieldPair<'_>| {
                 format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value))
             };
@@ -157,44 +157,44 @@ mod tests {
 
     #[test]
     fn a_script_that_says_nothing_gets_the_defaults() {
-        assert_eq!(head(&output()), (200, "Content-Type: text/html; X-Powered-By: Lua".to_owned()));
+        assert_eq!(head(&answer()), (200, "Content-Type: text/html; X-Powered-By: Lua".to_owned()));
     }
 
     #[test]
     fn status_and_content_type_are_replaced_and_other_fields_added() {
-        let mut output = output();
-        assert!(output.set_field(b"content-type", b"text/css"));
-        assert!(output.set_field(b"STATUS", b"404 Gone away"));
-        assert!(output.set_lines(b"Set-Cookie: a=1\r\nSet-Cookie:b=2\r\n\r\n"));
+        let mut answer = answer();
+        assert!(answer.set_field(b"content-type", b"text/css"));
+        assert!(answer.set_field(b"STATUS", b"404 Gone away"));
+        assert!(answer.set_lines(b"Set-Cookie: a=1\r\nSet-Cookie:b=2\r\n\r\n"));
         let fields = "Content-Type: text/css; X-Powered-By: Lua; Set-Cookie: a=1; Set-Cookie: b=2";
-        assert_eq!(head(&output), (404, fields.to_owned()));
+        assert_eq!(head(&answer), (404, fields.to_owned()));
         for (name, value) in [("Status", "99"), ("Status", "2000"), ("Status", "ok")] {
-            assert!(!output.set_field(name.as_bytes(), value.as_bytes()), "{value}");
+            assert!(!answer.set_field(name.as_bytes(), value.as_bytes()), "{value}");
         }
-        assert!(!output.set_lines(b"no field"));
+        assert!(!answer.set_lines(b"no field"));
     }
 
     #[test]
     fn a_location_redirects_unless_a_status_is_said() {
-        let mut one = output();
+        let mut one = answer();
         assert!(one.set_lines(b"Location: /elsewhere"));
         assert_eq!(head(&one).0, 302);
-        let mut other = output();
+        let mut other = answer();
         assert!(other.set_status(b"201") && other.set_lines(b"Location: /made"));
         assert_eq!(head(&other).0, 201);
     }
 
     #[test]
     fn the_next_request_starts_afresh_and_a_large_buffer_is_given_back() {
-        let mut output = output();
-        output.body.resize(1 << 20, b'x');
-        assert!(output.set_status(b"500"));
-        assert!((0..4096).all(|_| output.set_field(b"Name", &[b'x'; 64])));
-        assert!(output.size() > (1 << 20) + 4096 * 64);
-        output.end();
-        assert!(output.body.capacity() <= KEPT_BYTES && output.text.capacity() <= KEPT_BYTES);
-        assert!(output.fields.capacity() <= KEPT_FIELDS && output.size() == 0);
-        output.begin(&LuaSettings::new(ScriptSource::Gateway { root: None }));
-        assert_eq!(head(&output), (200, "Content-Type: text/html".to_owned()));
+        let mut answer = answer();
+        answer.body.resize(1 << 20, b'x');
+        assert!(answer.set_status(b"500"));
+        assert!((0..4096).all(|_| answer.set_field(b"Name", &[b'x'; 64])));
+        assert!(answer.size() > (1 << 20) + 4096 * 64);
+        answer.end();
+        assert!(answer.body.capacity() <= KEPT_BYTES && answer.text.capacity() <= KEPT_BYTES);
+        assert!(answer.fields.capacity() <= KEPT_FIELDS && answer.size() == 0);
+        answer.begin(&LuaSettings::new(ScriptSource::Gateway { root: None }));
+        assert_eq!(head(&answer), (200, "Content-Type: text/html".to_owned()));
     }
 }

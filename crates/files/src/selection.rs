@@ -4,32 +4,32 @@ use oribi_message::KnownField;
 
 /// The preconditions, the range and the codings of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Wishes<'a> {
+pub struct Selection<'a> {
     /// The first Accept-Encoding: most requests have one, few have two.
     accept_encoding: Option<&'a [u8]>,
     /// All other lines.
     lines: Vec<(KnownField, &'a [u8])>,
 }
 
-impl<'a> Wishes<'a> {
+impl<'a> Selection<'a> {
     /// Collects the relevant fields.
     #[inline]
     pub fn of(fields: impl Iterator<Item = (KnownField, &'a [u8])>) -> Self {
-        let mut wishes = Self::default();
+        let mut selection = Self::default();
         for (known, value) in fields {
-            if known == KnownField::AcceptEncoding && wishes.accept_encoding.is_none() {
-                wishes.accept_encoding = Some(value);
-            } else if Self::concern(known) {
-                wishes.lines.push((known, value));
+            if known == KnownField::AcceptEncoding && selection.accept_encoding.is_none() {
+                selection.accept_encoding = Some(value);
+            } else if Self::concerns(known) {
+                selection.lines.push((known, value));
             }
         }
-        wishes
+        selection
     }
 
     /// Whether a field is relevant.
     #[inline]
     #[must_use]
-    pub const fn concern(known: KnownField) -> bool {
+    pub const fn concerns(known: KnownField) -> bool {
         use KnownField as F;
         let condition = matches!(known, F::IfMatch | F::IfNoneMatch | F::IfModifiedSince | F::IfUnmodifiedSince);
         condition || matches!(known, F::IfRange | F::Range | F::AcceptEncoding)
@@ -38,7 +38,7 @@ impl<'a> Wishes<'a> {
     /// Whether there is any condition or range.
     #[inline]
     #[must_use]
-    pub fn are_particular(&self) -> bool {
+    pub fn is_particular(&self) -> bool {
         !self.lines.is_empty()
     }
 
@@ -50,7 +50,7 @@ impl<'a> Wishes<'a> {
 
     /// Whether the request has a field.
     #[must_use]
-    pub fn have(&self, wanted: KnownField) -> bool {
+    pub fn has(&self, wanted: KnownField) -> bool {
         self.lines(wanted).next().is_some()
     }
 
@@ -63,7 +63,7 @@ impl<'a> Wishes<'a> {
 
     /// Whether Accept-Encoding may contain weights: only a weight can exclude the unencoded file.
     #[inline]
-    pub(crate) fn weigh_codings(&self) -> bool {
+    pub(crate) fn weighs_codings(&self) -> bool {
         self.accept_encoding.is_some_and(|value| memchr::memchr(b';', value).is_some()) || !self.lines.is_empty()
     }
 }

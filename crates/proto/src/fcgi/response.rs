@@ -64,7 +64,7 @@ impl HeadRecord {
 ///
 /// Records of different requests may be sent in any order, those of one request in the order in which they were written.
 #[derive(Clone, Debug)]
-pub struct Exchange {
+pub struct ResponseWriter {
     id: u16,
     role: Role,
     bodiless: bool,
@@ -76,8 +76,8 @@ pub struct Exchange {
     head: Option<HeadRecord>,
 }
 
-impl Exchange {
-    /// An exchange that begins.
+impl ResponseWriter {
+    /// The writer of the response to a request that has just begun.
     #[must_use]
     pub const fn new(id: u16, role: Role) -> Self {
         Self { id, role, bodiless: false, errors: false, padding: 0, writing: Writing::Nothing, head: None }
@@ -179,7 +179,7 @@ impl Exchange {
     }
 
     /// Announces `size` bytes of content: writes what precedes them and returns how many of them the record takes. If the
-    /// result is more than 0, send that many bytes, call [`Exchange::write_content_suffix`] and announce the rest: a record
+    /// result is more than 0, send that many bytes, call [`ResponseWriter::write_content_suffix`] and announce the rest: a record
     /// takes at most [`RECORD_BYTES`]. If it is 0, drop the rest: the response has no content, or less than was offered.
     ///
     /// If the head is still the last thing in `out`, the content joins its record.
@@ -216,7 +216,7 @@ impl Exchange {
         admitted
     }
 
-    /// Writes what follows the bytes that [`Exchange::write_content_prefix`] announced.
+    /// Writes what follows the bytes that [`ResponseWriter::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {
         write_padding(usize::from(core::mem::take(&mut self.padding)), out);
