@@ -51,6 +51,25 @@ class NativeCollectionTest < Minitest::Test
     end
   end
 
+  # What an old object gets is remembered, or the next collection of young objects frees it.
+  def test_young_objects_that_old_ones_keep
+    app = lambda do |env|
+      4.times { GC.start(full_mark: false) } if env["PATH_INFO"] == "/age"
+      [200, {}, [env["HTTP_X_NAME"].to_s, Array.new(2000) { |number| { number => +"other" } }.size.to_s]]
+    end
+    NativeServer.open(app) do |server|
+      # Here the context grows old; the next request has the first template of its kind.
+      server.get("/age")
+      %w[/ /age /].each do |path|
+        5.times do |number|
+          names = Array.new(number + 1) { |index| ["X-Other-#{index}", "value"] }.to_h
+          assert_equal "own2000", server.get(path, fields: names.merge("X-Name" => "own")).content, -> { server.log }
+        end
+        server.get("/age")
+      end
+    end
+  end
+
   def test_threads_that_collect
     check("thread", 5, threads: 4)
   end

@@ -103,6 +103,23 @@ class NativePausesTest < Minitest::Test
     end
   end
 
+  # The server takes the chunks of such a text one by one, and waits for the client between them.
+  def test_what_other_threads_do_to_a_text_changes_nothing_that_is_sent
+    text = "#{"10000\r\n#{SMALL}\r\n" * 30}0\r\n\r\n"
+    app = lambda do |env|
+      next [200, { "transfer-encoding" => "chunked" }, [text].each] if env["PATH_INFO"] == "/text"
+
+      text.tr!("x", "!")
+      [200, {}, ["fine"]]
+    end
+    NativeServer.open(app, settings: { threads: 2 }) do |server|
+      slow = request(server, "/text")
+      assert slow.wait_readable(30)
+      assert_answers(request(server, "/"))
+      assert_equal 0, slow.read.count("!")
+    end
+  end
+
   def test_what_other_threads_do_ends_no_pause
     NativeServer.open(app) do |server|
       ticks = request(server, "/ticks")
