@@ -127,7 +127,7 @@ impl Frame for h1::Machine {
     }
 }
 
-impl Frame for fcgi::Exchange {
+impl Frame for fcgi::ResponseWriter {
     #[inline]
     fn begun(&self) -> bool {
         self.response_started()
