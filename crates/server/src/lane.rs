@@ -57,8 +57,9 @@ impl<'a> LaneSetup<'a> {
             here: self.slot.connections,
             everywhere: self.slot.all_connections,
             lanes,
+            lanes_each: lanes / self.settings.workers.max(1),
             idle: self.slot.idle,
-            idle_everywhere: self.slot.idle_everywhere,
+            workers: self.slot.workers,
             bell: self.slot.bell,
         })?;
         Ok((engine, attention))

@@ -1,4 +1,12 @@
 //! New connections: taking them, making room for them, and pausing when there is none.
+//!
+//! Which of the lanes that share a listener takes a connection is decided by the `policy`; the `line` carries that out.
+
+mod line;
+mod policy;
+
+pub use line::Census;
+pub(super) use line::Line;
 
 use super::connection::{Connection, State};
 use super::deadline::Deadline;
@@ -6,11 +14,9 @@ use super::send::Still;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::config::counted;
-use crate::listen::{Bell, Door};
-use oribi_io::{Accepted, Backend, Event, Peer};
-use std::io;
-use std::os::fd::AsFd;
-use std::sync::atomic::AtomicU32;
+use crate::listen::Door;
+use oribi_io::{Accepted, Backend, Peer};
+use policy::{EXPECTED_FOR, Work};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -24,25 +30,6 @@ const EVENTS_PER_ACCEPT: usize = 8;
 
 /// How long accepting rests when descriptors have run out and none of ours can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long a lane with more connections than others leaves new ones to lanes that are idle: these have been told, and need no
-/// more than to be given a processor, which may take its time on a busy machine.
-const GIVE_WAY_TO_IDLE: Duration = Duration::from_millis(50);
-
-/// How long a lane with clearly more than its share leaves new ones to lanes that are busy. Nobody shall wait for that lane if all
-/// others are in the middle of long requests.
-const GIVE_WAY_TO_BUSY: Duration = Duration::from_millis(20);
-
-/// What a lane knows of the line that it stands in with others.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Line {
-    /// It has been told of a connection with the news that are being handled.
-    told: bool,
-    /// It has left somebody who waits to others. Nobody is left to them twice.
-    gave_way: bool,
-    /// Whoever is told of has been accepted already.
-    ahead: bool,
-}
 
 /// Whether to receive from a connection at once: that costs a call if nothing has arrived yet, and saves one if it has.
 #[derive(Clone, Copy, Debug, Default)]
@@ -70,47 +57,7 @@ impl Haste {
     }
 }
 
-/// Who has how many connections, among lanes that share their listeners.
-#[derive(Clone, Copy, Debug)]
-pub struct Census<'a> {
-    /// Connections of this worker, whose lanes share the count.
-    pub here: &'a AtomicU32,
-    /// Connections of all workers.
-    pub everywhere: &'a AtomicU32,
-    /// How many lanes there are in all.
-    pub lanes: usize,
-    /// Lanes of this worker that wait for something to do.
-    pub idle: &'a AtomicU32,
-    /// The same of all workers.
-    pub idle_everywhere: &'a [&'static AtomicU32],
-    /// Where a lane leaves a connection to another.
-    pub bell: Option<&'a Bell>,
-}
-
-impl Census<'_> {
-    fn share(&self) -> usize {
-        self.everywhere.load(Relaxed) as usize / self.lanes.max(1)
-    }
-
-    /// Whether a lane with so many connections has more than an even share: one more counts while they are few.
-    fn exceeds_share(&self, mine: usize) -> bool {
-        let share = self.share();
-        mine > share + share / 8
-    }
-
-    /// Whether it has so many more that it should leave new ones even to lanes that are busy.
-    fn clearly_exceeds_share(&self, mine: usize) -> bool {
-        let share = self.share();
-        mine > share + share / 8 + 1
-    }
-
-    /// Whether a lane waits for something to do: another one than the lane that asks, which is busy asking.
-    fn somebody_is_idle(&self) -> bool {
-        self.idle_everywhere.iter().any(|idle| idle.load(Relaxed) > 0)
-    }
-}
-
-impl<'a, B: Backend> Engine<'a, B> {
+impl<B: Backend> Engine<'_, B> {
     pub(super) fn accept(&mut self, door: usize) {
         let shared = self.shares(door);
         let most = if shared { 1 } else { ACCEPTS_PER_EVENT };
@@ -122,183 +69,13 @@ impl<'a, B: Backend> Engine<'a, B> {
                 // Room is made only for those who are known to wait: the next event will say.
                 return;
             }
-            let busy = !self.prompt && (!self.ready.is_empty() || self.expects_work());
-            if shared && (busy || self.exceeds_share()) {
+            if shared && self.situation().goes_last() {
                 return self.let_others_go_first(door);
             }
-            if busy {
+            if self.work() != Work::None {
                 return;
             }
         }
-    }
-
-    /// Somebody waits at a door, or another lane says so.
-    pub(super) fn hear(&mut self, door: usize) {
-        self.line.told = self.events[self.handled..].iter().any(|event| matches!(event, Event::Connection(_)));
-        if door < self.doors.len() {
-            // A lane that has left the line since has told others.
-            if self.accepting != Accepting::Yes {
-                return;
-            }
-            if !self.shares(door) || !self.leaves_to_others() {
-                self.accept(door);
-            }
-        } else if self.accepting != Accepting::Yes {
-            // This lane has left the line since, and is not the one to look.
-            self.ring();
-        } else if let Some(bell) = self.bell() {
-            bell.answer();
-            for door in 0..self.doors.len() {
-                if self.shares(door) && !self.leaves_to_others() {
-                    self.accept(door);
-                }
-            }
-        }
-    }
-
-    /// Whether a connection that this lane was told of is another one's. Nobody waits longer for that than the others need to look.
-    fn leaves_to_others(&mut self) -> bool {
-        let Some(census) = self.census.filter(|_| !self.line.ahead) else { return false };
-        if std::mem::take(&mut self.line.gave_way) {
-            return false;
-        }
-        let busy = |engine: &Self| {
-            !engine.ready.is_empty()
-                || engine.events[engine.handled..].iter().any(|event| matches!(event, Event::Socket { .. }))
-        };
-        if census.somebody_is_idle() {
-            if !self.prompt && busy(self) {
-                // An app may hold this lane up before it comes to the connection. The next look tells of it again.
-                self.line.gave_way = true;
-                self.ring();
-                return true;
-            }
-            if self.exceeds_share() || self.expects_work() {
-                self.stand_aside(GIVE_WAY_TO_IDLE);
-                return true;
-            }
-        } else if !self.prompt && (census.clearly_exceeds_share(self.connections.len()) || self.expects_work()) {
-            // Others may be idle before this lane is, which is about to be held up by the request of whom it took last.
-            self.stand_aside(GIVE_WAY_TO_BUSY);
-            return true;
-        }
-        false
-    }
-
-    /// Whether this lane has more connections than others. Those that wait for a prompt host are about to be answered, and may go.
-    fn exceeds_share(&self) -> bool {
-        let leaving = if self.prompt { self.ready.len() } else { 0 };
-        let mine = self.connections.len().saturating_sub(leaving);
-        self.census.is_some_and(|census| census.exceeds_share(mine))
-    }
-
-    /// Whether a client has come whose first request will keep this lane busy as soon as it is here.
-    fn expects_work(&self) -> bool {
-        !self.prompt && self.deadlines.oldest(Deadline::Head).is_some()
-    }
-
-    /// Leaves the line for so long, and tells the next one.
-    fn stand_aside(&mut self, time: Duration) {
-        self.unlisten();
-        self.ring();
-        self.line.gave_way = true;
-        self.accepting = Accepting::Aside(self.backend.now() + time);
-    }
-
-    /// Called before this lane is busy for a time that nobody knows: a connection that it was told of and has yet to come to is left
-    /// to a lane that is idle.
-    pub(super) fn tell_others(&mut self) {
-        if self.line.told && self.census.is_some_and(|census| census.somebody_is_idle()) {
-            self.line.told = false;
-            self.ring();
-        }
-    }
-
-    /// Where the kernel tells one lane of a connection, that lane has to tell the others.
-    fn bell(&self) -> Option<&'a Bell> {
-        self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
-    }
-
-    fn ring(&self) {
-        if let Some(bell) = self.bell() {
-            bell.ring();
-        }
-    }
-
-    /// Tells the next one of those whom this lane may have been told of and will not take.
-    fn ring_if_waited_for(&self) {
-        if let Some(bell) = self.bell()
-            && (0..self.doors.len()).any(|door| self.shares(door) && self.doors[door].has_waiting())
-        {
-            bell.ring();
-        }
-    }
-
-    /// Waits at the bell, too.
-    pub(super) fn hear_the_bell(&mut self) -> io::Result<()> {
-        match self.bell() {
-            Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
-            None => Ok(()),
-        }
-    }
-
-    /// The backend is about to be asked for news. Tells how many are known, and counts a lane as idle that will wait for them.
-    pub(super) fn begin_waiting(&mut self, timeout: Option<Duration>) -> (usize, bool) {
-        if matches!(self.accepting, Accepting::Aside(_)) && !self.exceeds_share() && !self.expects_work() {
-            self.join_line();
-        }
-        let idle = timeout != Some(Duration::ZERO) && self.accepting == Accepting::Yes;
-        if let Some(census) = self.census.filter(|census| idle && census.lanes > 1) {
-            census.idle.fetch_add(1, Relaxed);
-        }
-        (self.events.len(), idle)
-    }
-
-    pub(super) fn end_waiting(&mut self, (known, idle): (usize, bool)) {
-        let Some(census) = self.census.filter(|census| census.lanes > 1) else { return };
-        if idle {
-            census.idle.fetch_sub(1, Relaxed);
-        }
-        self.line.told = self.events[known..].iter().any(|event| matches!(event, Event::Connection(_)));
-        self.line.gave_way &= self.line.told || self.accepting != Accepting::Yes;
-    }
-
-    /// When something is due that has to do with new connections.
-    pub(super) fn due_at_doors(&self) -> Option<Duration> {
-        match self.accepting {
-            Accepting::Paused(until) | Accepting::Aside(until) => Some(until),
-            Accepting::Yes | Accepting::Left | Accepting::Never => None,
-        }
-    }
-
-    /// Whether other lanes take connections at the same door.
-    pub(super) fn shares(&self, door: usize) -> bool {
-        self.doors[door].shared && self.census.is_some_and(|census| census.lanes > 1)
-    }
-
-    /// The kernel wakes the one who has waited at the listener longest and is asleep, which is always the same one while there
-    /// is little to do. Who leaves the line and joins it again stands at its end.
-    fn let_others_go_first(&mut self, door: usize) {
-        let Door { listener, socket, .. } = self.doors[door];
-        let rejoined = self.backend.unlisten(door, socket).and_then(|()| self.backend.listen(door, socket));
-        if let Err(error) = rejoined {
-            log::error!("cannot wait at {} again: {error}", self.listeners[listener].display);
-        }
-    }
-
-    /// Leaves new connections to other lanes until the next request is asked for: who came here now would wait behind an app that
-    /// is held up. A lane that is alone, or alone at its doors, may as well take them.
-    pub fn leave_line(&mut self) {
-        if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
-            self.unlisten();
-            self.ring_if_waited_for();
-            self.accepting = Accepting::Left;
-        }
-    }
-
-    pub(super) fn join_line(&mut self) {
-        self.listen();
-        self.accepting = Accepting::Yes;
     }
 
     /// With `prompt`, for a lane that is never busy for long, connections may be accepted before it asks for them.
@@ -352,6 +129,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             census.here.fetch_add(1, Relaxed);
             census.everywhere.fetch_add(1, Relaxed);
         }
+        self.count_as_idle(false);
         self.deadlines.set(index, Deadline::Head, self.backend.now());
         if protocol == Protocol::FastCgi {
             self.carry(index);
@@ -361,7 +139,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.haste.is_worth_it() {
             self.receive_at_once(index);
         }
-        self.check(index);
+        if let Some(connection) = self.connections.get(index) {
+            if !self.prompt && connection.requests == 0 {
+                self.line.expects_until = self.backend.now() + EXPECTED_FOR;
+            }
+            self.check(index);
+        }
     }
 
     /// Looks whether the first request of a client is there already, as it mostly is. Then this lane is about to be busy and takes
@@ -490,29 +273,5 @@ impl<'a, B: Backend> Engine<'a, B> {
             }
         }
         self.ring_if_waited_for();
-    }
-
-    fn listen(&mut self) {
-        for (number, door) in self.doors.iter().enumerate() {
-            if let Err(error) = self.backend.listen(number, door.socket) {
-                log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
-            }
-        }
-        if let Err(error) = self.hear_the_bell() {
-            log::error!("cannot wait at the bell again: {error}");
-        }
-    }
-
-    fn unlisten(&mut self) {
-        for (number, door) in self.doors.iter().enumerate() {
-            if let Err(error) = self.backend.unlisten(number, door.socket) {
-                log::error!("cannot stop watching {}: {error}", self.listeners[door.listener].display);
-            }
-        }
-        if let Some(bell) = self.bell()
-            && let Err(error) = self.backend.unlisten(self.doors.len(), bell.as_fd())
-        {
-            log::error!("cannot stop watching the bell: {error}");
-        }
     }
 }

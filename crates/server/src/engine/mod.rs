@@ -307,6 +307,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Takes the events that a waiter of the backend has found.
     pub fn collect(&mut self, waiter: &mut B::Waiter) {
         self.backend.collect(waiter, &mut self.events);
+        self.hear_of_connections();
     }
 
     /// A waiter of the backend.

@@ -106,10 +106,10 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.events.drain(..self.handled);
         self.handled = 0;
-        let before = self.begin_waiting(timeout);
-        let waited = self.backend.wait(timeout, &mut self.events);
-        self.end_waiting(before);
-        waited?;
+        let known = self.events.len();
+        self.begin_waiting(timeout);
+        self.backend.wait(timeout, &mut self.events).inspect_err(|_| self.count_as_idle(false))?;
+        self.end_waiting(known);
         self.turns_due = self.turns.len();
         let now = self.backend.now();
         self.news_due = now + NEWS_AFTER;

@@ -36,6 +36,15 @@ pub enum WorkerCommand {
     Quit = 3,
 }
 
+/// What lanes of other workers want to know of a worker.
+#[derive(Clone, Copy, Debug)]
+pub struct Presence {
+    /// Connections open now.
+    pub connections: &'static AtomicU32,
+    /// Lanes that have nothing to do.
+    pub idle: &'static AtomicU32,
+}
+
 /// A worker's part of the scoreboard: names for the atomics in a cache line of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSlot {
@@ -51,10 +60,10 @@ pub struct WorkerSlot {
     pub requests: &'static AtomicU64,
     /// Open connections of all workers.
     pub all_connections: &'static AtomicU32,
-    /// Lanes of this worker that are waiting for events.
+    /// Lanes of this worker that have nothing to do.
     pub idle: &'static AtomicU32,
-    /// The same for each of all workers.
-    pub idle_everywhere: &'static [&'static AtomicU32],
+    /// What all workers have, for lanes that share listeners with theirs.
+    pub workers: &'static [Presence],
     /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
     pub bell: Option<&'static Bell>,
     /// How often all workers were told to open their log files again.
@@ -68,8 +77,8 @@ impl WorkerSlot {
         let [pid, state, command, connections, idle, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, ..] = &common.halves;
-        let (idle_everywhere, bell): (&[&AtomicU32], _) = (&[], None);
-        Self { pid, state, command, connections, requests, all_connections, idle, idle_everywhere, bell, log_opening, running }
+        let (workers, bell): (&[Presence], _) = (&[], None);
+        Self { pid, state, command, connections, requests, all_connections, idle, workers, bell, log_opening, running }
     }
 
     /// A slot that is not shared, for a lane without a supervisor.
@@ -150,9 +159,10 @@ impl Scoreboard {
         let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
         let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, &lines[1..], common));
         let mut slots: Vec<WorkerSlot> = lines.chunks(each).filter_map(slot).collect();
-        let idle: &[&AtomicU32] = Vec::leak(slots.iter().map(|slot| slot.idle).collect());
+        let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
+        let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
         let bell: &Bell = Box::leak(Box::new(Bell::new()?));
-        slots.iter_mut().for_each(|slot| (slot.idle_everywhere, slot.bell) = (idle, Some(bell)));
+        slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, Some(bell)));
         Ok(Self { slots })
     }
 

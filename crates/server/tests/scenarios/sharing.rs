@@ -4,6 +4,7 @@ use crate::harness::{GET, SECOND, Server, echo, ok, pattern};
 use crate::response::read_only;
 use oribi_server::config::Settings;
 use oribi_server::engine::Census;
+use oribi_server::scoreboard::Presence;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -18,9 +19,11 @@ fn server(lanes: usize) -> Server {
         writer.finish().expect("the client is there");
     });
     let count = || Box::leak(Box::new(AtomicU32::new(0)));
-    let idle_everywhere: &'static [&'static AtomicU32] = Box::leak(Box::new([&*Box::leak(Box::new(AtomicU32::new(1)))]));
-    let (idle, bell) = (&*count(), None);
-    let census = Census { here: count(), everywhere: count(), lanes, idle, idle_everywhere, bell };
+    let presence = || Presence { connections: count(), idle: count() };
+    let (this, another) = (presence(), presence());
+    another.idle.store(1, Relaxed);
+    let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
+    let census = Census { here, everywhere: count(), lanes, lanes_each: 1, idle, workers, bell: None };
     server.lane.engine().take_part_in(census).expect("there is no bell");
     server
 }
@@ -77,8 +80,8 @@ fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     let mut server = Server::new(settings, echo);
     let here: &AtomicU32 = Box::leak(Box::new(AtomicU32::new(2)));
     let everywhere = Box::leak(Box::new(AtomicU32::new(2)));
-    let (idle, idle_everywhere, bell) = (here, &[][..], None);
-    let census = Census { here, everywhere, lanes: 2, idle, idle_everywhere, bell };
+    let idle = Box::leak(Box::new(AtomicU32::new(0)));
+    let census = Census { here, everywhere, lanes: 2, lanes_each: 2, idle, workers: &[], bell: None };
     server.lane.engine().take_part_in(census).expect("there is no bell");
     let client = server.connect();
     server.run();

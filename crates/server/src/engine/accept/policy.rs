@@ -1,0 +1,160 @@
+//! Whose a newcomer is: what a lane decides that was told of a connection at a listener which it shares with other lanes.
+//!
+//! Nothing here knows a socket or reads a clock. A [`Situation`] is put in, and a [`Decision`] comes out:
+//!
+//! | this lane | another lane is idle | no other lane is idle |
+//! |---|---|---|
+//! | has nothing to do | takes; with more connections than that one stands aside | takes |
+//! | expects a request | stands aside | stands aside until it need not expect it any more |
+//! | has requests waiting | stands aside | takes; with clearly more than its share stands aside |
+//!
+//! Of the lanes that have nothing to do, the one with the fewest connections never stands aside, so they do not wait for one another.
+//! A newcomer is left to others once, and for a limited time: who has been left for so long is taken whatever the table says.
+
+use std::time::Duration;
+
+/// How long a newcomer is left to lanes that are idle. These have been told, and need no more than to be given a processor, which may
+/// take its time on a busy machine.
+const LEFT_TO_IDLE: Duration = Duration::from_millis(50);
+
+/// How long a newcomer is left to lanes that are all busy: as long as a request takes in a usual app.
+const LEFT_TO_BUSY: Duration = Duration::from_millis(20);
+
+/// How long the first request of a client is expected. One that connects and asks for nothing must not turn others away.
+pub(super) const EXPECTED_FOR: Duration = Duration::from_millis(20);
+
+/// What a newcomer would wait for. Where the host answers at once, that is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    None,
+    /// A client has come whose first request will keep this lane busy. Not later than at this time it is expected no more.
+    Expected(Duration),
+    /// Requests that are to be answered first, or news that may be such.
+    Waiting,
+}
+
+/// What the decision depends on. Times are on the clock of the lane's backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Situation {
+    pub(super) now: Duration,
+    pub(super) work: Work,
+    /// Connections of this lane.
+    pub(super) connections: usize,
+    /// Connections that it would have if all lanes had as many.
+    pub(super) share: usize,
+    /// The fewest connections of another lane that has nothing to do, if there is such a lane.
+    pub(super) fewest_of_idle: Option<usize>,
+    /// This lane has left somebody to others, until this time.
+    pub(super) left_until: Option<Duration>,
+}
+
+/// What the lane does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It takes the newcomer.
+    Take,
+    /// It tells the next lane, and takes nobody until this time, or until it would decide otherwise.
+    StandAside(Duration),
+}
+
+impl Situation {
+    pub(super) fn decide(self) -> Decision {
+        if self.left_until.is_some_and(|until| until <= self.now) {
+            return Decision::Take;
+        }
+        let until = match (self.work, self.fewest_of_idle) {
+            (Work::None, Some(fewest)) if self.connections > even(fewest) => self.now + LEFT_TO_IDLE,
+            (Work::Expected(_) | Work::Waiting, Some(_)) => self.now + LEFT_TO_IDLE,
+            (Work::Expected(until), None) => until,
+            (Work::Waiting, None) if self.connections > even(self.share) + 1 => self.now + LEFT_TO_BUSY,
+            (Work::None | Work::Waiting, _) => return Decision::Take,
+        };
+        Decision::StandAside(self.left_until.unwrap_or(until))
+    }
+
+    /// Whether others come first from now on, when this lane has taken somebody.
+    pub(super) fn goes_last(self) -> bool {
+        self.work != Work::None || self.connections > even(self.share)
+    }
+}
+
+/// How many connections are not more than so many. While there are few of them, one makes a difference; of many, an eighth does not.
+const fn even(connections: usize) -> usize {
+    connections + connections / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(7);
+    const SOON: Duration = Duration::from_millis(7_005);
+    const EXPECTED: Work = Work::Expected(SOON);
+
+    /// Of a lane with so many connections, whose share is two.
+    fn situation(work: Work, fewest_of_idle: Option<usize>, connections: usize) -> Situation {
+        Situation { now: NOW, work, connections, share: 2, fewest_of_idle, left_until: None }
+    }
+
+    #[test]
+    fn a_newcomer_is_taken_by_the_free_lane_with_the_fewest_connections_or_by_whoever_is_free_first() {
+        use Decision::{StandAside, Take};
+        let (to_idle, to_busy) = (StandAside(NOW + LEFT_TO_IDLE), StandAside(NOW + LEFT_TO_BUSY));
+        // A lane's work, the fewest connections of another that is idle, and its decision with two, three and four connections.
+        for (work, fewest_of_idle, decisions) in [
+            (Work::None, Some(1), [to_idle, to_idle, to_idle]),
+            (Work::None, Some(2), [Take, to_idle, to_idle]),
+            (Work::None, Some(3), [Take, Take, to_idle]),
+            (Work::None, None, [Take; 3]),
+            (EXPECTED, Some(9), [to_idle; 3]),
+            (EXPECTED, None, [StandAside(SOON); 3]),
+            (Work::Waiting, Some(9), [to_idle; 3]),
+            (Work::Waiting, None, [Take, Take, to_busy]),
+        ] {
+            for (connections, decision) in (2..).zip(decisions) {
+                let situation = situation(work, fewest_of_idle, connections);
+                assert_eq!(situation.decide(), decision, "{situation:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_that_are_free_never_all_wait_for_one_another() {
+        for lanes in [[0, 0, 0], [1, 0, 0], [3, 1, 2], [9, 8, 8], [900, 801, 800]] {
+            let decide = |lane: usize| {
+                let others = lanes.iter().enumerate().filter(|(other, _)| *other != lane);
+                situation(Work::None, others.map(|(_, connections)| *connections).min(), lanes[lane]).decide()
+            };
+            assert!((0..lanes.len()).any(|lane| decide(lane) == Decision::Take), "{lanes:?}");
+        }
+    }
+
+    #[test]
+    fn nobody_is_left_to_others_twice_or_for_longer_than_once() {
+        for (work, fewest_of_idle) in [(Work::None, Some(1)), (EXPECTED, None), (Work::Waiting, Some(1)), (Work::Waiting, None)]
+        {
+            let situation = situation(work, fewest_of_idle, 9);
+            let Decision::StandAside(until) = situation.decide() else { panic!("{situation:?}") };
+            let later = Situation { now: NOW + Duration::from_millis(3), left_until: Some(until), ..situation };
+            assert_eq!(later.decide(), Decision::StandAside(until), "{later:?}");
+            let then = Situation { now: until, ..later };
+            assert_eq!(then.decide(), Decision::Take, "{then:?}");
+        }
+    }
+
+    #[test]
+    fn an_eighth_more_of_many_connections_is_no_reason_to_leave_anybody() {
+        let many = situation(Work::None, Some(800), 900);
+        assert_eq!(many.decide(), Decision::Take);
+        assert_ne!(Situation { connections: 901, ..many }.decide(), Decision::Take);
+    }
+
+    #[test]
+    fn who_has_work_or_more_than_its_share_goes_last() {
+        for (work, connections, last) in
+            [(Work::None, 2, false), (Work::None, 3, true), (EXPECTED, 0, true), (Work::Waiting, 0, true)]
+        {
+            assert_eq!(situation(work, None, connections).goes_last(), last, "{work:?} {connections}");
+        }
+    }
+}
