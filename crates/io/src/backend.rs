@@ -145,6 +145,11 @@ pub trait Backend {
         Accepted::None
     }
 
+    /// Whether a connection waits to be accepted by whoever listens at this socket.
+    fn is_waited_at(&self, _listener: usize, socket: BorrowedFd<'_>) -> bool {
+        crate::accept::is_waited_at(socket)
+    }
+
     /// Accepts a waiting connection. Its socket reports nothing until [`Backend::open`].
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket>;
 

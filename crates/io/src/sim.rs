@@ -361,6 +361,10 @@ impl Backend for Sim {
         Ok(())
     }
 
+    fn is_waited_at(&self, _listener: usize, _socket: BorrowedFd<'_>) -> bool {
+        !self.world.0.queue.borrow().is_empty()
+    }
+
     fn accept(&mut self, _listener: usize, _socket: BorrowedFd<'_>) -> Accepted<usize> {
         if self.world.0.queue.borrow().is_empty() {
             return Accepted::None;

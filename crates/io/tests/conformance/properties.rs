@@ -383,8 +383,10 @@ pub fn news_reach_the_waiter_or_the_backend<N: Network>() {
 pub fn listening_can_be_interrupted<N: Network>() {
     let mut rig = Rig::<N>::new();
     rig.backend.unlisten(0, rig.listener.as_fd()).expect("it was listened on");
+    assert!(!rig.backend.is_waited_at(0, rig.listener.as_fd()));
     let _far = rig.network.connect();
     assert_eq!(rig.news(), []);
+    assert!(rig.backend.is_waited_at(0, rig.listener.as_fd()));
     rig.backend.listen(0, rig.listener.as_fd()).expect("it can be listened on");
     rig.until(|event| event == Event::Connection(0));
     let socket = rig.accept();

@@ -6,7 +6,6 @@
 //! workers.
 
 use super::listener::Listener;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// One of several places.
@@ -44,14 +43,6 @@ pub struct Door<'a> {
     pub socket: BorrowedFd<'a>,
     /// Whether lanes in other seats take connections from this socket, too.
     pub shared: bool,
-}
-
-impl Door<'_> {
-    /// Whether a connection waits there.
-    pub(crate) fn has_waiting(&self) -> bool {
-        let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
-    }
 }
 
 /// The doors of a lane in `seat`.

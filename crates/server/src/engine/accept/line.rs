@@ -156,7 +156,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     fn somebody_waits(&self) -> bool {
-        (0..self.doors.len()).any(|door| self.shares(door) && self.doors[door].has_waiting())
+        let mut doors = self.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
+        doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
     /// Tells the next one of those whom this lane may have been told of and will not take.
