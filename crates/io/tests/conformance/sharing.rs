@@ -107,21 +107,31 @@ fn leave_at_once<B: Backend>(backend: &mut B, listener: BorrowedFd<'_>, taken: &
     false
 }
 
-/// However lanes come and go, a connection never waits while a lane sleeps at its listener.
+/// However lanes come and go, a connection never waits while a lane sleeps at its listener: not where all stay there, not where all
+/// leave it and come back, and not where some do.
 pub fn nobody_told_is_nobody_waiting<N: Several>() {
+    let (stays, returns) = (take::<N::Backend> as Act<_>, take_and_return::<N::Backend> as Act<_>);
+    for lanes in [[stays; 3], [returns; 3], [returns, returns, stays]] {
+        all_bursts_are_taken::<N>(lanes);
+    }
+}
+
+/// Each burst is of more connections than there are lanes, each of which takes one when it is told.
+fn all_bursts_are_taken<N: Several>(lanes: [Act<N::Backend>; 3]) {
     const BURSTS: usize = 40;
+    const CONNECTIONS: usize = 7;
     let (mut network, _unused, listener) = N::new();
     let pipe = network.watched().try_clone().expect("a descriptor");
     let (taken, (waiting, waits)) = (AtomicUsize::new(0), channel());
     std::thread::scope(|scope| {
-        for act in [take_and_return::<N::Backend> as Act<_>, take_and_return::<N::Backend>, take::<N::Backend>] {
+        for act in lanes {
             let (waiting, listener, pipe, taken) = (waiting.clone(), listener.as_fd(), pipe.as_fd(), &taken);
             scope.spawn(move || lane::<N>(listener, pipe, &waiting, taken, act));
         }
         until_asleep(&waits, 3);
         for burst in 1..=BURSTS {
-            let _far = [network.connect(), network.connect(), network.connect()];
-            until("all are taken", || taken.load(SeqCst) == burst * 3);
+            let _far: Vec<_> = (0..CONNECTIONS).map(|_| network.connect()).collect();
+            until("all are taken", || taken.load(SeqCst) == burst * CONNECTIONS);
         }
         network.wake();
     });
