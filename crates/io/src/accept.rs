@@ -1,7 +1,6 @@
 //! Accepting a connection from a listener.
 
 use crate::{Accepted, Peer};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -20,10 +19,4 @@ pub fn accept(listener: BorrowedFd<'_>) -> Accepted<OwnedFd> {
         // No connection waits, or one broke before it was accepted: accept(2) passes on the network's errors.
         Err(_) => Accepted::None,
     }
-}
-
-/// Whether a connection waits at the listener.
-pub fn is_waited_at(listener: BorrowedFd<'_>) -> bool {
-    let mut polled = [PollFd::new(&listener, PollFlags::IN)];
-    matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
 }

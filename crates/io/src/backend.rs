@@ -1,5 +1,6 @@
 //! The interface of an I/O model.
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -147,7 +148,8 @@ pub trait Backend {
 
     /// Whether a connection waits to be accepted by whoever listens at this socket.
     fn is_waited_at(&self, _listener: usize, socket: BorrowedFd<'_>) -> bool {
-        crate::accept::is_waited_at(socket)
+        let mut polled = [PollFd::new(&socket, PollFlags::IN)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
     /// Accepts a waiting connection. Its socket reports nothing until [`Backend::open`].
