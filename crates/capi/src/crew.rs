@@ -7,7 +7,7 @@ use oribi_host::Crew;
 
 /// `oribi_crew`
 pub struct OribiCrew {
-    /// Good until `oribi_lock.end`, behind which this value is dropped.
+    /// Valid until `oribi_lock.end`; then this value is dropped.
     crew: *const (dyn Crew + 'static),
     lane: OribiLane,
 }
@@ -16,7 +16,7 @@ impl OribiCrew {
     /// # Safety
     /// The value is dropped before `crew` is.
     pub(crate) unsafe fn new(crew: &dyn Crew) -> Self {
-        // SAFETY: this only forgets the lifetime, which the caller promises to be long enough.
+        // SAFETY: this only erases the lifetime, which the caller promises to be long enough.
         let crew = unsafe { std::mem::transmute::<*const (dyn Crew + '_), *const (dyn Crew + 'static)>(crew) };
         Self { crew, lane: OribiLane::default() }
     }
@@ -27,18 +27,18 @@ impl OribiCrew {
     }
 }
 
-/// The life of a thread of the crew.
+/// Runs a thread of the crew until it leaves.
 ///
 /// # Safety
 /// `crew` is the one that `oribi_lock.start_thread` was called with, for this thread, and the lock is held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn oribi_crew_serve(crew: *const OribiCrew) {
-    // SAFETY: the caller's promise. The crew outlives the threads that it has had started. Other threads may be inside it, each at a
-    // point where it has let go of the lock.
+    // SAFETY: the caller's promise. The crew outlives the threads that were started for it. Other threads may be inside it at
+    // the same time, each at a point where it has released the lock.
     fence((), || unsafe { (*(*crew).crew).serve() });
 }
 
-/// The calling thread is about to let go of the lock.
+/// The calling thread is about to release the lock.
 ///
 /// # Safety
 /// `crew` is the one that `oribi_lock.begin` was called with, `oribi_lock.end` has not been called, and the lock is held.

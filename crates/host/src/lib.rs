@@ -38,8 +38,9 @@ pub trait Runtime: Sync {
         None
     }
 
-    /// For a language whose threads share one lock: the lock, which is held whenever the host is called and whenever the host uses an
-    /// outlet. The threads of a worker are then the language's own, and share a lane. `None`: each lane has a thread of its own.
+    /// For a language whose threads share one lock: the lock. It is held whenever the server calls the host and whenever the
+    /// host uses an outlet. Then the threads of a worker are the language's own and share a lane. `None`: each lane has a
+    /// thread of its own.
     fn global_lock(&self) -> Option<&dyn GlobalLock> {
         None
     }

@@ -24,7 +24,7 @@ pub(super) struct SharedLane<'a> {
     answered: Cell<u64>,
     /// The number of answered requests at which the process is to be replaced.
     due: Cell<u64>,
-    /// It was asked to retire by its own app.
+    /// Its own app has asked to retire it.
     retired: Cell<bool>,
     /// The lane accepts no more connections, and this has been reported.
     retires: Cell<bool>,
@@ -32,12 +32,12 @@ pub(super) struct SharedLane<'a> {
     failed: Cell<bool>,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     /// A request was answered, or will be later.
     Answered,
-    /// There is nothing to do for so long, unless there are news.
+    /// There is nothing to do for this time, unless events arrive.
     Idle(Option<Duration>),
     /// The worker ends: take no further turn.
     End,
@@ -70,14 +70,14 @@ impl<'a> SharedLane<'a> {
         })
     }
 
-    /// Has the language's threads answer until the worker ends. Called on the thread that loaded the app, with the lock held. Returns
-    /// whether all went well, and not before the last thread has left: what they use is the caller's to free then, whatever has
-    /// ended the main thread.
+    /// Lets the language's threads answer until the worker ends. Called on the thread that loaded the app, with the lock held.
+    /// Returns whether nothing has failed. Returns only after the last thread has left, even if the main thread has ended,
+    /// because the caller then frees what the threads use.
     pub(super) fn work(self) -> bool {
         let Some(roster) = self.lane.roster() else { return false };
         self.lock.begin(&self, roster.most());
         if roster.most() == 1 {
-            // Apps and their libraries may expect the main thread.
+            // Apps and their libraries may expect to run on the main thread.
             roster.take_in();
             self.serve();
         } else {
@@ -90,7 +90,7 @@ impl<'a> SharedLane<'a> {
             }
             roster.fill_up();
         }
-        // What the threads have left unanswered is given up.
+        // Gives up the exchanges that the threads have left unanswered.
         self.lane.engine().abandon_all();
         self.lock.end();
         !self.failed.get()
@@ -98,7 +98,7 @@ impl<'a> SharedLane<'a> {
 
     fn take_turns(&self, roster: &Roster<'_>, host: &mut dyn Host) {
         loop {
-            // A panic is one request's; the next turn may go well.
+            // A panic concerns one request; the next turn may succeed.
             match catch_unwind(AssertUnwindSafe(|| self.turn(host))).unwrap_or(Turn::Answered) {
                 Turn::Answered => {}
                 Turn::Idle(timeout) => {
@@ -115,14 +115,14 @@ impl<'a> SharedLane<'a> {
                 if roster.most() > 1 {
                     return;
                 }
-                // Nobody could take the place of the main thread. The process is to end, and what it has accepted is answered.
+                // No thread could replace the main thread. The process ends after it has answered what it has accepted.
                 self.retire();
             }
         }
     }
 
-    /// Answers the next request with the calling thread's own context. It never waits for a request; while the app runs, the lock may
-    /// change hands and other threads may take their turns.
+    /// Answers the next request with the calling thread's own context. Never waits for a request. While the app runs, the lock
+    /// may change hands and other threads may take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
             // The engine must not be borrowed while the app runs.
@@ -173,7 +173,7 @@ impl<'a> SharedLane<'a> {
         self.lane.engine().stop(false);
         self.tell_of_stop();
         self.be_replaced();
-        // The thread that waits does not know that idle connections end now.
+        // The waiting thread does not know that idle connections end now.
         if let Some(roster) = self.lane.roster() {
             roster.wake_watch();
         }
@@ -239,7 +239,7 @@ mod tests {
 
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
-    /// A language whose one thread is the test's, and which counts how often it was to start another one.
+    /// A language whose only thread is the test's, and which counts how often it was asked to start another one.
     #[derive(Default)]
     struct Lonely(AtomicUsize);
 

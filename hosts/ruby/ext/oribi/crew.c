@@ -1,8 +1,7 @@
-/* crew.c - Ruby's threads, and the lock that they share, as the server needs them. Who of them waits, rests and answers, the server
- * decides.
+/* crew.c - Ruby's threads, and the lock that they share. The server decides which of the threads waits, rests or answers.
  *
- * Nothing here may be left by a jump: Rust frames lie below. Interrupts (Thread#raise, Thread#kill, traps) are looked for where
- * no request is being answered, and under protection.
+ * Nothing here may be left by a jump, because Rust frames lie below. Interrupts (Thread#raise, Thread#kill, traps) are checked
+ * only where no request is being answered, and under protection.
  */
 #include "crew.h"
 #include "ruby_host.h"
@@ -33,20 +32,21 @@ static void *wait_without_lock(void *argument) {
     return argument;
 }
 
-/* Interrupts are seen to later, by see_to_interrupts(). A thread that is already due to be interrupted, if only because its time slice
- * is over, does not wait at all. Without the second flag Ruby would start a thread for each wait of a process that has one only. */
+/* Interrupts are handled later, by see_to_interrupts(). If the thread has a pending interrupt, even if only its time slice is
+ * over, it does not wait at all. Without the second flag, Ruby would start a thread for each wait in a process with a single
+ * thread. */
 static int without_lock(void *data, void (*wait)(void *), void (*interrupt)(void *), void *argument) {
     Waiting waiting = {wait, argument};
     return rb_nogvl(wait_without_lock, &waiting, interrupt, argument, RB_NOGVL_INTR_FAIL | RB_NOGVL_UBF_ASYNC_SAFE) != NULL;
 }
 
-/* From 3.2 on Ruby tells when a thread is about to let go of the VM's lock. */
+/* From 3.2 on, Ruby reports when a thread is about to release the VM's lock. */
 #ifdef HAVE_RB_INTERNAL_THREAD_ADD_EVENT_HOOK
 enum { RUBY_TELLS = true };
 
 static void lock_is_let_go(rb_event_flag_t event, const rb_internal_thread_event_data_t *thread, void *unused) {
     (void)event, (void)thread, (void)unused;
-    /* A child that the app has forked has none of the threads that could be called. */
+    /* A child that the app has forked has none of the other threads. */
     if (crew && forks == fork_count)
         oribi_crew_before_unlocking(crew);
 }
@@ -93,7 +93,7 @@ static int start_thread(void *data, oribi_crew *shared) {
     return state == 0;
 }
 
-/* Has Ruby see to what came from outside while no request is being answered. False: the thread is to end. */
+/* Lets Ruby handle interrupts while no request is being answered. False: the thread must end. */
 static bool obey(VALUE (*interruptible)(VALUE)) {
     int state = 0;
     VALUE error, text;
@@ -104,7 +104,7 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
         return true;
     error = rb_errinfo();
     rb_set_errinfo(Qnil);
-    /* Thread#kill is no exception, and exit() means the same here. */
+    /* Thread#kill is not an exception, and exit() means the same here. */
     if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
         return false;
     text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
@@ -118,7 +118,7 @@ static VALUE check_interrupts(VALUE unused) {
     return Qnil;
 }
 
-/* Lets others run, too, if the thread's time slice is over. */
+/* Also lets other threads run if this thread's time slice is over. */
 static int see_to_interrupts(void *data) {
     return obey(check_interrupts);
 }
@@ -128,7 +128,7 @@ static VALUE sleep_for_ever(VALUE unused) {
     return Qnil;
 }
 
-/* As Ruby's own threads sleep, for Ruby 3.1 sees to a signal in such a thread only, and wakes no other. */
+/* Sleeps as Ruby's own threads do, because Ruby 3.1 handles a signal only in such a thread, and wakes no other. */
 static int rest_main(void *data) {
     return obey(sleep_for_ever);
 }
@@ -151,7 +151,7 @@ const oribi_lock crew_lock = {
 
 oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size) {
     oribi_result result = oribi_write(lane, exchange, data, size);
-    /* The client is still to be waited for. */
+    /* The client must still be waited for. */
     while (result == ORIBI_WOKEN) {
         rb_thread_check_ints();
         result = oribi_write(lane, exchange, "", 0);

@@ -1,14 +1,14 @@
-/* fork.c - copies of the process: workers, and what apps make. */
+/* fork.c - forks: workers, and children of apps. */
 #include "crew.h"
 #include <pthread.h>
 #include <ruby.h>
 
 unsigned fork_count;
 
-/* The server forks a worker, which goes on with the server's signals. */
+/* The server is forking a worker, which keeps the server's signal handlers. */
 static bool makes_worker;
 
-/* In each child. The app's have Ruby's own handlers of signals again. */
+/* Runs in each child. An app's children get Ruby's own signal handlers back. */
 static void begin_child(void) {
     fork_count++;
     if (!makes_worker)
@@ -31,8 +31,8 @@ static VALUE describe(VALUE error) {
     return rb_sprintf("Process.fork failed: %" PRIsVALUE, error);
 }
 
-/* By Ruby's own method, so that Ruby leaves its threads behind in order and that what libraries hang into it (Active Record, say)
- * runs. */
+/* Calls Ruby's own method, so that Ruby leaves its threads behind correctly, and hooks of libraries (such as Active Record)
+ * run. */
 int fork_by_ruby(void *data) {
     int state = 0;
     VALUE pid;

@@ -1,16 +1,17 @@
-/* ruby_host.h - what the C files of the Ruby host share.
+/* ruby_host.h - declarations shared by the C files of the Ruby host.
  *
- * The life of a request: call.c is entered by the server with a complete request; environment.c (with input.c, errors.c and
- * hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads what
- * it returned and hands it to the server. failure.c sees to everything that goes wrong on the way, deferred.c to what is done
- * when the response has left. context.c makes what a thread needs that answers, crew.c starts those threads and has the lock that they share, process.c (with
- * fork.c and signals.c) follows the life of the processes.
+ * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
+ * and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads
+ * the return value and passes it to the server. failure.c handles everything that goes wrong on the way, deferred.c the work
+ * after the response has been sent. context.c makes the data of a thread that answers, crew.c starts those threads and has the
+ * lock that they share, process.c (with fork.c and signals.c) handles the life of the processes.
  *
- * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so all
- * that the server calls runs Ruby code below rb_protect only. Functions of this header may raise unless they say otherwise.
+ * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
+ * every function that the server calls runs Ruby code only below rb_protect. Functions of this header may raise unless stated
+ * otherwise.
  *
- * Several Ruby threads of one process may be in here at once, interleaved wherever Ruby code runs. So what belongs to a request
- * is on the stack of the thread that answers it, where the garbage collector sees it.
+ * Several Ruby threads of a process may be in here at once, interleaved wherever Ruby code runs. So the data of a request is on
+ * the stack of the thread that answers it, where the garbage collector sees it.
  */
 #ifndef ORIBI_RUBY_HOST_H
 #define ORIBI_RUBY_HOST_H
@@ -36,10 +37,10 @@ typedef struct {
 extern Names names;
 
 extern VALUE oribi_module;
-/* What an app's response is complained about with: only its message is logged. */
+/* The error for an invalid response of the app: only its message is logged. */
 extern VALUE response_error;
 
-/* What Oribi.serve was given. There is one server in a process. */
+/* The arguments of Oribi.serve. There is one server in a process. */
 typedef struct {
     VALUE app;
     VALUE hooks;         /* a Hash of Arrays of callables */
@@ -54,7 +55,7 @@ typedef struct {
 } Server;
 extern Server server;
 
-/* Whether the app speaks Rack MAJOR.MINOR or a later one. */
+/* Whether the app uses Rack MAJOR.MINOR or a later version. */
 static inline bool rack_is(int major, int minor) {
     return server.rack_major > major || (server.rack_major == major && server.rack_minor >= minor);
 }
@@ -63,10 +64,11 @@ static inline bool rack_is(int major, int minor) {
 
 /* Requests with more variables are laid out key by key. */
 #define ENVIRONMENT_VARIABLES 48
-/* How many lists of variables are remembered: browsers differ in what they send, and so do their first and later requests. */
+/* How many lists of variables are remembered: browsers differ in what they send, and their first requests differ from later
+ * ones. */
 #define SHAPES 16
 
-/* A list of variables that requests have, and the environment for it. */
+/* A list of variables of requests, and the template for it. */
 typedef struct {
     size_t count; /* of variables; 0: no shape */
     bool has_input;
@@ -75,13 +77,13 @@ typedef struct {
     uint32_t keys[ENVIRONMENT_VARIABLES];
 } Shape;
 
-/* What belongs to a thread that answers: the environments that its requests' are copied from, and what waits to be done. */
+/* The data of a thread that answers: the templates for environments, and deferred work. */
 typedef struct Context {
     VALUE self; /* the Ruby object that marks what is in here */
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
-    /* A stream that its body has left open is looked for: see stream.c. */
+    /* A stream that its body has left open, to be checked: see stream.c. */
     uint64_t stream; /* its number, or 0 */
     VALUE stream_body, stream_record;
     VALUE deferred; /* what is to be done once the responses have left: an Array, see deferred.c */
@@ -95,7 +97,7 @@ void context_close(void *context);
 
 /* ---- call.c ---------------------------------------------------------------------------------------------------------- */
 
-/* Fields of a head that need no memory of their own. */
+/* The most fields of a head that need no extra memory. */
 #define FEW_FIELDS 32
 
 /* The head of a response. */
@@ -116,7 +118,7 @@ typedef struct {
     oribi_field few[FEW_FIELDS];
 } Head;
 
-/* What the server knows about an exchange that is being answered. */
+/* The state of an exchange that is being answered. */
 typedef enum {
     CALL_OPEN,    /* nothing has been sent */
     CALL_STARTED, /* the head has been handed over, content follows */
@@ -125,7 +127,7 @@ typedef enum {
     CALL_KEPT     /* a stream that outlives the call answers it */
 } CallState;
 
-/* One request on its way through the app. It is on the stack of the thread that answers it. */
+/* One request on its way through the app, on the stack of the thread that answers it. */
 typedef struct {
     Context *context;
     oribi_lane *lane;
@@ -151,7 +153,7 @@ uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, c
 
 /* Makes the key strings of all environments; once in a process. */
 void environment_define(void);
-/* Lays the request of a call out; fills in the call's VALUEs that belong to the environment. */
+/* Lays out the request of a call; sets those VALUEs of the call that belong to the environment. */
 void environment_fill(Call *call);
 
 /* Keys that other files look up. */
@@ -160,11 +162,11 @@ extern VALUE key_hijack_io;
 /* ---- input.c --------------------------------------------------------------------------------------------------------- */
 
 void input_define(void);
-/* A stream as rack.input over what came with a request: its content, or a filter's data. */
+/* A stream for rack.input over a request's content, or over a filter's data. */
 VALUE input_new(const oribi_content *content);
-/* The one that requests without content share. */
+/* The stream shared by requests without content. */
 VALUE input_empty(void);
-/* The server is about to free the content of a request: what has not been read is copied. Never raises. */
+/* The server is about to free the content of a request: copies what has not been read. Never raises. */
 void input_detach(VALUE input);
 
 /* ---- errors.c -------------------------------------------------------------------------------------------------------- */
@@ -175,7 +177,7 @@ VALUE errors_new(const Call *call);
 
 /* ---- hijack.c -------------------------------------------------------------------------------------------------------- */
 
-/* What rack.hijack and rack.early_hints hold: the right to speak for an exchange, wherever the app calls it. */
+/* The object in rack.hijack and rack.early_hints: the right to act for an exchange, wherever the app calls it. */
 typedef struct {
     VALUE context; /* Context.self */
     VALUE environment;
@@ -196,7 +198,7 @@ void hijack_respond(Call *call, VALUE callable);
 /* ---- head.c ---------------------------------------------------------------------------------------------------------- */
 
 void head_prepare(Head *head);
-/* Reads a Hash of a few strings, without a call of Ruby code and without an allocation. False: it is none, so copy it. */
+/* Reads a Hash of a few strings, without calling Ruby code and without allocating. False: it is not such a Hash; copy it. */
 bool head_point(Head *head, VALUE headers);
 /* Reads any headers, anew. */
 void head_copy(Head *head, VALUE headers);
@@ -204,25 +206,25 @@ void head_copy(Head *head, VALUE headers);
 bool head_find_length(Head *head);
 bool head_has(const Head *head, const char *name);
 bool field_is(const oribi_field *field, const char *name);
-/* Takes a field out. */
+/* Removes a field. */
 void head_remove(Head *head, size_t index);
-/* Names the field that the server may have refused. Allocates nothing. */
+/* Names the field that the server probably refused. Allocates nothing. */
 void head_culprit(const Head *head, char *text, size_t room);
 
 /* ---- response.c ------------------------------------------------------------------------------------------------------ */
 
-/* Reads the app's response and hands it to the server. */
+/* Reads the app's response and passes it to the server. */
 void response_send(Call *call);
-/* Sees what the server said to a call that sends. False: stop producing. Raises what breaks a rule. */
+/* Handles the server's result of a send. False: stop producing. Raises if the response is invalid. */
 bool response_accepted(Call *call, oribi_result result);
-/* What a value is, for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
+/* Describes a value for messages: "nil", "an Array of 2 elements", "an instance of Foo". */
 VALUE response_describe(VALUE value);
 
 /* ---- body.c ---------------------------------------------------------------------------------------------------------- */
 
 /* Whether a body is an Array of a few strings. */
 bool body_is_plain(VALUE body);
-/* Sends a body that is no Array. The head is a copy. */
+/* Sends a body that is not an Array. The head is a copy. */
 void body_send(Call *call);
 /* Sends an Array. The head is a copy, unless the Array is plain. */
 void body_send_array(Call *call, VALUE array);
@@ -231,7 +233,7 @@ void body_close(Call *call);
 
 /* ---- chunks.c -------------------------------------------------------------------------------------------------------- */
 
-/* A reader of the chunked coding, fed piece by piece. */
+/* A decoder for the chunked coding, fed piece by piece. */
 typedef struct {
     enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER, CHUNK_DONE } state;
     uint64_t left;
@@ -239,17 +241,17 @@ typedef struct {
     bool in_extension, line_is_empty;
 } Chunks;
 
-/* Takes the next run of content out of `*data`, `*size`, which are moved behind it. Nothing: size 0 in the result. Raises
- * when it is no chunked coding. */
+/* Takes the next run of content from `*data` and `*size`, and moves both behind it. The result's size is 0 if there is none.
+ * Raises if the coding is invalid. */
 oribi_bytes chunks_next(Chunks *chunks, const char **data, size_t *size);
 
 /* ---- stream.c -------------------------------------------------------------------------------------------------------- */
 
 void stream_define(void);
-/* Sends a body that is called with a stream. */
-/* Closes the body of a stream that is over, and does what was to be done then. */
+/* Sends a body that has call, with a stream. */
+/* Closes the body of a stream that is over, and runs its deferred work. */
 void stream_settle(Context *context, VALUE body, VALUE record);
-/* Whether the stream with that number was dropped lately. */
+/* Whether the stream with this number was dropped recently. */
 bool stream_was_dropped(uint64_t serial);
 void stream_send(Call *call);
 
@@ -263,33 +265,33 @@ typedef enum {
     GUARD_EXITED  /* it called exit */
 } GuardResult;
 
-/* Something left the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the response otherwise. */
+/* Handles an exception or jump out of the code that answers a call: logs it, answers 500 if nothing has been sent, cuts the
+ * response otherwise. */
 void failure_answer(Call *call, int state);
-/* Calls `function` protected; what it is left by is logged behind `what`. `environment` is that of the request, or nil. */
+/* Calls `function` protected; logs an exception after `what`. `environment` is that of the request, or nil. */
 GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)(VALUE), VALUE argument);
-/* Logs what left protected code without a request; `*status` is what exit was called with. */
+/* Logs an exception out of protected code without a request; `*status` is the argument of exit. */
 GuardResult failure_log(const char *what, VALUE environment, int *status);
-/* Writes a formatted line to the error log, behind the request's method and path. */
+/* Writes a formatted line to the error log, after the request's method and path. */
 void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- page.c ---------------------------------------------------------------------------------------------------------- */
 
-/* What a developer sees of an exception: HTML. May raise. */
+/* The page about an exception for a developer: HTML. May raise. */
 VALUE page_text(VALUE error, VALUE environment);
 
 /* ---- deferred.c ------------------------------------------------------------------------------------------------------ */
 
-/* What is to be done once a response has left: an Array of environment, status, headers, error and both lists. */
+/* The deferred work of a response: an Array of environment, status, headers, error and both lists. */
 VALUE deferred_record(const Call *call);
-/* Does it now. Never raises. */
+/* Runs deferred work now. Never raises. */
 void deferred_run_record(Context *context, VALUE record);
-/* The response has been sent or given up: notes what is to be done now. Never raises. */
+/* The response has been sent or given up: records its deferred work. Never raises. */
 void deferred_note(Call *call);
-/* What the server is to do next. */
+/* What the server must do next. */
 uint32_t deferred_next(Context *context);
 uint32_t deferred_run(void *context);
-/* In a new worker: draws how many requests lie between two collections of garbage. */
-/* Has it looked for whether the stream with that number is still anybody's, once the call is over. */
+/* Asks for a check, after the call, whether anything still refers to the stream with this number. */
 void deferred_look_for(Context *context, uint64_t stream, VALUE body, VALUE record);
 void deferred_begin(void);
 
@@ -301,7 +303,7 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* Ends a process that the app forked and that came back into the server: it must not touch the connections of its parent. */
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
 void process_end_stray(int status) __attribute__((noreturn));
 /* The number of this worker, from 1. */
 uint32_t process_worker(void);
