@@ -6,26 +6,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// How many places are shown for each use of a cycle.
 const SHOWN: usize = 4;
 
-/// The modules in one module, which of them use which, and which uses are excepted for now.
+/// The modules in one module, and which of them use which.
 pub struct Level {
     /// What the level is called in messages.
     pub name: String,
     pub uses: Uses,
-    pub excepted: Vec<(String, String)>,
 }
 
 impl Level {
-    /// The cycles, with the lines that make them, and the exceptions that make none.
+    /// The cycles, with the lines that make them.
     pub fn breaches(&self) -> Vec<String> {
-        let edges = self.uses.keys().filter(|edge| !self.excepted.contains(edge));
-        let graph = Graph::new(edges);
-        let cycles = graph.cycles().into_iter().map(|cycle| self.describe(&cycle));
-        let needless =
-            self.excepted.iter().filter(|edge| !self.uses.contains_key(edge) || graph.way(&edge.1, &edge.0).is_none());
-        let needless = needless.map(|(from, to)| {
-            format!("{}: the exception for {from} -> {to} makes no cycle any more: remove it from xtask/src/modules", self.name)
-        });
-        cycles.chain(needless).collect()
+        Graph::new(self.uses.keys()).cycles().iter().map(|cycle| self.describe(cycle)).collect()
     }
 
     fn describe(&self, cycle: &[String]) -> String {
@@ -99,26 +90,22 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn level(edges: &[(&str, &str)], excepted: &[(&str, &str)]) -> Level {
+    fn level(edges: &[(&str, &str)]) -> Level {
         let owned = |edge: &(&str, &str)| (edge.0.to_owned(), edge.1.to_owned());
         let mention = |edge: &(&str, &str)| {
             vec![Mention { file: PathBuf::from(format!("{}.rs", edge.0)), line: 7, path: format!("crate::{}", edge.1) }]
         };
-        Level {
-            name: "crates/server".to_owned(),
-            uses: edges.iter().map(|edge| (owned(edge), mention(edge))).collect(),
-            excepted: excepted.iter().map(owned).collect(),
-        }
+        Level { name: "crates/server".to_owned(), uses: edges.iter().map(|edge| (owned(edge), mention(edge))).collect() }
     }
 
     #[test]
     fn modules_without_a_cycle_are_fine() {
-        assert_eq!(level(&[("a", "b"), ("a", "c"), ("b", "c")], &[]).breaches(), Vec::<String>::new());
+        assert_eq!(level(&[("a", "b"), ("a", "c"), ("b", "c")]).breaches(), Vec::<String>::new());
     }
 
     #[test]
     fn a_cycle_is_shown_once_with_the_lines_that_make_it() {
-        let breaches = level(&[("c", "a"), ("a", "b"), ("b", "c"), ("d", "a")], &[]).breaches();
+        let breaches = level(&[("c", "a"), ("a", "b"), ("b", "c"), ("d", "a")]).breaches();
         assert_eq!(
             breaches,
             ["crates/server: a -> b -> c -> a is a cycle:\n    a.rs:7: crate::b\n    b.rs:7: crate::c\n    c.rs:7: crate::a"]
@@ -127,17 +114,8 @@ mod tests {
 
     #[test]
     fn every_edge_of_a_cycle_is_in_one_that_is_shown() {
-        let breaches = level(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "a")], &[]).breaches();
+        let breaches = level(&[("a", "b"), ("b", "a"), ("b", "c"), ("c", "a")]).breaches();
         let shown: Vec<_> = breaches.iter().map(|breach| breach.split(" is a").next().expect("it has a start")).collect();
         assert_eq!(shown, ["crates/server: a -> b -> a", "crates/server: a -> b -> c -> a"]);
-    }
-
-    #[test]
-    fn an_exception_excuses_a_cycle_and_only_a_cycle() {
-        let cyclic = [("a", "b"), ("b", "a")];
-        assert_eq!(level(&cyclic, &[("b", "a")]).breaches(), Vec::<String>::new());
-        let needless = "crates/server: the exception for b -> a makes no cycle any more: remove it from xtask/src/modules";
-        assert_eq!(level(&[("b", "a")], &[("b", "a")]).breaches(), [needless]);
-        assert_eq!(level(&[("a", "b")], &[("b", "a")]).breaches(), [needless]);
     }
 }

@@ -2,35 +2,26 @@
 //! every one of them can be read, tested and changed with only those in mind that it uses.
 
 mod cycles;
-mod exceptions;
 mod file;
 mod tokens;
 mod tree;
 
 use cycles::Level;
-use exceptions::EXCEPTIONS;
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tree::Tree;
 
 /// The breaches of the crates whose root files these are, below `repository`.
 pub fn check(repository: &Path, roots: &[PathBuf]) -> Vec<String> {
     let mut breaches = Vec::new();
-    let mut levels = BTreeMap::new();
     for root in roots {
         match Tree::read(root, &|place| std::fs::read_to_string(repository.join(place)).ok()) {
-            Ok(tree) => levels.extend(tree.levels().into_iter().map(|(name, uses)| (level_name(root, &name), uses))),
+            Ok(tree) => {
+                for (name, uses) in tree.levels() {
+                    breaches.extend(Level { name: level_name(root, &name), uses }.breaches());
+                }
+            }
             Err(error) => breaches.push(error),
         }
-    }
-    // An exception for a level where nobody uses anybody is still looked at.
-    for exception in EXCEPTIONS {
-        levels.entry(exception.level.to_owned()).or_default();
-    }
-    for (name, uses) in levels {
-        let excepted = EXCEPTIONS.iter().filter(|exception| exception.level == name);
-        let excepted = excepted.map(|exception| (exception.from.to_owned(), exception.to.to_owned())).collect();
-        breaches.extend(Level { name, uses, excepted }.breaches());
     }
     breaches
 }
