@@ -14,7 +14,7 @@ pub static LANGUAGE: Language = Language {
     endings: &["psgi", "pl"],
     programs: &["perl", "plackup"],
     files: &["app.psgi"],
-    home: Home::Mold { files: &FILES, find_runner: find_runner },
+    home: Home::Mold { files: &FILES, find_runner },
 };
 
 /// Where the Perl host is: in MakeMaker's layout (`lib` and `arch`), or in one directory.

@@ -15,7 +15,7 @@ pub static LANGUAGE: Language = Language {
     endings: &["ru"],
     programs: &["ruby", "rackup"],
     files: &["config.ru"],
-    home: Home::Mold { files: &FILES, find_runner: find_runner },
+    home: Home::Mold { files: &FILES, find_runner },
 };
 
 /// Where the Ruby host is: in a directory of its own, or in one of Ruby's directories.
