@@ -1,4 +1,4 @@
-//! What must hold for all bytes that a web server, or somebody who is none, can send over FastCGI.
+//! What must hold for all bytes that a web server, or a client in its place, can send over FastCGI.
 
 use crate::fastcgi_transcript::{Item, What, read};
 use crate::records::{Record, pair};
@@ -6,9 +6,9 @@ use oribi_message::Role;
 use oribi_proto::fcgi::Limits;
 use std::collections::VecDeque;
 
-/// The first byte of `data` chooses the limits and whether requests are held, the second how the rest, which is the input, is
-/// cut. However it is cut, the same must happen; what else must hold is checked by [`read`]. From 192 on the first byte
-/// has the rest stand for requests without a mistake, interleaved, whose outcome is known.
+/// The first byte of `data` chooses the limits and whether requests are held, the second how the rest, the input, is cut.
+/// However it is cut, the result must be the same; [`read`] checks what else must hold. If the first byte is 192 or more, the
+/// rest describes valid requests, interleaved, whose outcome is known.
 pub fn check(data: &[u8]) {
     let [choice, cuts, input @ ..] = data else { return };
     if *choice >= 192 {
@@ -20,7 +20,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(read(pieces(input, *cuts), &limits, hold), whole, "in pieces");
 }
 
-/// The usual limits, or such that a short input comes to each.
+/// The usual limits, or limits so small that a short input reaches each.
 fn limits_of(choice: u8) -> Limits {
     let small = usize::from(choice);
     match choice {
@@ -70,7 +70,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// A request and what must become of it.
+/// A request and its expected outcome.
 struct Planned<'a> {
     id: u16,
     role: Role,
@@ -115,7 +115,7 @@ impl<'a> Planned<'a> {
         }
         let aborted = choice & 32 != 0;
         if aborted {
-            // An authorizer that has been sent its variables is complete.
+            // The request of an authorizer is complete after its variables.
             let most = records.len() - 1 - usize::from(role == Role::Authorizer && choice % 8 != 2);
             let place = 1 + usize::from(source.byte()) % most;
             records.insert(place, Record { kind: 2, id, content: Vec::new(), padding: 0 });
@@ -123,7 +123,7 @@ impl<'a> Planned<'a> {
         Self { id, role, target, content, file, aborted, records }
     }
 
-    /// Compares with what has happened to it.
+    /// Compares the expected outcome with what has happened.
     fn check(&self, items: &[Item]) {
         let happened = items.iter().filter_map(|item| match item {
             Item::Of(id, what) if *id == self.id => Some(what),
@@ -152,7 +152,7 @@ impl<'a> Planned<'a> {
     }
 }
 
-/// Requests without a mistake, their records interleaved with one another and with some that are none of theirs.
+/// Valid requests, their records interleaved with one another and with records that belong to none of them.
 fn check_requests(data: &[u8], cuts: u8) {
     let mut source = Source(data);
     let count = 1 + source.byte() % 6;
@@ -170,7 +170,7 @@ fn check_requests(data: &[u8], cuts: u8) {
                 }
                 continue;
             }
-            // Nobody's, unheard of, and two for the machine itself.
+            // Requests that do not exist, unknown types, and two records for the machine itself.
             240..244 => (5, u16::MAX),
             244..248 => (100, 1),
             248..252 => (9, 0),

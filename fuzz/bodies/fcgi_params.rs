@@ -1,10 +1,10 @@
-//! What must hold for all variables that a web server can send, as a plain reading of them has it.
+//! What must hold for all variables that a web server can send. The result is compared with a plain reading of them.
 
 use crate::fastcgi_transcript::{Head, head};
 use crate::records::{Pair, pair, pairs};
 use oribi_proto::fcgi::{Limits, Refusal};
 
-/// The first byte of `data` chooses the limits, and whether the rest is the bytes of the pairs or a line for each.
+/// The first byte of `data` chooses the limits, and whether the rest is encoded pairs or one pair a line.
 pub fn check(data: &[u8]) {
     let [choice, rest @ ..] = data else { return };
     let bytes = match choice % 2 {
@@ -56,7 +56,7 @@ fn compare(head: &Head, pairs: &[Pair], limits: &Limits) {
     };
 
     let mut fields = pairs.iter().filter(is_field).filter_map(|(name, value)| field(&name[5..], value)).collect::<Vec<_>>();
-    // Of several, the last Host counts.
+    // If there are several, the last Host counts.
     if let Some(last) = fields.iter().rposition(|field| field.0 == b"host") {
         let mut number = 0..;
         fields.retain(|field| number.next() == Some(last) || field.0 != b"host");
@@ -96,7 +96,7 @@ fn may_stand_in_target(byte: u8, limits: &Limits) -> bool {
     (byte.is_ascii_graphic() && byte != b'#') || (!byte.is_ascii() && !limits.strict_target)
 }
 
-/// The field that a variable stands for, if it is one that is taken.
+/// The field that a variable stands for, if it is accepted.
 fn field(name: &[u8], value: &[u8]) -> Option<Pair> {
     let name = name.iter().map(|byte| if *byte == b'_' { b'-' } else { byte.to_ascii_lowercase() }).collect::<Vec<_>>();
     let token = name.iter().all(|byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(byte));
@@ -127,7 +127,7 @@ fn decode(mut text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// A refusal must have a reason that can be seen, in front of where the pairs are cut off.
+/// A refusal must have a visible reason, before the place where the pairs are cut off.
 fn check_refusal(refusal: Refusal, bytes: &[u8], limits: &Limits) {
     let (all, whole) = pairs(bytes);
     let last = |name: &str| {

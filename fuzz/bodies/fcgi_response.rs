@@ -6,7 +6,7 @@ use oribi_proto::fcgi::{Finish, Refusal, ResponseWriter};
 
 const ID: u16 = 0x1234;
 
-/// Fields of the app that are not passed on, and the one whose line is written by the server.
+/// Fields of the app that are not passed on, and the one whose line the server writes.
 const OWN: &[&str] = &["connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "status", "content-length"];
 
 /// Takes numbers and texts from the bytes of the fuzzer; zeros and empty ones when they are used up.
@@ -34,7 +34,7 @@ struct Seen {
     content: Vec<u8>,
 }
 
-/// Answers a request with whatever `data` says and reads the answer.
+/// Answers a request as `data` says and reads the answer.
 pub fn check(data: &[u8]) {
     let mut source = Source(data);
     let options = source.byte();
@@ -107,7 +107,7 @@ pub fn check(data: &[u8]) {
     assert!(length.is_none() || promised.is_some());
 }
 
-/// The fields must be the app's, in their order, with the length behind them.
+/// The fields must be the app's, in the same order, followed by the length.
 fn check_fields(seen: &Seen, fields: &[FieldPair<'_>]) {
     let is = |name: &[u8], other: &&&str| name.eq_ignore_ascii_case(other.as_bytes());
     let passed = fields.iter().filter(|field| !OWN.iter().any(|own| is(field.0, &own)));
@@ -117,7 +117,7 @@ fn check_fields(seen: &Seen, fields: &[FieldPair<'_>]) {
     assert!(matches!(servers, [] | [_]) && servers.iter().all(|field| field.0 == b"Content-Length"));
 }
 
-/// Reads all that was written for a request, by the letter of the specification.
+/// Reads all that was written for a request, strictly by the specification.
 fn read(bytes: &[u8], errors: &[u8], app_status: u32) -> Seen {
     assert_eq!(bytes.len() % 8, 0, "everything is padded");
     let records = decode(bytes);
@@ -147,7 +147,7 @@ fn read(bytes: &[u8], errors: &[u8], app_status: u32) -> Seen {
     Seen { status, fields, content: text[end + 4..].to_vec() }
 }
 
-/// The content of a stream that ends, or `None` if it was not used.
+/// The content of a stream that has ended, or `None` if it was not used.
 fn stream(records: &[Record], kind: u8) -> Option<Vec<u8>> {
     let mut records = records.iter().filter(|record| record.kind == kind).map(|record| &record.content[..]);
     let last = records.next_back()?;

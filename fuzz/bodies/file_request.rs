@@ -1,4 +1,4 @@
-//! What must hold for everything that a client can say of a file that it wants.
+//! What must hold for everything that a client can send in a request for a file.
 
 use oribi_files::coding::{Choice, Coding, choose};
 use oribi_files::conditions::{Outcome, Validators, decide};
@@ -12,8 +12,8 @@ const ETAG: &[u8] = b"\"xyzzy\"";
 /// Sat, 29 Oct 1994 19:43:31 GMT
 const MODIFIED: u64 = 783_459_811;
 
-/// The first byte of `data` chooses the size of the file, the second which variants there are. The rest are lines: a letter for
-/// the field (or `P` for a path), and its value. Tells how many parts are sent.
+/// The first byte of `data` chooses the size of the file, the second its variants. The rest are lines: a letter for the field
+/// (or `P` for a path), and its value. Returns the number of parts that are sent.
 pub fn check(data: &[u8]) -> usize {
     let [size, variants, lines @ ..] = data else { return 0 };
     let size = u64::from(*size) * u64::from(*size) / 16;
@@ -98,7 +98,7 @@ fn check_path(path: &[u8]) {
     }
 }
 
-/// Compares with a reading that is as plain as can be.
+/// Compares with the plainest possible reading.
 fn check_range(value: &[u8], size: u64) {
     let wanted = read(value, size);
     match &wanted {
@@ -119,7 +119,7 @@ fn check_range(value: &[u8], size: u64) {
     }
 }
 
-/// Which bytes are asked for; `None`: the field is to be ignored.
+/// Which bytes the field asks for; `None` if the field must be ignored.
 fn plain_reading(value: &[u8], size: u64) -> Option<Vec<bool>> {
     let text = std::str::from_utf8(value).ok()?;
     let (unit, set) = (text.get(..6)?, text.get(6..)?);
@@ -144,7 +144,7 @@ fn plain_reading(value: &[u8], size: u64) -> Option<Vec<bool>> {
             (first, "") => (number(first)?, u128::MAX),
             (first, last) => (number(first)?, number(last)?),
         };
-        // What 64 bits cannot tell apart lies behind every end.
+        // Numbers that do not fit into 64 bits are beyond the end of every file.
         if from.min(u64::MAX.into()) > to.min(u64::MAX.into()) {
             return None;
         }
@@ -155,7 +155,7 @@ fn plain_reading(value: &[u8], size: u64) -> Option<Vec<bool>> {
     Some(covered)
 }
 
-/// What has more digits than a u128 is more than any size.
+/// A number that does not fit into a u128 is larger than any size.
 fn number(digits: &str) -> Option<u128> {
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -168,7 +168,7 @@ fn cover(ranges: &[ByteRange], size: u64) -> Vec<bool> {
     (0..size).map(|place| ranges.iter().any(|range| (range.start..range.end).contains(&place))).collect()
 }
 
-/// They lie in the file, and nothing is sent twice. Tells how many there are.
+/// The ranges must be in the file and must not overlap. Returns how many there are.
 fn check_ranges(ranges: &[ByteRange], size: u64) -> usize {
     assert!(
         ranges.len() <= MOST_RANGES && ranges.iter().all(|range| range.start < range.end && range.end <= size),

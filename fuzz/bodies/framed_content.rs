@@ -1,8 +1,8 @@
-//! What must hold for all bytes that an app can frame its content with.
+//! What must hold for all bytes with which an app can frame its content.
 
 use oribi_proto::h1::FramedContent;
 
-/// However the bytes are cut, the same content comes out, or the same is wrong; and what was framed again reads as the same.
+/// However the bytes are cut, the same content or the same error comes out; content that was framed again reads as the same.
 pub fn check(data: &[u8]) {
     let whole = read([data]);
     assert_eq!(read(data.chunks(1)), whole, "byte by byte");
@@ -23,7 +23,7 @@ pub fn check(data: &[u8]) {
     assert_eq!(read([&framed[..]]), Some((content, true)), "framed again");
 }
 
-/// What is in the chunks, and whether it may end there; `None`: the framing is broken.
+/// The content of the chunks, and whether it may end there; `None` if the framing is broken.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<(Vec<u8>, bool)> {
     let (mut framed, mut content) = (FramedContent::new(), Vec::new());
     for piece in pieces {

@@ -3,8 +3,8 @@
 use crate::transcript::{Item, read};
 use oribi_proto::h1::Limits;
 
-/// The first byte of `data` chooses the limits, the second how the rest, which is the input, is cut. However it is cut, the
-/// same must happen; what else must hold is checked by [`read`]. Gives what happened.
+/// The first byte of `data` chooses the limits, the second how the rest, the input, is cut. However it is cut, the result must
+/// be the same; [`read`] checks what else must hold. Returns what happened.
 pub fn check(data: &[u8]) -> Vec<Item> {
     let [limits, cuts, input @ ..] = data else { return Vec::new() };
     let limits = limits_of(*limits);
@@ -14,7 +14,7 @@ pub fn check(data: &[u8]) -> Vec<Item> {
     whole
 }
 
-/// The usual limits, or such that a short input comes to each.
+/// The usual limits, or limits so small that a short input reaches each.
 fn limits_of(choice: u8) -> Limits {
     let small = usize::from(choice);
     match choice {

@@ -33,7 +33,7 @@ struct Seen {
     status: u16,
     fields: Vec<(Vec<u8>, Vec<u8>)>,
     content: Vec<u8>,
-    /// Whether the response has come to its end, not counting the end of the connection as one.
+    /// Whether the response is complete; the end of the connection alone does not complete it.
     whole: bool,
     until_close: bool,
 }
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// Answers a request with whatever `data` says and reads the answer as a client does.
+/// Answers a request as `data` says and reads the answer as a client does.
 pub fn check(data: &[u8]) {
     let mut source = Source(data);
     let options = source.byte();
@@ -112,14 +112,14 @@ pub fn check(data: &[u8]) {
                 assert_eq!(finish == Finish::Close, closing);
             }
         }
-        // Until it is finished, only a length that is fulfilled makes a response look whole.
+        // An unfinished response looks complete only if it has a length and the length is reached.
         assert!(!unfinished.whole || promised(&unfinished).is_some());
     }
     assert_eq!(machine.awaits_head(), finish == Finish::Reuse);
     assert_eq!(machine.must_close(), finish != Finish::Reuse);
 }
 
-/// A machine that has read such a request.
+/// A machine that has read a request of this kind.
 fn machine(head_only: bool, old: bool, close: bool, in_content: bool) -> Machine {
     let request = [
         if head_only { "HEAD / " } else { "GET / " },
@@ -157,7 +157,7 @@ fn inform(machine: &mut Machine, source: &mut Source<'_>, old: bool) {
     }
 }
 
-/// The fields must be the app's, in their order, with the server's around them.
+/// The fields must be the app's, in the same order, with the server's fields around them.
 fn check_fields(seen: &Seen, fields: &[FieldPair<'_>], status: u16) {
     assert_eq!(seen.status, status);
     let is = |name: &[u8], other: &str| name.eq_ignore_ascii_case(other.as_bytes());
@@ -195,7 +195,7 @@ fn promised(seen: &Seen) -> Option<u64> {
     std::str::from_utf8(seen.value("content-length")?).ok()?.parse().ok()
 }
 
-/// Reads one response that is all of `out`, by the letter of RFC 9112.
+/// Reads `out`, which must be exactly one response, strictly by RFC 9112.
 fn read(out: &[u8], head_only: bool) -> Seen {
     let end = out.windows(4).position(|window| window == b"\r\n\r\n").expect("the end of the head");
     let mut lines = lines(&out[..end + 2]).into_iter();
@@ -241,7 +241,7 @@ fn lines(mut bytes: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// The content of chunks, and whether the last one is there.
+/// The content of chunks, and whether the last chunk is there.
 fn dechunk(mut bytes: &[u8]) -> (Vec<u8>, bool) {
     let mut content = Vec::new();
     while !bytes.is_empty() {

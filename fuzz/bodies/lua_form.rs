@@ -2,7 +2,7 @@
 
 use oribi_lua::modules::{cookie, form};
 
-/// Whatever was read can be written and is read as the same; nothing gets lost on the way.
+/// What was read can be written and is read as the same; nothing gets lost.
 pub fn check(data: &[u8]) {
     assert_eq!(form::decode(form::encode(data).as_bytes()), data);
     let pairs: Vec<_> = form::pairs(data).collect();

@@ -2,7 +2,7 @@
 
 use oribi_lua::modules::multipart::{HEAD_BYTES, PARTS, parse};
 
-/// The first line of `data` is the Content-Type, the rest the content. Gives whether it was read.
+/// The first line of `data` is the Content-Type, the rest the content. Returns whether it could be read.
 pub fn check(data: &[u8]) -> bool {
     let end = data.iter().position(|&byte| byte == b'\n').unwrap_or(data.len());
     let (content_type, content) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -10,7 +10,7 @@ pub fn check(data: &[u8]) -> bool {
     assert!(parts.len() <= PARTS);
     let mut behind = content.as_ptr() as usize;
     for part in &parts {
-        // Parts are slices of the content, one behind the other. An empty one may be a slice of nothing.
+        // Parts are slices of the content, in order and without overlap. The slice of an empty part may point elsewhere.
         if !part.content.is_empty() {
             let start = part.content.as_ptr() as usize;
             assert!(start >= behind && start + part.content.len() <= content.as_ptr() as usize + content.len());
@@ -20,7 +20,7 @@ pub fn check(data: &[u8]) -> bool {
         assert!(head <= HEAD_BYTES);
         assert!(part.field("content-disposition").is_some());
     }
-    // What is in the parts is read again when it is written with a boundary that does not occur.
+    // The parts, written again with a boundary that does not occur in them, are read as the same.
     let boundary = "oribi-fuzz-boundary";
     if content.windows(boundary.len()).any(|window| window == boundary.as_bytes()) {
         return true;

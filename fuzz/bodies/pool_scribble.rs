@@ -1,5 +1,5 @@
-//! An edge and two workers of a pool do whatever the bytes of the fuzzer say, and somebody writes anything over the memory that
-//! one of the workers may write.
+//! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
+//! workers may write.
 
 use oribi_pool::{Edge, Event, Memory, Shape, Taken, Ticket, Unfit, Wish, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 
 const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
 
-/// Who writes where it should not: the first worker never does.
+/// The worker whose memory is overwritten. That of the first worker never is.
 const STRANGER: usize = 1;
 
 /// Takes numbers from the bytes of the fuzzer; zeros when they are used up.
@@ -32,7 +32,7 @@ impl Source<'_> {
     }
 }
 
-/// What a worker has in hand, and what it has said.
+/// A request that a worker has taken, and what it has answered so far.
 struct Hand {
     taken: Taken,
     text: Vec<u8>,
@@ -51,14 +51,14 @@ struct Asked {
     wished: usize,
 }
 
-/// What was seen, for those who want to know that something happened at all.
+/// What was seen, for tests that check that something happened at all.
 #[derive(Debug, Default)]
 pub struct Seen {
     /// Responses that were complete.
     pub finished: usize,
     /// Requests whose workers were lost.
     pub lost: usize,
-    /// Workers that made no sense.
+    /// Workers whose memory made no sense.
     pub broken: usize,
 }
 
@@ -75,13 +75,13 @@ struct Play<'a> {
     answered: HashMap<Vec<u8>, Vec<u8>>,
     texts: HashMap<Ticket, Vec<u8>>,
     asked: u32,
-    /// Which parts of the memory are written by a stranger.
+    /// Which parts of the memory the stranger writes.
     answers: bool,
     claims: bool,
     seen: Seen,
 }
 
-/// Plays by `data`.
+/// Acts as `data` says.
 pub fn check(data: &[u8]) -> Seen {
     let mut source = Source(data);
     let options = source.byte();
@@ -194,7 +194,7 @@ impl Play<'_> {
         }
     }
 
-    /// Reads all that there is to be read.
+    /// Reads everything that can be read.
     fn collect(&mut self) {
         let mut bytes = Vec::new();
         self.edge.awake();
@@ -234,7 +234,7 @@ impl Play<'_> {
         self.seen.lost += usize::from(matches!(event, Event::Lost(_)));
         let text = self.texts.remove(&ticket).expect("every request has a text");
         match self.answered.remove(&text) {
-            // Both may have been deceived by whoever writes into the claims.
+            // A stranger who writes to the claims may have deceived both.
             _ if self.claims => {}
             Some(said) => {
                 assert!(matches!(event, Event::Finished(_)), "{event:?} of what was answered by the rules");
@@ -318,7 +318,7 @@ impl Play<'_> {
             0 => self.source.number(),
             1 => u64::from(self.source.byte()),
             change => {
-                // Something that stands there already, as it is or nearly so.
+                // A value that is already there, the same or nearly.
                 let from = if change == 2 { place } else { self.place_in(&part) };
                 let mut word = [0; 8];
                 self.file.read_exact_at(&mut word, from).expect("it lies in the file");
@@ -334,7 +334,7 @@ impl Play<'_> {
         (part.start + self.source.below(USED.min(part.len() / 8)) * 8) as u64
     }
 
-    /// Whatever has happened: who follows the rules can answer all that is left, and nothing is stranded.
+    /// Whatever has happened, a worker that follows the rules can answer all that is left, and nothing is lost.
     fn end(&mut self) {
         self.players.truncate(STRANGER);
         self.edge.bury(STRANGER as u32);

@@ -1,15 +1,16 @@
-//! Asks httparse about heads that the machine has accepted. It is the more lenient of the two, so it must accept them too,
-//! and must see the same in them.
+//! Gives the heads that the machine has accepted to httparse. httparse is more lenient, so it must accept them too, and must
+//! read the same from them.
 
 use crate::transcript::Item;
 
-/// The number of fields that are compared; the usual limit is as high.
+/// The number of fields that are compared: the same as the usual limit.
 const FIELDS: usize = 100;
 
-/// Writes the head of `item` out again and has it read.
+/// Writes the head of `item` out again and lets httparse read it.
 pub fn check(item: &Item) {
     let Item::Head(head) = item else { return };
-    // httparse does not take what URIs exclude, nor what is not UTF-8; the machine does, as clients send it.
+    // httparse accepts neither characters that URIs exclude nor bytes that are not UTF-8. The machine does, because clients
+    // send them.
     if head.target.iter().any(|byte| b"\"<>\\^`{|}".contains(byte) || !byte.is_ascii()) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Content that apps have framed in chunks themselves.
+//! Content with chunked framing that apps have written themselves.
 #![no_main]
 
 #[path = "../bodies/framed_content.rs"]

@@ -1,4 +1,4 @@
-//! Memory of a pool that somebody writes anything into.
+//! Memory of a pool in which a stranger writes anything.
 #![no_main]
 
 #[path = "../bodies/pool_scribble.rs"]

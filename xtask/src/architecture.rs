@@ -1,16 +1,16 @@
-//! Who may depend on whom, and where unsafe code may stand.
+//! Which crate may depend on which, and which may have unsafe code.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What a crate of this workspace may do. A crate without a rule is a breach: the picture must name it first.
+/// What a crate of this workspace may do. A crate without a rule is a breach: add it to the table first.
 struct Rule {
     name: &'static str,
-    /// Crates of this workspace that it may see, in tests and build scripts too.
+    /// Crates of this workspace that it may depend on, also for tests and build scripts.
     sees: &'static [&'static str],
-    /// Crates from elsewhere that it may be built with. A sans-I/O crate lists them all, so that none brings in a socket or
-    /// a clock unnoticed. Tests may use others.
+    /// Crates from elsewhere that it may be built with. A sans-I/O crate lists them all, so that none brings in a socket or a
+    /// clock unnoticed. Tests may use others.
     uses: Uses,
     unsafe_code: Unsafe,
 }
@@ -28,8 +28,8 @@ enum Unsafe {
     Allowed,
 }
 
-/// The picture: `message <- proto`, `message <- host <- files`; `io` and `pool` know none of them; only `server` sees all of them;
-/// `capi` and the Lua host stand on `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`; `io` and `pool` depend on none of them; only `server`
+/// depends on all of them; `capi` and the Lua host depend on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -72,7 +72,7 @@ const RULES: &[Rule] = &[
     Rule { name: "xtask", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
 ];
 
-/// A crate of the workspace, as far as the rules look at it.
+/// What the rules need to know about a crate of the workspace.
 pub struct Package {
     name: String,
     /// The source files that `rustc` is given: libraries, programs, tests.
@@ -97,7 +97,7 @@ struct Dependency {
 /// The crates of the workspace at `root`.
 ///
 /// # Errors
-/// What cargo said, or that it could not be understood.
+/// What cargo reported, or that its output could not be understood.
 pub fn packages(root: &Path) -> Result<Vec<Package>, String> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
@@ -140,7 +140,7 @@ fn text(value: &Value, key: &str) -> String {
     value[key].as_str().unwrap_or_default().to_owned()
 }
 
-/// Compares `packages` with the picture.
+/// Compares `packages` with the rules.
 pub fn check(root: &Path, packages: &[Package]) -> Vec<String> {
     let mut breaches = Vec::new();
     for package in packages {
@@ -182,12 +182,12 @@ fn unsafe_breaches(root: &Path, rule: &Rule, package: &Package) -> Vec<String> {
     package.roots.iter().filter(|file| file.product).filter_map(breach).collect()
 }
 
-/// Whether the attribute stands on a line of its own: one in a comment or behind a `cfg_attr` forbids nothing.
+/// Whether the attribute is on a line of its own: one in a comment or in a `cfg_attr` forbids nothing.
 fn forbids_unsafe(source: &str) -> bool {
     source.lines().any(|line| line.trim_end() == "#![forbid(unsafe_code)]")
 }
 
-/// The root files of the libraries and programs among `packages`, from `root` on.
+/// The root files of the libraries and programs among `packages`, relative to `root`.
 pub fn product_roots(root: &Path, packages: &[Package]) -> Vec<PathBuf> {
     let roots = packages.iter().flat_map(|package| &package.roots).filter(|file| file.product);
     roots.map(|file| relative(root, &file.path).into()).collect()

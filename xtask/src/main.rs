@@ -35,7 +35,7 @@ fn root() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Every breach of a rule, one line each; an error of a tool counts as one.
+/// All breaches of the rules, one line each. An error of a tool counts as a breach.
 fn check_architecture() -> Vec<String> {
     let root = root();
     let packages = architecture::packages(&root).map(|packages| {
@@ -60,7 +60,7 @@ fn report(breaches: &[String]) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    /// Makes `cargo test` prove what `cargo xtask architecture` says.
+    /// Lets `cargo test` check the same as `cargo xtask architecture`.
     #[test]
     fn this_repository_is_as_drawn() {
         assert_eq!(super::check_architecture(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! How long source files may be and how they may not be called.
+//! How long source files may be, and which names they must not have.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,14 +12,14 @@ const EMPTY_NAMES: &[&str] = &["common", "helper", "helpers", "misc", "util", "u
 /// Endings of files that people write and read.
 const SOURCE_ENDINGS: &[&str] = &["rs", "c", "h", "xs", "pm", "pl", "PL", "t", "psgi", "rb", "ru", "lua", "sh", "mk"];
 
-/// Sources that must work without a socket, a file, a thread or a clock, and what they therefore must not name.
+/// Sources that must work without a socket, a file, a thread or a clock, and the names that they therefore must not contain.
 const SANS_IO: &[&str] = &["crates/message/src/", "crates/proto/src/"];
 const INPUT_OUTPUT: &[&str] = &["std::net", "std::fs", "std::thread", "std::process", "std::os", "Instant::now", "SystemTime"];
 
 /// The files of the repository at `root`, those not yet added to git included.
 ///
 /// # Errors
-/// What git said.
+/// What git reported.
 pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     let output = Command::new("git")
         .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
@@ -34,7 +34,7 @@ pub fn tracked(root: &Path) -> Result<Vec<String>, String> {
     Ok(names.into_iter().filter(|name| root.join(name).is_file()).collect())
 }
 
-/// Checks the names of `files` and what is in those that are sources.
+/// Checks the names of `files`, and the text of those that are sources.
 pub fn check(root: &Path, files: &[String]) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in files {

@@ -1,4 +1,4 @@
-//! Cycles among modules that stand next to one another.
+//! Cycles among the modules that have the same parent.
 
 use super::tree::{Mention, Uses};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -6,15 +6,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// How many places are shown for each use of a cycle.
 const SHOWN: usize = 4;
 
-/// The modules in one module, and which of them use which.
+/// The children of one module, and which of them use which.
 pub struct Level {
-    /// What the level is called in messages.
+    /// The name of the level in messages.
     pub name: String,
     pub uses: Uses,
 }
 
 impl Level {
-    /// The cycles, with the lines that make them.
+    /// The cycles, with the lines that cause them.
     pub fn breaches(&self) -> Vec<String> {
         Graph::new(self.uses.keys()).cycles().iter().map(|cycle| self.describe(cycle)).collect()
     }
@@ -35,7 +35,7 @@ impl Level {
     }
 }
 
-/// Who uses whom.
+/// Which module uses which.
 struct Graph<'a> {
     edges: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
@@ -49,7 +49,7 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// For each edge that is part of a cycle the shortest such cycle, each cycle once and the short ones first. It starts with the
+    /// The shortest cycle through each edge, if there is one. Each cycle is listed once, short ones first, and starts with the
     /// name that comes first in the alphabet.
     fn cycles(&self) -> Vec<Vec<String>> {
         let mut cycles = BTreeSet::new();
@@ -63,7 +63,7 @@ impl<'a> Graph<'a> {
         cycles.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
-    /// The shortest way from one to another, both included.
+    /// The shortest path from one module to another, both included.
     fn way<'b>(&'b self, from: &'b str, to: &str) -> Option<Vec<&'b str>> {
         let mut came_from = BTreeMap::from([(from, from)]);
         let mut next = VecDeque::from([from]);

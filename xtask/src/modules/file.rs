@@ -1,16 +1,16 @@
-//! What one file says of modules: which it declares, which names it brings in, which paths it uses.
+//! Reads one file: which modules it declares, which names it imports, which paths it uses.
 
 use super::tokens::{Token, tokens};
 
 /// A path as it is written, without type arguments.
 pub type Path = Vec<String>;
 
-/// A file, as far as modules are concerned. What is there for tests alone is left out.
+/// The modules that a file declares and uses. Code that exists only for tests is left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct File {
-    /// The modules that are files of their own: `mod name;`.
+    /// The modules in files of their own: `mod name;`.
     pub children: Vec<String>,
-    /// The names that `use` brings in, and what they stand for.
+    /// The names that `use` imports, and the paths that they stand for.
     pub imports: Vec<(String, Path)>,
     /// The paths that start with `crate`, `self` or `super`, and those of `use`, each with its line.
     pub paths: Vec<(Path, usize)>,
@@ -25,7 +25,7 @@ impl File {
     }
 }
 
-/// The tokens without the items that carry `#[cfg(test)]` or `#[test]`.
+/// The tokens without the items marked `#[cfg(test)]` or `#[test]`.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let mut kept = Vec::with_capacity(tokens.len());
     let mut rest = tokens;
@@ -41,7 +41,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// The number of tokens of the attribute `#[...]` with which `tokens` start.
+/// The number of tokens of the attribute `#[...]` at the start of `tokens`.
 fn attribute(tokens: &[Token]) -> Option<usize> {
     let starts = tokens.len() > 2 && tokens[0].text == "#" && tokens[1].text == "[";
     starts.then(|| 1 + group(&tokens[1..]))
@@ -52,7 +52,7 @@ fn is_for_tests(attribute: &[Token]) -> bool {
     matches!(words[..], ["test"] | ["cfg", "(", "test", ..] | ["cfg", "(", "all", "(", "test", ..])
 }
 
-/// What follows the item with which `tokens` start: it ends with a `;` or with the end of its braces.
+/// What follows the item at the start of `tokens`. The item ends with a `;` or with its closing brace.
 fn behind_item(mut tokens: &[Token]) -> &[Token] {
     while let Some(token) = tokens.first() {
         match token.text.as_str() {
@@ -69,7 +69,7 @@ fn behind_item(mut tokens: &[Token]) -> &[Token] {
     tokens
 }
 
-/// The number of tokens of the group in brackets with which `tokens` start.
+/// The number of tokens of the group in brackets at the start of `tokens`.
 fn group(tokens: &[Token]) -> usize {
     let mut depth = 0_usize;
     for (at, token) in tokens.iter().enumerate() {
@@ -88,7 +88,7 @@ fn group(tokens: &[Token]) -> usize {
 struct Parser<'a> {
     tokens: &'a [Token],
     file: &'a mut File,
-    /// The depths of the braces of the modules that are written out in this file. A `super` there stays in the file.
+    /// The depths of the braces of inline modules. `super` in one of these does not leave the file.
     inner: Vec<usize>,
     depth: usize,
 }
@@ -175,7 +175,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The part of an import that stands behind `before`.
+    /// The part of an import that follows `before`.
     fn import_tree(&mut self, mut tree: &[Token], before: &Path) {
         let mut path = before.clone();
         let mut line = None;
@@ -194,7 +194,7 @@ impl Parser<'_> {
                     let name = rest.first().map_or("_", |token| token.text.as_str()).to_owned();
                     return self.bring_in(name, path, token.line);
                 }
-                // Everything that the module has: the path names the module.
+                // All names of the module: the path names the module.
                 "*" => return self.note(path, token.line),
                 _ => path.push(token.text.clone()),
             }
@@ -217,8 +217,8 @@ impl Parser<'_> {
         self.note(path, line);
     }
 
-    /// Notes a path that is used. In a module that is written out in this file, `super` and `self` lead no further than to the file,
-    /// unless there are as many `super` as modules around.
+    /// Notes a path that is used. In an inline module, `super` and `self` do not leave the file, unless there are as many
+    /// `super` as modules around.
     fn note(&mut self, path: Path, line: usize) {
         let supers = path.iter().take_while(|part| *part == "super").count();
         let inside = self.inner.len();
@@ -233,7 +233,7 @@ impl Parser<'_> {
     }
 }
 
-/// The parts of the inside of braces that commas separate.
+/// The parts between braces that commas separate.
 fn branches(mut inside: &[Token]) -> Vec<&[Token]> {
     let mut branches = Vec::new();
     while !inside.is_empty() {

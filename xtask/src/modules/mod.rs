@@ -1,5 +1,5 @@
-//! Which modules of a crate use which: those that stand next to one another, each with all that is below it, form no cycle. Then
-//! every one of them can be read, tested and changed with only those in mind that it uses.
+//! Which modules of a crate use which. Modules with the same parent, each with all that is below it, must not form a cycle.
+//! Then a module can be read, tested and changed with only those modules in mind that it uses.
 
 mod cycles;
 mod file;
@@ -10,7 +10,7 @@ use cycles::Level;
 use std::path::{Path, PathBuf};
 use tree::Tree;
 
-/// The breaches of the crates whose root files these are, below `repository`.
+/// The breaches of the crates with these root files, in `repository`.
 pub fn check(repository: &Path, roots: &[PathBuf]) -> Vec<String> {
     let mut breaches = Vec::new();
     for root in roots {
@@ -26,7 +26,7 @@ pub fn check(repository: &Path, roots: &[PathBuf]) -> Vec<String> {
     breaches
 }
 
-/// What the level below the module `name` is called: `crates/server::engine`.
+/// The name of the level below the module `name`: `crates/server::engine`.
 fn level_name(root: &Path, name: &[String]) -> String {
     let folder = root.ancestors().nth(2).unwrap_or(root).display().to_string();
     std::iter::once(folder).chain(name.iter().cloned()).collect::<Vec<_>>().join("::")

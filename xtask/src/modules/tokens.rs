@@ -1,4 +1,4 @@
-//! Rust sources as words and signs: what is left when comments, strings, characters and numbers are taken away.
+//! Splits Rust sources into words and signs, without comments, strings, characters and numbers.
 
 /// A word or a sign, and the line on which it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ fn name(rest: &str) -> usize {
     rest.find(|character: char| character != '_' && !character.is_alphanumeric()).unwrap_or(rest.len())
 }
 
-/// The length of the block comment at the start of `rest`. Comments stand in one another.
+/// The length of the block comment at the start of `rest`. Block comments can be nested.
 fn block_comment(rest: &str) -> usize {
     let (mut depth, mut length) = (0, 0);
     while length < rest.len() {
@@ -92,7 +92,7 @@ fn block_comment(rest: &str) -> usize {
     length
 }
 
-/// The length of the string at the start of `rest`, if one stands there: `"a"`, `b"a"`, `c"a"`, `r"a"`, `br#"a"#`.
+/// The length of the string at the start of `rest`, if there is one: `"a"`, `b"a"`, `c"a"`, `r"a"`, `br#"a"#`.
 fn string(rest: &str) -> Option<usize> {
     let prefix = name(rest);
     let raw = matches!(&rest[..prefix], "r" | "br" | "cr");
@@ -109,7 +109,7 @@ fn string(rest: &str) -> Option<usize> {
     Some(quoted(content, '"').map_or(rest.len(), |length| start + length))
 }
 
-/// How many bytes there are up to the end of what `quote` ends, itself included.
+/// The number of bytes up to and including the quote that ends the string.
 fn quoted(content: &str, quote: char) -> Option<usize> {
     let mut characters = content.char_indices();
     while let Some((at, character)) = characters.next() {

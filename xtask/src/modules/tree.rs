@@ -4,10 +4,10 @@ use super::file::File;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// The names of the modules from the root of the crate to one of them; the root's has none.
+/// The names of the modules from the root of the crate to one module; empty for the root.
 pub type Name = Vec<String>;
 
-/// Where a path stands that makes one module use another.
+/// The place of a path that makes one module use another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     pub file: PathBuf,
@@ -27,7 +27,7 @@ struct Module {
 }
 
 impl Tree {
-    /// Reads the crate whose root is `root`, which is below `repository`; `source` gives the text of a file.
+    /// Reads the crate with the root file `root`, in `repository`; `source` returns the text of a file.
     ///
     /// # Errors
     /// A module without a file.
@@ -37,7 +37,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Adds the module `name`, which is the file `place` and whose children are in `folder`.
+    /// Adds the module `name`, whose file is `place` and whose children are in `folder`.
     fn add(
         &mut self,
         name: Name,
@@ -59,8 +59,8 @@ impl Tree {
         Ok(())
     }
 
-    /// For every module that has modules in it: which of these use which others, each with all that is below it, and where.
-    /// Between a module and what is below it, everything goes.
+    /// For every module with children: which children use which others, each with all that is below it, and where. A module and
+    /// what is below it may use each other freely.
     pub fn levels(&self) -> BTreeMap<Name, Uses> {
         let mut levels = BTreeMap::<Name, Uses>::new();
         for (from, module) in &self.modules {
@@ -77,8 +77,8 @@ impl Tree {
         levels
     }
 
-    /// The module that defines what `path` names, as it is written in the module `from`; `None` for what another crate defines.
-    /// A name that a module has brought in (`pub use`) is looked for where it comes from. `seen` ends a search that goes in circles.
+    /// The module that defines what `path`, written in the module `from`, names; `None` if another crate defines it. A name
+    /// that a module has imported (`pub use`) is looked for where it comes from. `seen` ends a search that goes in circles.
     fn find(&self, from: &Name, path: &[String], seen: &mut BTreeSet<(Name, String)>) -> Option<Name> {
         let mut rest = path;
         let mut module = match path.first()?.as_str() {
@@ -101,10 +101,10 @@ impl Tree {
         Some(module)
     }
 
-    /// The module where `name`, which `module` has brought in, and then `behind` lead to.
+    /// The module to which `name`, imported by `module`, and then `behind` lead.
     fn brought_in(&self, module: &Name, name: &str, behind: &[String], seen: &mut BTreeSet<(Name, String)>) -> Option<Name> {
         let (_, path) = self.modules.get(module)?.file.imports.iter().find(|(brought, _)| brought == name)?;
-        // `use log;` and `use name::name` name a crate by the word that they bring in.
+        // `use log;` and `use name::name` name a crate by the word that they import.
         if path[0] == name || !seen.insert((module.clone(), name.to_owned())) {
             return None;
         }
