@@ -1,5 +1,5 @@
-//! What a request costs on its way through a pool, without sockets and without parsing: an edge keeps so many requests
-//! under way, and so many workers answer them.
+//! Measures what a request costs on its way through a pool, without sockets and without parsing: an edge keeps a number of
+//! requests outstanding, and a number of workers answer them.
 //!
 //! ```text
 //! cargo run --release -p oribi-pool --example throughput -- OUTSTANDING WORKERS MICROSECONDS REQUESTS
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// About as long as what a browser sends.
+/// About as long as the request of a browser.
 const REQUEST: &[u8] = &[b'r'; 400];
 const HEAD: &[u8] = &[b'h'; 120];
 const CONTENT: &[u8] = &[b'c'; 80];

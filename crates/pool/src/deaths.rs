@@ -1,4 +1,4 @@
-//! Tests in which a worker dies, or is overtaken by the edge, before each single one of its writes to shared memory.
+//! Tests in which a worker dies, or is overtaken by the edge, before every one of its writes to shared memory.
 
 use crate::{Edge, Event, Memory, Shape, Ticket, Worker, step};
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ fn submit(edge: &mut Edge, text: &str) -> Ticket {
     edge.submit(reserved, text.len())
 }
 
-/// Answers one request with a head, content and an end; `false`: there was none.
+/// Answers one request with a head, content and an end; `false` if there was no request.
 fn answer_one(worker: &mut Worker, length: usize) -> bool {
     let Some(mut taken) = worker.take() else { return false };
     let text = worker.request(&taken).to_vec();
@@ -33,7 +33,7 @@ fn answer_one(worker: &mut Worker, length: usize) -> bool {
     true
 }
 
-/// How a request has ended, and what was said of it.
+/// How a request has ended, and what was answered.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     said: Vec<u8>,
@@ -55,12 +55,12 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
     edge.wake_workers();
 }
 
-/// Runs `child` in a process of its own that dies before its step number `last`, with `meanwhile` here until it has ended.
-/// Tells whether it was killed.
+/// Runs `child` in a process of its own that dies before its step number `last`, and `meanwhile` in this process until the
+/// child has ended. Returns whether it was killed.
 #[allow(unsafe_code)]
 fn run_until_step(last: u64, child: impl FnOnce(), mut meanwhile: impl FnMut()) -> bool {
-    // SAFETY: the child touches shared memory and memory of its own, and ends without running anything of this process; the
-    // allocator of the C library may be used behind a fork.
+    // SAFETY: the child touches shared memory and memory of its own, and ends without running anything of this process; the C
+    // library's allocator may be used after a fork.
     match unsafe { libc::fork() } {
         0 => {
             step::LAST.store(last, Relaxed);
@@ -106,11 +106,11 @@ fn a_worker_that_dies_at_any_step_costs_the_request_that_it_had() {
         edge.bury(0);
         collect(&mut edge, &mut outcomes);
         let lost = outcomes.values().filter(|outcome| outcome.lost == 1).count();
-        // The child that was not killed has taken the fourth and then ended.
+        // If the child was not killed, it has taken the fourth request and then ended.
         assert!(lost <= 1 && (died || lost == 1), "at step {last}: {outcomes:?}");
         died_with[lost] += 1;
 
-        // A worker in the same place answers what is left.
+        // A worker in the same place answers the requests that are left.
         let mut worker = Worker::attach(&memory, 0).expect("the place is free again");
         while answer_one(&mut worker, 10) {
             collect(&mut edge, &mut outcomes);

@@ -1,24 +1,24 @@
-//! What a worker says of a response: frames, one behind the other, in an area that is written and read in a circle.
+//! How a worker writes a response: as frames, one after the other, in an area that is a ring buffer.
 //!
-//! A frame is a word, its kind and the number of bytes behind it, and then these bytes in whole words. The reader trusts
-//! nothing of it: a frame is as long as it says only if the writer has published so many words.
+//! A frame is one word with its kind and its number of bytes, followed by these bytes in whole words. The reader does not trust
+//! it: it believes a length only if the writer has published that many words.
 
 use crate::shape::WORD;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Words that are free before anything but an end is written, so that an end always fits.
+/// Words that stay free unless an end is written, so that an end always fits.
 pub(crate) const RESERVE: usize = 1;
 
-/// Words that must be free in an area before a request is taken for it: an exchange that begins and is given up at once, and a
-/// few more, so that nobody begins where next to nothing fits.
+/// Words that must be free in an area before a worker takes a request for it: enough to begin an exchange and abandon it at
+/// once, and a few more, so that no exchange begins where next to nothing fits.
 pub(crate) const ROOM_TO_BEGIN: usize = 8;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// The exchange that the frames behind it belong to.
+    /// Names the exchange to which the following frames belong.
     Begin = 1,
     Head = 2,
     Content = 3,
@@ -52,7 +52,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
-    /// Bytes behind it.
+    /// The number of bytes that follow.
     pub(crate) length: usize,
 }
 
@@ -61,12 +61,12 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
-    /// Words of the whole frame.
+    /// The number of words of the whole frame.
     pub(crate) const fn words(self) -> usize {
         1 + self.length.div_ceil(WORD)
     }
 
-    /// `None` if this is the beginning of no frame of at most so many words.
+    /// `None` if these bits do not begin a frame of at most that many words.
     fn from_bits(bits: u64, most: usize) -> Option<Self> {
         let length = usize::try_from(bits >> 8).ok()?;
         let header = Self { kind: Kind::from_bits(bits & 0xFF)?, length };
@@ -74,7 +74,7 @@ impl Header {
     }
 }
 
-/// The words of an area: a power of two. Positions count all words that were ever written.
+/// The words of an area: a power of two. A position counts all words that were ever written.
 #[derive(Clone, Copy)]
 pub(crate) struct Circle<'a>(pub(crate) &'a [AtomicU64]);
 
@@ -84,7 +84,7 @@ impl Circle<'_> {
         &self.0[position as usize & (self.0.len() - 1)]
     }
 
-    /// Writes a frame; returns the position behind it. Whether there is room, the caller knows.
+    /// Writes a frame and returns the position after it. The caller has checked that there is room.
     pub(crate) fn write(self, position: u64, kind: Kind, bytes: &[u8]) -> u64 {
         let header = Header { kind, length: bytes.len() };
         self.at(position).store(header.bits(), Relaxed);
@@ -103,7 +103,7 @@ impl Circle<'_> {
         position
     }
 
-    /// The frame that begins at `position` and has at most `most` words.
+    /// The frame at `position`, if it has at most `most` words.
     pub(crate) fn header(self, position: u64, most: usize) -> Option<Header> {
         Header::from_bits(self.at(position).load(Relaxed), most)
     }
@@ -120,7 +120,7 @@ impl Circle<'_> {
     }
 }
 
-/// The words of a frame that consists of numbers. `None`: it has another length.
+/// The words of a frame that consists of numbers; `None` if it has another length.
 pub(crate) fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
     let (words, rest) = bytes.as_chunks::<WORD>();
     let words: &[[u8; WORD]; COUNT] = words.try_into().ok()?;

@@ -22,7 +22,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the bytes of a file from a multiple of the size of pages on. The file is sealed against shrinking, and `range` lies in it.
+    /// Maps `range` of a file, from a multiple of the page size. The file is sealed against shrinking and contains `range`.
     fn new(file: BorrowedFd<'_>, range: Range<usize>, access: ProtFlags) -> io::Result<Self> {
         let words = range.len() / WORD;
         // SAFETY: a new mapping, placed by the kernel where nothing else is.
@@ -32,16 +32,16 @@ impl Mapping {
     }
 
     fn words(&self) -> &[AtomicU64] {
-        // SAFETY: so many words are mapped from there for as long as `self` lives, aligned to pages; any bits are a valid atomic.
-        // Other processes may change them at any time, which is what atomics are for.
+        // SAFETY: that many words are mapped from there, aligned to pages, as long as `self` lives; any bits are a valid
+        // atomic. Other processes may change them at any time, which atomics allow.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.words) }
     }
 }
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: these bytes were mapped by `new`, and every reference into them has borrowed `self`. It fails only for addresses
-        // that are not mapped.
+        // SAFETY: `new` mapped these bytes, and every reference to them borrows `self`. The call fails only for addresses that
+        // are not mapped.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
     }
 }
@@ -72,7 +72,7 @@ impl Shared {
     }
 }
 
-/// Memory that this process may read only: a stray write ends it before it does harm.
+/// Memory that this process may only read: a stray write ends the process before it does harm.
 #[derive(Debug)]
 pub(crate) struct Readable(Mapping);
 

@@ -1,4 +1,4 @@
-//! The memory of a pool and the descriptors that go with it, made before the first fork.
+//! The memory of a pool and its descriptors, made before the first fork.
 
 use crate::passing::line;
 use crate::shape::{Layout, Shape};
@@ -9,9 +9,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// The memory of a pool. It is made by a process that forks both the edge and the workers; each of them then opens its own side
-/// of it, as an [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. It outlives all of them for as long
-/// as one process keeps it.
+/// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as an
+/// [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. The memory exists as long as one process keeps
+/// it.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) layout: Layout,
@@ -20,7 +20,7 @@ pub struct Memory {
     pub(crate) places: Vec<Place>,
 }
 
-/// What belongs to the place of a worker.
+/// The descriptors of a worker's place.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) bell: Arc<Bell>,
@@ -29,7 +29,7 @@ pub(crate) struct Place {
 }
 
 impl Memory {
-    /// Memory of that shape.
+    /// Makes memory of that shape.
     ///
     /// # Errors
     /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and two more.
@@ -37,7 +37,7 @@ impl Memory {
         let layout = Layout::new(shape)?;
         let file = memfd_create("oribi-pool", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&file, layout.size() as u64)?;
-        // Whoever could shrink it could end all processes that look at it.
+        // A process that could shrink the file could end all processes that read it.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let place = |_| {
             let (edge_end, worker_end) = line()?;
@@ -47,26 +47,26 @@ impl Memory {
         Ok(Self { layout, file, edge_bell: Arc::new(Bell::new()?), places })
     }
 
-    /// How large it is.
+    /// The shape of the memory.
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.layout.shape
     }
 
-    /// Which bytes of the file all processes write.
+    /// The bytes of the file that all processes write.
     #[must_use]
     pub fn claims(&self) -> Range<usize> {
         self.layout.claims()
     }
 
-    /// Which bytes of the file a worker and the edge write.
+    /// The bytes of the file that a worker and the edge write.
     #[must_use]
     pub fn answers(&self, worker: u32) -> Range<usize> {
         self.layout.answers(worker)
     }
 }
 
-/// The file that the memory is.
+/// The file that holds the memory.
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()

@@ -1,16 +1,16 @@
-//! What the edge wants of an exchange that a worker has, and what a worker wants of the edge.
+//! What the edge orders a worker to do with an exchange, and what a worker asks of the edge.
 
 use crate::words::Serial;
 
 const GONE: u64 = 1;
 const INTERRUPTED: u64 = 2;
 
-/// What the edge wants of who has taken a request.
+/// The edge's orders to the worker that has taken a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Orders {
-    /// Nobody is left who could receive the response: it is thrown away.
+    /// The client is gone: the response is thrown away.
     pub gone: bool,
-    /// The app has taken too long and is to be interrupted.
+    /// The app has taken too long and must be interrupted.
     pub interrupted: bool,
 }
 
@@ -20,7 +20,7 @@ impl Orders {
         serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED)
     }
 
-    /// The orders for the use of a slot that has that number.
+    /// The orders for the use of a slot with that serial number.
     pub(crate) fn from_bits(bits: u64, serial: Serial) -> Self {
         if bits >> 24 != serial.bits() {
             return Self::default();
@@ -29,12 +29,12 @@ impl Orders {
     }
 }
 
-/// What a worker wants of the edge: a descriptor.
+/// The descriptor that a worker asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// The file that the content of the request is in.
+    /// The file with the content of the request.
     Content,
-    /// The socket of the client.
+    /// The client's socket.
     Socket,
 }
 

@@ -1,7 +1,7 @@
-//! Descriptors on their way from one process to another: content in files, and sockets that an app takes.
+//! Passes descriptors from one process to another: files with content, and sockets that an app takes over.
 //!
-//! A descriptor is sent before the frame or the answer that speaks of it, with a tag by which that names it. Several
-//! exchanges share a line, so what comes for another is kept until it is asked for.
+//! A descriptor is sent, with a tag, before the frame or the answer that names it by that tag. Several exchanges share a line,
+//! so a descriptor that comes for another exchange is kept until that one asks for it.
 
 use rustix::io::Errno;
 use rustix::net::{
@@ -13,10 +13,10 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Descriptors that have come and that nobody has asked for. An honest peer has one under way for each of its areas at most.
+/// How many descriptors may wait that nobody has asked for. An honest peer sends at most one at a time for each of its areas.
 const MOST_KEPT: usize = 64;
 
-/// Both ends of a line. Each message is whole, and neither end ever waits.
+/// Both ends of a line. It keeps the boundaries of messages, and neither end ever blocks.
 pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
@@ -48,10 +48,10 @@ impl Line {
         Ok(())
     }
 
-    /// The descriptor with that tag; `None`: it has not come.
+    /// The descriptor with that tag; `None` if it has not come yet.
     ///
     /// # Errors
-    /// The peer sends what nobody asks for, or the system refuses.
+    /// The peer sends more than anybody asks for, or the system refuses.
     pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
             return Ok(Some(self.kept.swap_remove(place).1));
@@ -69,7 +69,7 @@ impl Line {
         Ok(None)
     }
 
-    /// Forgets what has come.
+    /// Drops everything that has come.
     pub(crate) fn clear(&mut self) {
         self.kept.clear();
         while let Ok(Some(_)) = self.receive() {}

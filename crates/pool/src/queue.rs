@@ -1,9 +1,10 @@
-//! The queue of complete requests: who takes one, has it.
+//! The queue of complete requests: the worker that takes a request owns it.
 //!
-//! The edge writes an entry and then moves the tail. Who takes a request does so by one compare-and-swap at the slot that the
-//! entry names; that writes down whose it is at once, so that no claim is without an owner, whenever somebody dies. The head only
-//! says where looking begins: an entry in front of it has been taken or withdrawn, and stays so, because each use of a slot
-//! has a serial number of its own. So the head may be moved by whoever has seen that, and it does not matter who forgets to.
+//! The edge writes an entry and then moves the tail. A worker takes a request by one compare-and-swap of the word of the
+//! entry's slot. The swap also writes the worker's number, so no request is taken without an owner, whenever a process dies.
+//! The head only says where to begin to look: an entry before it has been taken or withdrawn, and stays so, because each use of
+//! a slot has a serial number of its own. So any worker that has seen this may move the head, and it does no harm if one
+//! forgets to.
 
 use crate::mapping::Readable;
 use crate::shape::Layout;
@@ -20,12 +21,12 @@ pub(crate) struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// Takes the oldest request that nobody has for `worker`, which says in `holding` what it is about to take.
+    /// Takes the oldest waiting request for `worker`, which first notes in `holding` what it is about to take.
     pub(crate) fn take(&self, worker: u32, holding: &AtomicU64) -> Option<Entry> {
         let tail = self.requests.load(Layout::TAIL, SeqCst);
         let head = self.claims[Layout::HEAD].load(Acquire);
         let most = self.layout.queue as u64;
-        // Whoever may write the head may write anything there.
+        // A process that may write the head may write anything there.
         let start = if tail.wrapping_sub(head) > most { tail.saturating_sub(most) } else { head };
         for position in start..tail {
             let entry = Entry::from_bits(self.requests.load(self.layout.entry(position), Acquire));
@@ -46,8 +47,8 @@ impl Queue<'_> {
         if ownership.load(Relaxed) != queued {
             return false;
         }
-        // Written before it is true. Should a stranger overwrite the slot's word, this is what tells a request that a worker has
-        // taken from one that nobody has, and the second may go to another worker.
+        // Written before it is true. If a stranger overwrites the slot's word, the edge can still tell a request that a worker
+        // has taken from one that no worker has; only the second may go to another worker.
         step();
         holding.store(entry.bits(), SeqCst);
         step();
@@ -60,7 +61,7 @@ impl Queue<'_> {
         outcome.is_ok()
     }
 
-    /// Everything in front of `position` has been seen to be taken.
+    /// Moves the head: everything before `position` was seen to be taken.
     fn advance(&self, head: u64, position: u64) {
         if head != position {
             step();

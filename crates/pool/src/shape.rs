@@ -1,44 +1,45 @@
-//! How large the memory of a pool is, and where everything stands in it.
+//! The sizes of a pool's memory, and where everything is in it.
 
 use std::io;
 use std::ops::Range;
 
-/// Bytes of a word: everything shared is made of atomics of 64 bits.
+/// Bytes of a word: all shared memory consists of atomics of 64 bits.
 pub(crate) const WORD: usize = 8;
 
-/// Words of a cache line. What different processes write stands in different lines.
+/// Words of a cache line. Different processes write to different lines.
 const LINE: usize = 8;
 
-/// Mappings begin at multiples of this. The largest page of the systems that Linux runs on with the kernel's usual options.
+/// Mappings begin at multiples of this: the largest page size of the systems on which Linux runs with the kernel's usual
+/// options.
 const PAGE: usize = 65_536;
 
-/// The most areas of a worker: their news are the bits of one word.
+/// The most areas of a worker: one word has a bit for the news of each.
 const MOST_AREAS: u32 = 64;
 
-/// The smallest area: a response of a few fields fits, and so does what [`crate::frames`] keeps in reserve.
+/// The smallest area: it has room for a response with a few fields and for the reserve of [`crate::frames`].
 const LEAST_AREA: u32 = 512;
 
-/// How many of everything a pool has. All of its memory is made at once and never grows; what is not touched costs nothing.
+/// The sizes of a pool. All of its memory is reserved at once and never grows; pages that are not touched cost nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Requests that are in the pool at once, waiting or with a worker: up to 65,535.
     pub slots: u32,
     /// Bytes that a request may have in memory.
     pub request_bytes: u32,
-    /// Places for workers, up to 65,535; those of all generations that may be alive together are counted. A worker with
-    /// several threads that take requests by themselves needs a place for each.
+    /// Places for workers, up to 65,535, counting all generations that may be alive together. Each thread that takes requests
+    /// by itself needs a place.
     pub workers: u32,
     /// Exchanges that one worker may have unfinished at once: up to 64.
     pub areas: u32,
-    /// Bytes of one unfinished response that may wait for the edge; the next power of two is taken, 512 at least.
+    /// Bytes of one unfinished response that may wait for the edge; rounded up to a power of two, at least 512.
     pub area_bytes: u32,
 }
 
-/// Where things stand: numbers of words from the beginning of their part.
+/// The places of everything, in words from the beginning of each part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
-    /// Places of the queue: a power of two, twice the slots at least.
+    /// Entries of the queue: a power of two, at least twice the number of slots.
     pub(crate) queue: usize,
     /// Words of an area: a power of two.
     pub(crate) area: usize,
@@ -55,7 +56,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// How many requests have ever been put into the queue.
     pub(crate) const TAIL: usize = 0;
-    /// The last serial number that was given out.
+    /// The last serial number that was used.
     pub(crate) const SERIAL: usize = 1;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
@@ -67,31 +68,31 @@ impl Layout {
         Self::QUEUE + (position as usize & (self.queue - 1))
     }
 
-    /// How many bytes the request in a slot has.
+    /// The number of bytes of the request in a slot.
     #[inline]
     pub(crate) fn length(&self, slot: u32) -> usize {
         Self::QUEUE + self.queue + slot as usize * 2
     }
 
-    /// What the edge wants of who has taken the request in a slot.
+    /// The edge's orders to the worker that has taken the request in a slot.
     #[inline]
     pub(crate) fn orders(&self, slot: u32) -> usize {
         self.length(slot) + 1
     }
 
-    /// How far the edge has read an area.
+    /// The position up to which the edge has read an area.
     #[inline]
     pub(crate) fn consumed(&self, worker: u32, area: u32) -> usize {
         self.length(self.shape.slots) + (worker as usize * self.shape.areas as usize + area as usize) * 3
     }
 
-    /// The entry of the exchange that the edge is in the middle of there.
+    /// The entry of the exchange whose answer the edge is reading there.
     #[inline]
     pub(crate) fn speaks(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 1
     }
 
-    /// Not zero while the edge leaves there what it could read.
+    /// Not zero while the edge deliberately does not read there.
     #[inline]
     pub(crate) fn paused(&self, worker: u32, area: u32) -> usize {
         self.consumed(worker, area) + 2
@@ -105,12 +106,12 @@ impl Layout {
     }
 }
 
-/// The part that everybody writes.
+/// The part that all processes write.
 impl Layout {
     /// Where workers begin to look for requests that nobody has taken.
     pub(crate) const HEAD: usize = 0;
 
-    /// The word that says to whom a slot belongs.
+    /// The word that names the owner of a slot.
     #[inline]
     pub(crate) fn ownership(&self, slot: u32) -> usize {
         LINE + slot as usize
@@ -129,13 +130,13 @@ impl Layout {
     const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
     const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
 
-    /// How many words have ever been written into an area.
+    /// The number of words that were ever written into an area.
     #[inline]
     pub(crate) fn written(area: u32) -> usize {
         Self::WRITTEN + area as usize
     }
 
-    /// The entry of the request that is being taken for an area, or was taken for it last.
+    /// The entry of the request that is being taken for an area, or was last taken for it.
     #[inline]
     pub(crate) fn holding(area: u32) -> usize {
         Self::HOLDING + area as usize
@@ -149,7 +150,7 @@ impl Layout {
     }
 }
 
-/// The parts, as bytes of the file that the memory is.
+/// The parts, as ranges of bytes in the file.
 impl Layout {
     pub(crate) fn new(shape: Shape) -> io::Result<Self> {
         let Shape { slots, workers, areas, .. } = shape;

@@ -1,9 +1,9 @@
-//! Who sleeps, and who has to be woken.
+//! How a process announces its sleep, and how others wake it.
 //!
-//! Who is about to sleep says so in a word of its own, looks once more whether there is something to do, and only then sleeps.
-//! Who has published something looks at the word, and rings if somebody sleeps. All of these are sequentially consistent: whichever
-//! comes first, either the sleeper sees what was published or the publisher sees the sleeper. Each sleep has a number, and is
-//! rung for once by each who sees it.
+//! A process that is about to sleep announces it in a word of its own, looks once more for something to do, and only then
+//! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses are
+//! sequentially consistent: in any order, either the sleeper sees what was published or the publisher sees the sleeper. Each
+//! sleep has a number, and a process rings for it at most once.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -14,9 +14,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 pub(crate) enum Waits {
     /// Nothing: it is awake.
     No,
-    /// Something to do. Of the edge: whatever there is.
+    /// Something to do. For the edge: any news.
     Work,
-    /// Room for what it has to say; it takes no request.
+    /// Room for more of its answer; it takes no request.
     Room,
     /// Either.
     WorkOrRoom,
@@ -32,7 +32,7 @@ impl Waits {
     }
 }
 
-/// What the word of a sleeper says.
+/// The content of a sleeper's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sleep {
     number: u64,
@@ -72,14 +72,14 @@ impl Sleep {
         Self { number: bits >> 2, waits }
     }
 
-    /// Whether somebody sleeps for whom this process has not rung yet.
+    /// Whether the other process sleeps and this process has not yet rung for that sleep.
     pub(crate) fn is_to_be_woken(self, rung: Self) -> bool {
         self.waits != Waits::No && self != rung
     }
 }
 
-/// What wakes a sleeper: a descriptor that it waits at, beside others. Watched edge-triggered, it need not be read: each ring
-/// is news.
+/// What wakes a sleeper: a descriptor that it watches along with others. If it is watched edge-triggered, it need not be read:
+/// each ring is news.
 #[derive(Debug)]
 pub(crate) struct Bell(OwnedFd);
 
@@ -89,7 +89,7 @@ impl Bell {
     }
 
     pub(crate) fn ring(&self) {
-        // It can fail only where nobody has read it for 2^64 rings: it rings still.
+        // The write can fail only after 2^64 rings that nobody has read: then the bell still rings.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -1,15 +1,15 @@
-//! Where a worker may die or be overtaken: before each of its writes to shared memory. Tests have that happen at each of them.
+//! The places where a worker may die or be overtaken: before each of its writes to shared memory. Tests try each of them.
 
 #[cfg(test)]
 use std::cell::RefCell;
 #[cfg(test)]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The number of the step before which this process ends itself; none in products.
+/// The number of the step before which this process ends itself; exists only in tests.
 #[cfg(test)]
 pub(crate) static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
 
-/// What another process does meanwhile, before which of the steps of this thread.
+/// What another process does in between, and before which step of this thread.
 #[cfg(test)]
 type Meanwhile = (u64, Box<dyn FnOnce()>);
 
@@ -18,7 +18,7 @@ thread_local! {
     pub(crate) static MEANWHILE: RefCell<Option<Meanwhile>> = const { RefCell::new(None) };
 }
 
-/// To be called before a write to shared memory.
+/// Call it before each write to shared memory.
 #[inline(always)]
 pub(crate) fn step() {
     #[cfg(test)]
@@ -31,7 +31,7 @@ pub(crate) fn step() {
 #[cfg(test)]
 fn die_if_told() {
     if LAST.load(Ordering::Relaxed) != u64::MAX && LAST.fetch_sub(1, Ordering::Relaxed) == 0 {
-        // As SIGKILL does it: nothing runs any more, wherever the process is.
+        // SIGKILL ends the process wherever it is, and nothing more runs.
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
         loop {
             std::thread::park();

@@ -1,16 +1,16 @@
-//! What the shared words mean. A word that somebody else has written may say anything, so reading one never fails: it says
-//! something that is expected, or something that is not.
+//! The meaning of the shared words. A stranger may write any bits into a word, so reading one never fails: it gives an expected
+//! value, or one that means "senseless".
 
-/// Serial numbers have so many bits, and each use of a slot has the next one: at a million requests a second they
-/// last for twelve days, and then one is mistaken for another only if that is still in the pool.
+/// Bits of a serial number. Each use of a slot has the next number: at a million requests a second they last for twelve days.
+/// After that, two uses are confused only if the older one is still in the pool.
 const SERIAL_BITS: u32 = 40;
 
-/// The number of one use of a slot.
+/// The serial number of one use of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Serial(u64);
 
 impl Serial {
-    /// The one behind this one; never zero, which is what memory begins with.
+    /// The next number; never zero, which is what new memory contains.
     pub(crate) fn next(self) -> Self {
         Self(((self.0 + 1) & ((1 << SERIAL_BITS) - 1)).max(1))
     }
@@ -24,7 +24,7 @@ impl Serial {
     }
 }
 
-/// One use of a slot, as it stands in the queue and in what workers say of themselves.
+/// One use of a slot, as the queue and the workers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub(crate) slot: u32,
@@ -36,7 +36,7 @@ impl Entry {
         self.serial.0 << 24 | (self.slot as u64) << 8 | 1
     }
 
-    /// `None`: there is none. The slot may be out of range.
+    /// `None` if there is no entry. The slot may be out of range.
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         if bits & 0xFF != 1 {
             return None;
@@ -45,16 +45,16 @@ impl Entry {
     }
 }
 
-/// To whom a slot belongs. Each change but those from one of the edge's states to another is a compare-and-swap.
+/// The owner of a slot. Every change is a compare-and-swap, except from one state of the edge's to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// To the edge: it is free, being filled, or was withdrawn.
+    /// The edge: the slot is free, being filled, or was withdrawn.
     Edge(Serial),
-    /// To nobody: who takes it has it.
+    /// Nobody: a worker that takes it owns it.
     Queued(Serial),
-    /// To a worker, until that says that it has finished, or is gone.
+    /// A worker, until it reports that it has finished, or is gone.
     Taken(Serial, u32),
-    /// Somebody has written here who does not know the rules.
+    /// A stranger has written here.
     Senseless,
 }
 

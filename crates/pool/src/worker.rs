@@ -1,4 +1,4 @@
-//! A worker's side of a pool: it takes requests when it has nothing to do, and writes what it answers.
+//! A worker's side of a pool: it takes a request when it has nothing to do, and writes the answer.
 
 use crate::frames::{Circle, Kind, RESERVE, ROOM_TO_BEGIN};
 use crate::mapping::{Readable, Shared};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 
-/// A request that this worker has taken. It is finished or abandoned by who has it; one that is dropped stays open until the worker
+/// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
 /// ends.
 #[derive(Debug)]
 #[must_use = "its client waits for an answer"]
@@ -26,18 +26,18 @@ pub struct Taken {
     begun: bool,
 }
 
-/// Why a part of a response was not taken.
+/// Why a part of a response was not written.
 #[derive(Debug)]
 pub enum Unfit {
-    /// There is no room now: the edge has yet to read what was written. See [`Worker::prepare_to_wait_for_room`].
+    /// There is no room now: the edge must first read what was written. See [`Worker::prepare_to_wait_for_room`].
     Full,
-    /// It would fit into no area, however empty; or the system has refused a descriptor.
+    /// It would not fit into an empty area, or the system has refused a descriptor.
     Never(io::Error),
 }
 
 #[derive(Clone, Debug, Default)]
 struct Area {
-    /// Words written, and of these those that the edge may see.
+    /// Words written, and how many of them the edge may see.
     written: u64,
     published: u64,
     busy: bool,
@@ -55,19 +55,19 @@ pub struct Worker {
     edge_bell: Arc<Bell>,
     line: Line,
     areas: Vec<Area>,
-    /// Descriptors sent.
+    /// The number of descriptors sent.
     passed: u64,
     sleep: Sleep,
-    /// The sleep of the edge that was rung for last.
+    /// The edge's last sleep for which this worker has rung.
     rung: Sleep,
 }
 
 impl Worker {
-    /// Takes the place `number` of the pool, counted from 0. The process should then drop `memory`, so that it can reach no more
-    /// of it than it has to.
+    /// Takes the place `number` of the pool, counted from 0. The process should then drop `memory`, to keep the rest of it out
+    /// of reach.
     ///
     /// # Errors
-    /// There is no such place, somebody is in it, or the system refuses memory.
+    /// There is no such place, another worker uses it, or the system refuses the memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
         let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
@@ -90,7 +90,7 @@ impl Worker {
         Ok(Self { number, layout, requests, claims, answers, bell, edge_bell, line, areas, passed: 0, sleep, rung })
     }
 
-    /// Takes the oldest request that nobody has, unless all areas are in use.
+    /// Takes the oldest waiting request, unless all areas are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Taken> {
         let area = self.usable_area()?;
@@ -108,43 +108,43 @@ impl Worker {
     pub fn request(&self, taken: &Taken) -> &[u8] {
         let slot = taken.entry.slot;
         let length = usize::try_from(self.requests.load(self.layout.length(slot), Acquire)).unwrap_or(usize::MAX);
-        // SAFETY: only the edge can write there. It uses a slot again when the worker that has taken it says that it has
-        // finished, which consumes `taken`, or has ended.
+        // SAFETY: only the edge can write there. It uses the slot again only after the worker has reported the end of the
+        // request, which consumes `taken`, or has ended itself.
         unsafe { self.requests.bytes(self.layout.request(slot), length) }
     }
 
-    /// What the edge wants of this exchange.
+    /// The edge's orders for this exchange.
     #[inline]
     #[must_use]
     pub fn orders(&self, taken: &Taken) -> Orders {
         Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), Acquire), taken.entry.serial)
     }
 
-    /// Writes the head of the response, in whatever form the edge reads it.
+    /// Writes the head of the response, in a form that the edge can read.
     ///
     /// # Errors
-    /// It does not fit, now or never.
+    /// It does not fit, now or ever.
     pub fn head(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
         self.write_whole(taken, Kind::Head, bytes)
     }
 
-    /// Writes the head of an informational response, which comes before the other one.
+    /// Writes the head of an informational response, which precedes the final one.
     ///
     /// # Errors
-    /// It does not fit, now or never.
+    /// It does not fit, now or ever.
     pub fn interim(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
         self.write_whole(taken, Kind::Interim, bytes)
     }
 
-    /// Writes a message for the error log of who has sent the request.
+    /// Writes a message for the error log of the client that has sent the request.
     ///
     /// # Errors
-    /// It does not fit, now or never.
+    /// It does not fit, now or ever.
     pub fn message(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
         self.write_whole(taken, Kind::Message, bytes)
     }
 
-    /// Asks the edge for something that goes with the request: see [`Worker::fulfilled`].
+    /// Asks the edge for a descriptor that belongs to the request: see [`Worker::fulfilled`].
     ///
     /// # Errors
     /// There is no room.
@@ -154,15 +154,15 @@ impl Worker {
         Ok(())
     }
 
-    /// What was wished for, if it has come; [`Worker::line`] is readable then.
+    /// The descriptor that was asked for, if it has come; [`Worker::line`] is readable then.
     ///
     /// # Errors
-    /// The system's refusal.
+    /// The system refuses.
     pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
         self.line.take(taken.entry.bits())
     }
 
-    /// Writes as much of a piece of content as there is room for, and says how much that was.
+    /// Writes as much of a piece of content as there is room for, and returns that number of bytes.
     #[inline]
     pub fn content(&mut self, taken: &mut Taken, piece: &[u8]) -> usize {
         let mut taken_bytes = 0;
@@ -179,7 +179,7 @@ impl Worker {
         taken_bytes
     }
 
-    /// Has the edge send a part of a file.
+    /// Lets the edge send a part of a file.
     ///
     /// # Errors
     /// There is no room, or the system refuses.
@@ -201,19 +201,19 @@ impl Worker {
         Ok(())
     }
 
-    /// Lets the edge see what was written so far.
+    /// Publishes what was written so far.
     pub fn flush(&mut self, taken: &Taken) {
         self.publish(taken.area);
     }
 
-    /// Ends the response. From now on the bytes of the request may be another's.
+    /// Ends the response. From now on the bytes of the request may belong to another one.
     #[inline]
     pub fn finish(&mut self, mut taken: Taken) {
         self.write(&mut taken, Kind::End, &[]);
         self.let_go(&taken);
     }
 
-    /// Gives the exchange up: the response, if one has begun, is not whole.
+    /// Abandons the exchange: the response, if one has begun, stays incomplete.
     pub fn abandon(&mut self, mut taken: Taken) {
         self.write(&mut taken, Kind::Abandon, &[]);
         self.let_go(&taken);
@@ -236,7 +236,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Words that must be free for a frame of so many bytes.
+    /// Words that must be free for a frame with that many bytes.
     fn needed(taken: &Taken, bytes: usize) -> usize {
         let begin = if taken.begun { 0 } else { 2 };
         begin + 1 + bytes.div_ceil(WORD) + RESERVE
@@ -272,7 +272,7 @@ impl Worker {
         }
     }
 
-    /// Words that may be written into an area.
+    /// The number of words that may be written into an area.
     fn room(&self, number: u32) -> usize {
         let consumed = self.requests.load(self.layout.consumed(self.number, number), Acquire);
         let used = self.areas[number as usize].written.wrapping_sub(consumed);
@@ -282,7 +282,7 @@ impl Worker {
     /// An area for another exchange.
     fn usable_area(&self) -> Option<u32> {
         let usable = |number: &u32| {
-            // What stands behind a response to a slow client would wait for that.
+            // A response in a paused area would wait for the slow client of the response before it.
             let paused = || self.requests.load(self.layout.paused(self.number, *number), SeqCst) != 0;
             !self.areas[*number as usize].busy && self.room(*number) >= ROOM_TO_BEGIN && !paused()
         };
@@ -292,11 +292,11 @@ impl Worker {
 
 /// Sleeping and being woken.
 impl Worker {
-    /// Says that this worker is about to sleep, and looks once more: it may sleep if there is nothing to take. Then whoever
-    /// has a request for it makes its [`descriptor`](Self::descriptor) readable, and with `for_room`, which is for who has more to
-    /// say in an exchange that it has kept, also who makes room. [`Worker::awake`] is to be called behind it.
+    /// Announces that this worker is about to sleep, and looks once more: if it returns nothing, the worker may sleep. When
+    /// there is a request for it, the edge makes its [`descriptor`](Self::descriptor) readable; with `for_room`, for a worker
+    /// that has more to write in another exchange, also when there is room. Call [`Worker::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self, for_room: bool) -> Option<Taken> {
-        // Who can take nothing must not be woken for a request that another could have.
+        // A worker that can take nothing must not be woken for a request that another worker could take.
         let waits = match (self.usable_area(), for_room) {
             (Some(_), false) => Waits::Work,
             (Some(_), true) => Waits::WorkOrRoom,
@@ -310,8 +310,8 @@ impl Worker {
         taken
     }
 
-    /// Says that this worker is about to sleep in the middle of an exchange, until there is room for so many bytes or the edge has
-    /// an order; tells whether it may.
+    /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
+    /// the edge has an order; returns whether it may sleep.
     pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
         self.flush(taken);
         self.say_sleep(Waits::Room);
@@ -323,7 +323,7 @@ impl Worker {
         may_sleep
     }
 
-    /// The worker sleeps no longer.
+    /// Announces that the worker is awake.
     pub fn awake(&mut self) {
         if self.sleep.waits != Waits::No {
             self.sleep = self.sleep.ended();
@@ -341,13 +341,13 @@ impl Worker {
         &self.answers.words()[Layout::WORKER_SLEEP]
     }
 
-    /// What becomes readable when this worker is woken. Watched edge-triggered it need not be read.
+    /// The descriptor that becomes readable when this worker is woken. If it is watched edge-triggered, it need not be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// What becomes readable when something has come that was wished for.
+    /// The descriptor that becomes readable when a descriptor has come that was asked for.
     #[must_use]
     pub fn line(&self) -> BorrowedFd<'_> {
         self.line.as_fd()

@@ -1,4 +1,4 @@
-//! Workers that are processes, killed at any moment while they answer; others take their places.
+//! Worker processes are killed at random moments while they answer; others take their places.
 
 use oribi_pool::{Edge, Event, Memory, Shape, Ticket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -10,11 +10,11 @@ const REQUESTS: u32 = 20_000;
 const KILLED: usize = 60;
 
 fn fork_worker(memory: &Memory, number: u32) -> Pid {
-    // SAFETY: the child uses the pool, whose memory is made to be shared, and its own; the C library's allocator may be used behind
-    // a fork. It ends without running anything of this process.
+    // SAFETY: the child uses the pool, whose memory is made to be shared, and its own; the C library's allocator may be used
+    // after a fork. It ends without running anything of this process.
     match unsafe { libc::fork() } {
         0 => {
-            // A test that fails ends its workers, too.
+            // A test that fails ends its workers as well.
             set_parent_process_death_signal(Some(Signal::KILL)).expect("a signal that there is");
             serve(&mut Worker::attach(memory, number).expect("a free place"));
             unreachable!("a worker serves until it is killed")
@@ -23,7 +23,7 @@ fn fork_worker(memory: &Memory, number: u32) -> Pid {
     }
 }
 
-/// Answers each request with its own bytes, and more than fits at once.
+/// Answers each request with its own bytes, more than fit at once.
 fn serve(worker: &mut Worker) {
     loop {
         let Some(mut taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
@@ -110,7 +110,7 @@ impl Play {
         self.edge.wake_workers();
     }
 
-    /// Kills a worker, wherever it is, and puts another into its place.
+    /// Kills a worker, wherever it is, and puts another one in its place.
     fn kill(&mut self) {
         let number = self.random(self.pids.len() as u64) as usize;
         kill_process(self.pids[number], Signal::KILL).expect("it is our child");
@@ -136,14 +136,14 @@ fn workers_killed_at_any_moment_cost_what_they_had_and_nothing_else() {
         play.collect();
         let ended = play.finished + play.lost;
         if ended > killed * REQUESTS as usize / KILLED {
-            // Not at the moment at which something has just been read.
+            // Not always right after something was read.
             (0..play.random(30_000)).for_each(|_| std::hint::spin_loop());
             play.kill();
             killed += 1;
         }
         let is_done = play.finished + play.lost == REQUESTS as usize;
         if !is_done && play.edge.prepare_to_sleep() {
-            // Nobody who has something to say, or to take, is left asleep: that would be found out here.
+            // If a process with something to publish or to take stayed asleep, it would be found here.
             let most = Timespec { tv_sec: 20, tv_nsec: 0 };
             let mut bell = [PollFd::from_borrowed_fd(play.edge.descriptor(), PollFlags::IN)];
             assert_eq!(poll(&mut bell, Some(&most)).expect("poll"), 1, "{} of {} are stranded", play.open.len(), play.asked);
@@ -170,7 +170,7 @@ fn a_request_that_comes_alone_is_never_slept_through() {
     for number in 0..40_000_u32 {
         let mut reserved = edge.reserve().expect("the one before has ended");
         edge.room(&mut reserved)[..2].copy_from_slice(&[1, b'x']);
-        // The worker is about to sleep, or asleep, or has yet to look.
+        // The worker is about to sleep, sleeps, or has not looked yet.
         (0..number % 1000).for_each(|_| std::hint::spin_loop());
         let _ = edge.submit(reserved, 2);
         edge.wake_workers();

@@ -1,4 +1,4 @@
-//! Reading what workers say, as if strangers had written it.
+//! The edge reads what workers write, as if strangers had written it.
 
 use super::ledger::State;
 use super::{Edge, Ticket};
@@ -9,7 +9,7 @@ use crate::words::{Entry, Ownership};
 use std::fs::File;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// What has happened. Bytes that go with it stand in the buffer that [`Edge::next`] was given.
+/// An event of the pool. Its bytes, if it has any, are in the buffer that was passed to [`Edge::next`].
 #[derive(Debug)]
 pub enum Event {
     /// The head of a response.
@@ -18,29 +18,29 @@ pub enum Event {
     Interim(Ticket),
     /// A piece of content.
     Content(Ticket),
-    /// A part of a file as content. Without the file, its descriptor did not come, and the response cannot be whole.
+    /// A part of a file as content. If the file is missing, its descriptor did not come, and the response cannot be complete.
     File(Ticket, Option<File>, FilePart),
-    /// A message for the error log of who has sent the request.
+    /// A message for the error log of the client that has sent the request.
     Message(Ticket),
-    /// The worker wants something: see [`Edge::fulfil`].
+    /// The worker asks for something: see [`Edge::fulfil`].
     Wish(Ticket, Wish),
-    /// The response is complete; the ticket is no longer good.
+    /// The response is complete; the ticket is no longer valid.
     Finished(Ticket),
-    /// The worker has given the exchange up; the ticket is no longer good.
+    /// The worker has abandoned the exchange; the ticket is no longer valid.
     Abandoned(Ticket),
-    /// The worker that had the request is dead or broken; the ticket is no longer good.
+    /// The worker that had the request is dead or broken; the ticket is no longer valid.
     Lost(Ticket),
-    /// What this worker has written makes no sense. It must be ended, and [buried](Edge::bury) when it is gone. Until then nothing of
-    /// it is read, and what it had is not used again.
+    /// This worker has written what makes no sense. End it, and [bury](Edge::bury) it when it is gone. Until then the edge
+    /// reads nothing from it, and does not reuse its slots.
     Broken(u32),
 }
 
-/// A part of a file. Whether it has so many bytes, nobody has checked.
+/// A part of a file. Nobody has checked whether the file has that many bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePart {
     /// The first byte.
     pub offset: u64,
-    /// Bytes from there on.
+    /// The number of bytes.
     pub size: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct FilePart {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reader {
     pub(super) read: u64,
-    /// How far it may read before it looks again: so many words were published when it did, and that was checked.
+    /// The edge may read up to here before it loads the published position again; it checked the position when it loaded it.
     limit: u64,
     pub(super) speaks: Speaks,
     paused: bool,
@@ -56,25 +56,25 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// One that has read so far and has said whose answer it is in the middle of.
+    /// An area that was read up to here, in the middle of the answer to this exchange.
     pub(super) fn at(read: u64, speaks: Speaks) -> Self {
         Self { read, limit: read, speaks, paused: false, listed: false }
     }
 
-    /// Nothing more is to be read.
+    /// Nothing is left to read.
     pub(super) fn settle(&mut self) {
         *self = Self { listed: self.listed, ..Self::at(self.read, Speaks::OfNothing) };
     }
 }
 
-/// Which exchange the next frames of an area belong to.
+/// The exchange to which the next frames of an area belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Speaks {
-    /// None: one must begin.
+    /// None: a frame must begin one.
     #[default]
     OfNothing,
     Of(Entry),
-    /// One that is not in the pool any more.
+    /// An exchange that is no longer in the pool.
     OfThePast,
 }
 
@@ -82,7 +82,8 @@ pub(super) enum Speaks {
 struct Breach;
 
 impl Edge {
-    /// Finds out which workers have said something since the last call. Then [`Edge::next`] is to be called until there is nothing.
+    /// Finds the workers that have published something since the last call. Call [`Edge::next`] afterwards until it returns
+    /// nothing.
     pub fn gather(&mut self) {
         let areas = self.layout.shape.areas;
         let all = u64::MAX >> (64 - areas);
@@ -101,7 +102,7 @@ impl Edge {
         }
     }
 
-    /// Looks how far an area has been written.
+    /// Loads the position up to which an area has been written, and checks it.
     pub(super) fn look_at(&mut self, worker: u32, area: u32) {
         let written = self.places[worker as usize].answers.words()[Layout::written(area)].load(Acquire);
         let most = self.layout.area as u64;
@@ -116,7 +117,7 @@ impl Edge {
         }
     }
 
-    /// The next thing that has happened. Bytes that belong to it are in `bytes`, whose former content is lost.
+    /// Returns the next event, and puts its bytes into `bytes`, whose former content is lost.
     pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Event> {
         loop {
             if let Some(event) = self.found.pop_front() {
@@ -145,14 +146,15 @@ impl Edge {
         }
     }
 
-    /// Reads no more of the answer to this request until [`Edge::resume`], so that its worker has to wait once its area is full.
-    /// `false`: it is complete, and what is left, which is no more than an area, must be read, for another may stand behind it.
+    /// Stops reading the answer to this request until [`Edge::resume`], so that its worker must wait once its area is full.
+    /// Returns `false` if the answer is complete: then the rest, at most one area, must be read, because another answer may
+    /// follow it.
     pub fn pause(&mut self, ticket: Ticket) -> bool {
         let Some(record) = self.current(ticket.0).filter(|record| !record.forsaken) else { return false };
         let State::Begun(worker, area) = record.state else { return false };
         let paused = self.layout.paused(worker, area);
         self.requests.words()[paused].store(1, SeqCst);
-        // A worker that has not seen that has published the end before.
+        // A worker that does not see the pause has published the end of its answer before.
         let is_complete = self.is_complete(worker, area);
         self.reader(worker, area).paused = true;
         if is_complete {
@@ -161,7 +163,8 @@ impl Edge {
         !is_complete
     }
 
-    /// Whether the end of the answer that an area is in the middle of has been published. One whose frames make no sense is, too.
+    /// Whether the answer in the middle of which an area was read has been published to its end. An area whose frames make no
+    /// sense counts as ended, too.
     fn is_complete(&mut self, worker: u32, area: u32) -> bool {
         let mut position = self.reader(worker, area).read;
         let answers = self.places[worker as usize].answers.words();
@@ -195,7 +198,7 @@ impl Edge {
     pub(super) fn go_on_reading(&mut self, worker: u32, area: u32) {
         if std::mem::take(&mut self.reader(worker, area).paused) {
             self.requests.words()[self.layout.paused(worker, area)].store(0, SeqCst);
-            // Who waits for an area has one now.
+            // A worker that waits for an area can have this one now.
             self.places[worker as usize].read = true;
             if !self.places[worker as usize].broken {
                 self.look_at(worker, area);
@@ -207,12 +210,12 @@ impl Edge {
         &mut self.readers[worker as usize * self.layout.shape.areas as usize + area as usize]
     }
 
-    /// Reads frames until one is an event; `None`: nothing is left to be read now.
+    /// Reads frames until one is an event; `None` if nothing is left to read now.
     fn read(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Result<Option<Event>, Breach> {
         loop {
             let reader = *self.reader(worker, area);
             let place = &mut self.places[worker as usize];
-            // Never more than an area: that was checked when the limit was set.
+            // At most one area: that was checked when the limit was set.
             let most = reader.limit.wrapping_sub(reader.read) as usize;
             if place.broken || reader.paused || most == 0 {
                 return Ok(None);
@@ -226,7 +229,7 @@ impl Edge {
             let reader = self.reader(worker, area);
             reader.read = read;
             let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
-            // The next edge copes with death between the two: see `take_over`.
+            // If the edge dies between these two writes, the next edge copes with it: see `take_over`.
             self.requests.words()[self.layout.speaks(worker, area)].store(speaks, Relaxed);
             self.requests.words()[self.layout.consumed(worker, area)].store(read, Release);
             if let Some(event) = event? {
@@ -242,7 +245,7 @@ impl Edge {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 let entry = Entry::from_bits(bits).ok_or(Breach)?;
                 match speaks {
-                    // What the edge before this one has read last.
+                    // The exchange that the previous edge was reading.
                     Speaks::Of(begun) if begun == entry => {}
                     Speaks::Of(_) => return Err(Breach),
                     Speaks::OfNothing | Speaks::OfThePast => {
@@ -276,7 +279,7 @@ impl Edge {
             }
             Kind::File => {
                 let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;
-                // It was sent before the frame was published.
+                // The worker sent the descriptor before it published the frame.
                 let file = self.places[worker as usize].line.take(tag).ok().flatten();
                 Event::File(ticket, file.map(File::from), FilePart { offset, size })
             }
@@ -288,7 +291,7 @@ impl Edge {
         Ok((!forsaken).then_some(event))
     }
 
-    /// A worker says that it answers a request.
+    /// A worker begins to answer a request.
     fn begin(&mut self, worker: u32, area: u32, entry: Entry) -> Result<Speaks, Breach> {
         let record = self.records.get(entry.slot as usize).ok_or(Breach)?;
         if record.serial != entry.serial || record.state != State::Submitted {
@@ -298,12 +301,12 @@ impl Edge {
         match self.owner(entry.slot) {
             owner if owner == taken => {}
             Ownership::Taken(serial, other) if serial == entry.serial && (other as usize) < self.places.len() => {
-                // One of the two is not to be believed. See `audit`.
+                // The shared word and the worker contradict each other. See `audit`.
                 self.records[entry.slot as usize].contested = true;
                 return Ok(Speaks::OfThePast);
             }
-            // A stranger has written there, so the word of who answers is all there is. Should another worker take the request at
-            // this moment, it is late.
+            // A stranger has overwritten the word, so only the worker's own statement is left. If another worker takes the
+            // request at this moment, it is too late.
             _ => self.ownership(entry.slot).store(taken.bits(), Release),
         }
         self.records[entry.slot as usize].state = State::Begun(worker, area);

@@ -1,30 +1,30 @@
-//! What the edge knows of its slots by itself.
+//! What the edge knows about its slots without shared memory.
 
 use crate::words::Serial;
 
-/// Where a request is, as far as the edge has been told.
+/// Where a request is, as far as the edge knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Free,
     Filling,
-    /// In the queue, or taken by a worker that has not said anything yet.
+    /// In the queue, or taken by a worker that has not yet begun to answer.
     Submitted,
     /// A worker has begun to answer, in one of its areas.
     Begun(u32, u32),
 }
 
-/// The present use of a slot.
+/// The current use of a slot.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Record {
     pub(super) serial: Serial,
     pub(super) state: State,
-    /// Where it was put into the queue last.
+    /// The position in the queue where it was last put.
     pub(super) position: u64,
-    /// Nobody waits for the answer any more, but the slot is in use until its worker has finished or is gone.
+    /// Nobody waits for the answer any more, but the slot stays in use until its worker has finished or is gone.
     pub(super) forsaken: bool,
-    /// A worker has answered that does not have the request, as far as the shared word says.
+    /// A worker has answered although, by the shared word, it does not have the request.
     pub(super) contested: bool,
-    /// At the last audit, what is said about this slot made no sense.
+    /// The last audit found a contradiction about this slot.
     pub(super) suspicious: bool,
 }
 

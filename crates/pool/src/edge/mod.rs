@@ -23,23 +23,23 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 
-/// A request in the pool, from [`Edge::submit`] to the event that ends it. One that is out of date finds nothing.
+/// A request in the pool, from [`Edge::submit`] to the event that ends it. After that event the ticket finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(Entry);
 
-/// A slot that is being filled: to be submitted or cancelled.
+/// A slot that is being filled: submit or cancel it.
 #[derive(Debug)]
 #[must_use = "a slot that is neither submitted nor cancelled is lost"]
 pub struct Reserved(Entry);
 
-/// What became of a request that is not wanted any more.
+/// What became of a request that was withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// No worker has seen it.
+    /// No worker has seen the request.
     Unseen,
-    /// A worker has it. Its answer will be thrown away, and the app can learn that from its [`Orders`].
+    /// A worker has the request. Its answer will be thrown away, and the app can learn that from its [`Orders`].
     Running,
-    /// It has ended already.
+    /// The request has ended already.
     Ended,
 }
 
@@ -50,23 +50,23 @@ struct Waiting {
     entry: Entry,
 }
 
-/// What the edge knows of a place for a worker.
+/// What the edge knows about a worker's place.
 #[derive(Debug)]
 struct Place {
     answers: Shared,
     bell: Arc<Bell>,
     line: Line,
-    /// The sleep that was rung for last.
+    /// The worker's last sleep for which the edge has rung.
     rung: Sleep,
-    /// Its frames make no sense, and it is not read from any more.
+    /// Its frames make no sense, and the edge no longer reads them.
     broken: bool,
-    /// It is dead, and its last words are being read.
+    /// The worker is dead, and the edge reads what it had published.
     dying: bool,
-    /// Some of its frames were read since it was last looked whether it waits for room.
+    /// The edge has read some of its frames, and has not yet checked whether the worker waits for room.
     read: bool,
 }
 
-/// The edge's side of a pool. There is one at a time.
+/// The edge's side of a pool. There is only one edge at a time.
 #[derive(Debug)]
 pub struct Edge {
     layout: Layout,
@@ -82,19 +82,19 @@ pub struct Edge {
     tail: u64,
     serial: Serial,
     sleep: Sleep,
-    /// Requests put into the queue for which nobody was woken yet.
+    /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
-    /// Places and areas that have something to be read.
+    /// The areas, with their places, that have something to read.
     lively: VecDeque<(u32, u32)>,
-    /// What has happened besides.
+    /// Other events.
     found: VecDeque<Event>,
 }
 
 impl Edge {
-    /// The edge of memory that is new.
+    /// The edge of newly made memory.
     ///
     /// # Errors
-    /// The system refuses memory.
+    /// The system refuses the memory.
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let places = memory.places.iter().zip(0..).map(|(place, number)| {
@@ -122,7 +122,7 @@ impl Edge {
         })
     }
 
-    /// A slot for a request; `None`: all are in use.
+    /// Reserves a slot for a request; `None` if all are in use.
     pub fn reserve(&mut self) -> Option<Reserved> {
         let slot = self.free.pop()?;
         self.serial = self.serial.next();
@@ -131,7 +131,7 @@ impl Edge {
         Some(Reserved(Entry { slot, serial: self.serial }))
     }
 
-    /// Where the bytes of the request go: as many as the pool's shape says.
+    /// The buffer for the bytes of the request. Its size is set by the pool's shape.
     #[allow(unsafe_code)]
     pub fn room(&mut self, reserved: &mut Reserved) -> &mut [u8] {
         let range = self.layout.request(reserved.0.slot);
@@ -141,14 +141,14 @@ impl Edge {
         &mut room[..most]
     }
 
-    /// Gives a slot back whose request is not to be answered.
+    /// Gives back a slot whose request will not be submitted.
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn cancel(&mut self, reserved: Reserved) {
         self.release(reserved.0);
     }
 
-    /// Puts the request, of which `length` bytes were written, into the queue. Workers that sleep are told by
-    /// [`Edge::wake_workers`].
+    /// Puts the request, of which `length` bytes were written, into the queue. [`Edge::wake_workers`] then wakes workers that
+    /// sleep.
     #[expect(clippy::needless_pass_by_value, reason = "what was reserved is used once")]
     pub fn submit(&mut self, reserved: Reserved, length: usize) -> Ticket {
         let entry = reserved.0;
@@ -169,7 +169,7 @@ impl Edge {
         self.append(entry);
     }
 
-    /// Writes an entry behind the others.
+    /// Appends an entry to the queue.
     fn append(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Queued(entry.serial).bits(), Release);
         let words = self.requests.words();
@@ -181,7 +181,7 @@ impl Edge {
         self.unannounced += 1;
     }
 
-    /// Forgets the oldest requests that do not wait any more.
+    /// Forgets the oldest requests that no longer wait.
     fn forget_taken(&mut self) {
         while let Some(waiting) = self.waiting.front()
             && self.owner(waiting.entry.slot) != Ownership::Queued(waiting.entry.serial)
@@ -190,8 +190,8 @@ impl Edge {
         }
     }
 
-    /// Entries whose requests were withdrawn leave gaps; when the queue is full of them, those that still wait move up behind
-    /// the tail, in their order, and the gaps are left behind.
+    /// Withdrawn requests leave gaps in the queue. When it is full, the requests that still wait move up to the tail, in their
+    /// order, and the gaps are passed over.
     fn close_ranks(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let still = waiting.into_iter().filter(|waiting| {
@@ -200,12 +200,13 @@ impl Edge {
         });
         let still: Vec<Waiting> = still.collect();
         for waiting in still {
-            // No more than there are slots, which is half of what the queue holds, and all in front of them are the edge's.
+            // At most as many as there are slots, which is half of what the queue holds, and all entries before them are the
+            // edge's.
             self.append(waiting.entry);
         }
     }
 
-    /// Requests that wait for a worker, as far as that is known without looking at each.
+    /// The number of requests that wait for a worker, as far as the edge knows without looking at each.
     pub fn depth(&mut self) -> usize {
         self.forget_taken();
         self.waiting.len()
@@ -217,8 +218,8 @@ impl Edge {
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
     }
 
-    /// A request is not wanted any more: its client has gone, or it has waited too long. What becomes of one that runs is not
-    /// reported any more.
+    /// Withdraws a request, because its client has gone or it has waited too long. If a worker already runs it, no further
+    /// event reports on it.
     pub fn withdraw(&mut self, ticket: Ticket) -> Withdrawal {
         let entry = ticket.0;
         let record = &self.records[entry.slot as usize];
@@ -235,7 +236,7 @@ impl Edge {
         Withdrawal::Running
     }
 
-    /// Has an app interrupted that takes too long. It may still answer.
+    /// Orders the worker to interrupt an app that takes too long. The app may still answer.
     pub fn interrupt(&mut self, ticket: Ticket) {
         let record = &self.records[ticket.0.slot as usize];
         if record.serial == ticket.0.serial && !record.forsaken {
@@ -243,7 +244,7 @@ impl Edge {
         }
     }
 
-    /// Which worker has a request, as far as is known; `None`: it waits, or it has ended.
+    /// The worker that has the request, as far as the edge knows; `None` if the request waits or has ended.
     #[must_use]
     pub fn holder(&self, ticket: Ticket) -> Option<u32> {
         let record = &self.records[ticket.0.slot as usize];
@@ -257,17 +258,18 @@ impl Edge {
         }
     }
 
-    /// Sends a descriptor to the worker that has wished for it.
+    /// Sends the descriptor that the worker has asked for.
     ///
     /// # Errors
-    /// Nobody has the request, or the system refuses.
+    /// No worker has the request, or the system refuses.
     pub fn fulfil(&mut self, ticket: Ticket, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         let worker = self.holder(ticket).ok_or(io::ErrorKind::NotFound)?;
         let place = self.places.get(worker as usize).ok_or(io::ErrorKind::NotFound)?;
         place.line.pass(ticket.0.bits(), descriptor)
     }
 
-    /// What becomes readable when workers have news while the edge sleeps. Watched edge-triggered it need not be read.
+    /// The descriptor that becomes readable when workers have news while the edge sleeps. If it is watched edge-triggered, it
+    /// need not be read.
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
@@ -275,7 +277,7 @@ impl Edge {
 
     fn order(&mut self, entry: Entry, orders: Orders) {
         self.requests.words()[self.layout.orders(entry.slot)].store(orders.bits(entry.serial), SeqCst);
-        // Who waits for room would not see it.
+        // A worker that waits for room would not see it.
         if let Some(worker) = self.holder(Ticket(entry))
             && let Some(place) = self.places.get_mut(worker as usize)
         {
@@ -283,7 +285,7 @@ impl Edge {
         }
     }
 
-    /// Nobody is told any more what becomes of this request, but its slot stays in use.
+    /// Reports no further events of this request, but its slot stays in use.
     fn forsake(&mut self, entry: Entry) {
         let record = &mut self.records[entry.slot as usize];
         record.forsaken = true;
@@ -292,7 +294,7 @@ impl Edge {
         }
     }
 
-    /// A slot is free again.
+    /// Frees a slot.
     fn release(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Edge(entry.serial).bits(), Release);
         self.records[entry.slot as usize] = Record::new(entry.serial, State::Free);

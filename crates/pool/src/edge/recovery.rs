@@ -1,4 +1,4 @@
-//! What the edge does when others have died, or have written what they should not.
+//! What the edge does when a worker or the previous edge has died, or when a stranger has written to shared memory.
 
 use super::answers::{Reader, Speaks};
 use super::ledger::{Record, State};
@@ -11,11 +11,11 @@ use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 
 impl Edge {
-    /// The edge of memory whose edge before has died. Requests that nobody has taken are dropped; those that are being answered
-    /// keep their slots until their workers have finished, and nothing is reported of them.
+    /// The edge of memory whose previous edge has died. Requests that no worker has taken are dropped. Those that workers are
+    /// answering keep their slots until the workers have finished; no event reports on them.
     ///
     /// # Errors
-    /// The system refuses memory.
+    /// The system refuses the memory.
     pub fn take_over(memory: &Memory) -> io::Result<Self> {
         let mut edge = Self::new(memory)?;
         let layout = edge.layout;
@@ -23,7 +23,7 @@ impl Edge {
         let own = |word: usize| edge.requests.words()[word].load(Acquire);
         (edge.tail, edge.serial) = (own(Layout::TAIL), Serial::from_bits(own(Layout::SERIAL)));
         let sleep = Sleep::from_bits(own(Layout::EDGE_SLEEP));
-        // Only what edges have written is to be believed, and the orders carry the serial number of the last request in a slot.
+        // Only what edges have written can be trusted. The orders carry the serial number of the last request in a slot.
         let serials: Vec<Serial> = (0..shape.slots).map(|slot| Serial::from_bits(own(layout.orders(slot)) >> 24)).collect();
         edge.sleep = sleep;
         edge.awake();
@@ -31,7 +31,8 @@ impl Edge {
         for (slot, serial) in (0..shape.slots).rev().zip(serials.into_iter().rev()) {
             let entry = Entry { slot, serial };
             let (queued, own) = (Ownership::Queued(serial), Ownership::Edge(serial));
-            // The edge has died while it filled the slot, or after it had; one that another worker takes now is not free.
+            // The previous edge died while it filled the slot or after that. If a worker takes the request at this moment, the
+            // slot is not free.
             let free = matches!(edge.owner(slot), Ownership::Edge(_)) || edge.swap(slot, queued, own);
             if free {
                 edge.release(entry);
@@ -58,8 +59,9 @@ impl Edge {
         Ok(edge)
     }
 
-    /// A worker is gone: its process has ended, and nothing that belongs to it can write any more. What it had published is
-    /// still reported by [`Edge::next`], and then what it has left unfinished. Behind that the place is free for another.
+    /// Reports that a worker is gone: its process has ended, and nothing of it can write any more. [`Edge::next`] still returns
+    /// what it had published, and then the requests that it left unfinished as lost. After that its place is free for another
+    /// worker.
     pub fn bury(&mut self, worker: u32) {
         let Some(place) = self.places.get_mut(worker as usize) else { return };
         place.dying = true;
@@ -72,7 +74,7 @@ impl Edge {
         }
     }
 
-    /// Sees to the dead whose last words have been read; tells whether there were any.
+    /// Cleans up after dead workers whose last frames have been read; returns whether there were any.
     pub(super) fn conclude_deaths(&mut self) -> bool {
         let dead: Vec<u32> = (0..).zip(&self.places).filter(|(_, place)| place.dying).map(|(worker, _)| worker).collect();
         for &worker in &dead {
@@ -84,7 +86,7 @@ impl Edge {
             }
             self.clear(worker);
         }
-        // It may be the one that was woken for what waits.
+        // The dead worker may be the one that was woken for a waiting request.
         if !dead.is_empty() {
             self.wake_another();
         }
@@ -114,7 +116,7 @@ impl Edge {
         words[Layout::ATTACHED].store(0, SeqCst);
     }
 
-    /// What a worker has written makes no sense.
+    /// Handles a worker that has written what makes no sense.
     pub(super) fn break_with(&mut self, worker: u32) {
         if std::mem::replace(&mut self.places[worker as usize].broken, true) {
             return;
@@ -139,7 +141,7 @@ impl Edge {
             (State::Begun(owner, _), _) => owner == worker,
             (State::Submitted, Ownership::Taken(serial, owner)) if serial == entry.serial => owner == worker,
             (State::Submitted, Ownership::Queued(serial)) if serial == entry.serial => false,
-            // A stranger has written over the word.
+            // A stranger has overwritten the word.
             (State::Submitted, _) => self.says_it_holds(worker, entry),
             (State::Free | State::Filling, _) => false,
         };
@@ -152,16 +154,16 @@ impl Edge {
         (0..self.layout.shape.areas).any(|area| words[Layout::holding(area)].load(SeqCst) == entry.bits())
     }
 
-    /// Compares what is shared with what the edge knows, and mends what a stranger has written there. To be called now and
-    /// then, behind [`Edge::next`] has said that there is nothing: a request that is in doubt at two audits in turn is put
-    /// into the queue again if no worker says that it has it.
+    /// Compares shared memory with what the edge knows, and repairs what a stranger has overwritten. Call it now and then,
+    /// after [`Edge::next`] has returned nothing. If a request is in doubt at two audits in a row, and no worker claims to have
+    /// it, it is put into the queue again.
     pub fn audit(&mut self) {
         self.forget_taken();
         let head = &self.claims.words()[Layout::HEAD];
         if let Some(oldest) = self.waiting.front().map(|waiting| waiting.position)
             && head.load(Acquire).wrapping_sub(oldest) as i64 > 0
         {
-            // Nobody would look there.
+            // No worker would look there.
             head.store(oldest, Release);
         }
         for slot in 0..self.layout.shape.slots {
@@ -180,7 +182,7 @@ impl Edge {
         if owner == Ownership::Queued(entry.serial) && !record.forsaken {
             let found = self.waiting.binary_search_by_key(&record.position, |waiting| waiting.position);
             if found.is_err() {
-                // It was taken out of the queue, and a stranger says that it waits.
+                // It was taken out of the queue, but a stranger has marked it as waiting.
                 self.enqueue(entry);
             }
             return;

@@ -6,8 +6,8 @@ use crate::sleep::{Sleep, Waits};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 
 impl Edge {
-    /// Wakes as many sleeping workers as requests have been put into the queue since the last call, and those that wait for
-    /// room where some was made. To be called once for a batch.
+    /// Wakes as many sleeping workers as requests have been put into the queue since the last call, and the workers for which
+    /// room was made. Call it once for each batch.
     pub fn wake_workers(&mut self) {
         for place in &mut self.places {
             if self.unannounced == 0 && !place.read {
@@ -25,12 +25,12 @@ impl Edge {
                 self.unannounced -= usize::from(for_work);
             }
         }
-        // Who is awake looks before it sleeps.
+        // A worker that is awake looks at the queue before it sleeps.
         self.unannounced = 0;
     }
 
-    /// To be called now and then while a request waits: whoever was woken for it may have died, or may have been stopped, before it
-    /// could take it, and others sleep.
+    /// Call it now and then while a request waits: the worker that was woken for it may have died or may have been stopped
+    /// before it took it, while others sleep.
     pub fn wake_another(&mut self) {
         if self.oldest().is_some() {
             self.unannounced = self.unannounced.max(1);
@@ -38,8 +38,8 @@ impl Edge {
         }
     }
 
-    /// Says that the edge is about to sleep, and looks once more: `true` if it may. Then workers that have news make its
-    /// [`descriptor`](Self::descriptor) readable. [`Edge::awake`] is to be called behind it.
+    /// Announces that the edge is about to sleep, and looks for news once more: `true` if it may sleep. Workers that have news
+    /// then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self) -> bool {
         self.wake_workers();
         self.sleep = self.sleep.next(Waits::Work);
@@ -52,7 +52,7 @@ impl Edge {
         may_sleep
     }
 
-    /// The edge sleeps no longer.
+    /// Announces that the edge is awake.
     pub fn awake(&mut self) {
         if self.sleep.waits != Waits::No {
             self.sleep = self.sleep.ended();
