@@ -4,9 +4,9 @@ use super::fields;
 use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, STDOUT, padding};
 use super::record::{write_end_request, write_padding, write_stream};
 use super::{InvalidResponse, Refusal};
-use crate::h1::response::{digits, write_length};
+use crate::h1::response::{write_length, write_refusal_content, write_refusal_fields};
 use alloc::vec::Vec;
-use oribi_message::{PreparedFields, ResponseHead, Role, reason};
+use oribi_message::{PreparedFields, ResponseHead, Role};
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -261,21 +261,13 @@ impl ResponseWriter {
         if self.response_started() {
             return;
         }
-        let (status, detail) = (refusal.status(), refusal.reason());
-        let phrase = reason(status);
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
-        fields::write_status(status, out);
-        out.extend_from_slice(b"Content-Type: text/plain\r\n");
-        write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
+        fields::write_status(refusal.status(), out);
+        write_refusal_fields(refusal, out);
         out.extend_from_slice(b"\r\n");
         if !self.bodiless {
-            out.extend_from_slice(&digits(status));
-            out.push(b' ');
-            out.extend_from_slice(phrase.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(detail.as_bytes());
-            out.push(b'\n');
+            write_refusal_content(refusal, out);
         }
         self.writing = Writing::Dropped;
         self.close_head(start, out);

@@ -1,7 +1,7 @@
 //! The lines of a response's head (RFC 9112, section 4; RFC 9110, section 6.3): the status line, what the server adds, and the fields
 //! that an app may set.
 
-use super::{grammar, names};
+use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
 use oribi_message::{FieldPair, KnownField, PreparedFields, reason};
@@ -134,4 +134,21 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
     place -= NAME.len();
     line[place..place + NAME.len()].copy_from_slice(NAME);
     out.extend_from_slice(&line[place..]);
+}
+
+/// Writes the fields of the answer to a refused request that tell of its content.
+pub(crate) fn write_refusal_fields(refusal: Refusal, out: &mut Vec<u8>) {
+    let (phrase, detail) = (reason(refusal.status()), refusal.reason());
+    out.extend_from_slice(b"Content-Type: text/plain\r\n");
+    write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
+}
+
+/// Writes that content: `400 Bad Request: `, what is wrong with the request, and a line end.
+pub(crate) fn write_refusal_content(refusal: Refusal, out: &mut Vec<u8>) {
+    out.extend_from_slice(&digits(refusal.status()));
+    out.push(b' ');
+    out.extend_from_slice(reason(refusal.status()).as_bytes());
+    out.extend_from_slice(b": ");
+    out.extend_from_slice(refusal.reason().as_bytes());
+    out.push(b'\n');
 }

@@ -2,9 +2,10 @@
 
 use super::{Machine, Reading};
 use crate::h1::Refusal;
-use crate::h1::response::{InvalidResponse, Preset, digits, write_fields, write_length, write_status_line};
+use crate::h1::response::write_status_line;
+use crate::h1::response::{InvalidResponse, Preset, write_fields, write_length, write_refusal_content, write_refusal_fields};
 use alloc::vec::Vec;
-use oribi_message::{FieldPair, ResponseHead, Version, reason};
+use oribi_message::{FieldPair, ResponseHead, Version};
 
 /// What becomes of the connection after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,21 +229,13 @@ impl Machine {
         if started {
             return;
         }
-        let status = refusal.status();
-        let (phrase, detail) = (reason(status), refusal.reason());
-        write_status_line(status, out);
+        write_status_line(refusal.status(), out);
         out.extend_from_slice(preset.date);
         out.extend_from_slice(preset.server);
-        out.extend_from_slice(b"Content-Type: text/plain\r\n");
-        write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
+        write_refusal_fields(refusal, out);
         out.extend_from_slice(b"Connection: close\r\n\r\n");
         if !bodiless {
-            out.extend_from_slice(&digits(status));
-            out.push(b' ');
-            out.extend_from_slice(phrase.as_bytes());
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(detail.as_bytes());
-            out.push(b'\n');
+            write_refusal_content(refusal, out);
         }
     }
 
