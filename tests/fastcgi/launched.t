@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Property: whoever launches FastCGI applications, on a listening socket in place of standard input, can launch and end oribi.
+# Property: a program that launches FastCGI applications, with a listening socket as standard input, can launch and end oribi.
 
 use v5.36;
 use File::Temp ();

@@ -1,6 +1,6 @@
 #!/usr/bin/perl
-# Property: a connection carries a thousand requests at once, whose records come in any order and in any pieces, and each is
-# answered by itself; those that are cancelled disturb nobody.
+# Property: a connection carries a thousand requests at once, whose records come in any order and in any pieces. Each gets its
+# own answer; cancelled ones disturb no other.
 
 use v5.36;
 use FindBin;

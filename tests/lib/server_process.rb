@@ -4,7 +4,7 @@ require "socket"
 require "tempfile"
 require "tmpdir"
 
-# A server that runs for a test, and what it has written. Whoever starts one stops it; what is forgotten ends with the tests.
+# A server that runs for a test, and its output. The test that starts one stops it; a forgotten one ends with the tests.
 class ServerProcess
   # Seconds that a server may take to start, to stop or to do what a test waits for: far more than it needs on a busy machine.
   PATIENCE = 60

@@ -1,4 +1,4 @@
-//! How connections reach lanes: whichever way, none is lost.
+//! How connections reach lanes: in whichever way, none is lost.
 
 use crate::client::{Load, Manner, Target};
 use crate::server::{Folder, Server, runs, send, wait_until};

@@ -1,8 +1,8 @@
-//! Black-box tests of who serves whom, with apps that take their time: requests are spread over the workers that are idle, and
-//! those who come do not wait for those who are connected. Each question is put to Puma and to Oribi over every I/O model in the
-//! same run. See `roles` for why there is no harness.
+//! Black-box tests of which worker serves which client, with apps that take their time: requests are spread over idle workers,
+//! and new clients do not wait for connected ones. Each test runs against Puma and against Oribi over every I/O model. See
+//! `roles` for why there is no harness.
 //!
-//! Nothing is judged by how long it takes: an app tells when it began and ended, so that one can tell which request waited for which.
+//! No test measures durations: an app reports when it began and ended, so that the test sees which request waited for which.
 
 #[allow(dead_code)]
 mod client;

@@ -1,4 +1,4 @@
-//! Clients that put a bounded load on a server and take note of every request that was not answered.
+//! Clients that put a bounded load on a server and note every request that was not answered.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -96,7 +96,7 @@ pub enum Manner {
     ConnectionPerRequest,
 }
 
-/// Clients at work. A server that stops may close its door, but whoever came in must be answered.
+/// Clients at work. A server that stops may refuse new connections, but it must answer the clients that it has accepted.
 pub struct Load {
     clients: Vec<JoinHandle<()>>,
     shared: Arc<Shared>,

@@ -1,4 +1,4 @@
-//! Connections and the limits of open files: the soft one is raised, the hard one is told of and lived with.
+//! Connections and the limits of open files: the server raises the soft limit, reports the hard one, and works within it.
 
 use crate::server::Server;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! How workers speak to the kernel: what is asked for is what they do, and the log says it.
+//! How workers speak to the kernel: they use the I/O model that was asked for, and the log names it.
 
 use crate::client::{Load, Manner, get};
 use crate::server::{Server, wait_until};

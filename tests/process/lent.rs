@@ -1,4 +1,4 @@
-//! Listeners that a program above has opened: start_server of Server::Starter, and systemd.
+//! Listeners that another program has opened: start_server of Server::Starter, or systemd.
 
 use crate::client::{Load, Manner, Target, get};
 use crate::server::{Folder, Server, children, runs, wait_for, wait_until};

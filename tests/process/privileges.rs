@@ -1,5 +1,5 @@
-//! Black-box tests of `--user` and `--group`: who runs as whom, and what still works then. They need root, as the servers under test
-//! do. This program is the tests, the master, the mold and the supervisor: see `roles`.
+//! Black-box tests of `--user` and `--group`: which process runs as which user, and what still works then. They need root, as
+//! the servers under test do. This program is the tests, the master, the mold and the supervisor: see `roles`.
 
 // Each test program uses its own part of them.
 #[allow(dead_code)]

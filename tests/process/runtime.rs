@@ -1,5 +1,5 @@
-//! Black-box tests of what a supervisor and its workers make of the wishes and faults of a language runtime. See `roles` for
-//! why it has no harness.
+//! Black-box tests of how a supervisor and its workers handle the requests and faults of a language runtime. See `roles` for
+//! why there is no harness.
 
 // Each test program uses its own part of them.
 #[allow(dead_code)]

@@ -29,7 +29,7 @@ pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     wait_for(what, || condition().then_some(()));
 }
 
-/// A folder of its own for a test, removed behind it.
+/// A folder for one test, removed after it.
 pub struct Folder(pub PathBuf);
 
 impl Folder {

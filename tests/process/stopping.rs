@@ -1,4 +1,4 @@
-//! Stopping: whoever came in is answered, and it is quick when it has to be.
+//! Stopping: accepted clients get their answers, and stopping is quick when it must be.
 
 use crate::client::{Load, Manner, Target, get};
 use crate::server::{Server, runs, wait_until};
@@ -151,8 +151,9 @@ fn a_signal_without_a_meaning_is_reported_and_harmless() {
     assert_eq!(server.wait(), 0);
 }
 
-/// A client that does not see the server's part of the handshake until it is told to: then it goes on and asks. It says what it is
-/// about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for SYN with ACK.
+/// A client that ignores the server's part of the handshake until the test tells it to go on; then it sends its request. It
+/// reports what it is about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for
+/// SYN with ACK.
 const LATE_CLIENT: &str = r#"
     use Socket qw(:DEFAULT SOCK_NONBLOCK); use Errno 'EINPROGRESS'; $| = 1;
     my $port = shift;

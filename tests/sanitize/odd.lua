@@ -4,7 +4,7 @@
 local kept = {}
 local count = 0
 
--- A string that no other one equals, so that it is freed when nobody has it.
+-- A string that equals no other one, so that it is freed when nothing refers to it.
 local function text(size)
     count = count + 1
     return string.rep(string.char(97 + count % 26), size or 5000) .. count

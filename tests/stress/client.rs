@@ -7,7 +7,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-/// Nobody waits longer for the next bytes.
+/// The longest time that a client waits for the next bytes.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
 /// A client that has waited for so long gives up.

@@ -1,4 +1,4 @@
-//! What the clients of a run have found out.
+//! What the clients of a run have noticed.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,4 +1,4 @@
-//! The kinds of clients. Each opens one connection after the other and uses it in its way.
+//! The kinds of clients. Each opens one connection after the other and uses it in its own way.
 
 use crate::client::{Connection, Loss, Peer, Response};
 use crate::findings::Findings;
@@ -96,7 +96,7 @@ impl<'a> Visit<'a> {
     }
 }
 
-/// The content of a file of so many bytes.
+/// The content of a file of that many bytes.
 pub fn content_of_file(length: usize) -> Vec<u8> {
     (0..length).map(|at| b"0123456789abcdef"[(at ^ at >> 8) & 15]).collect()
 }

@@ -1,8 +1,8 @@
-//! A stress: clients of every kind, over four workers that are replaced, added, taken away, recycled and killed meanwhile. Every
-//! request is answered, in order and with what it asked for, and nobody waits longer than [`client::LONGEST_WAIT`].
+//! A stress test: clients of every kind, against four workers that are meanwhile replaced, added, removed, recycled and killed.
+//! Every request is answered, in order and with what it asked for, and no client waits longer than [`client::LONGEST_WAIT`].
 //!
-//! Each run has two halves. First there is a crowd. Then there is one client alone: a connection that every worker believes to be
-//! another one's is found there, because nobody comes behind it and wakes them.
+//! Each run has two halves: first many clients, then a single one. If every worker leaves a connection to the others, the
+//! second half finds it, because no further client comes and wakes them.
 
 mod client;
 mod fastcgi;

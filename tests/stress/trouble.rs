@@ -1,4 +1,4 @@
-//! What happens to the workers meanwhile.
+//! What happens to the workers during the run.
 
 use crate::App;
 use crate::findings::Findings;

@@ -32,11 +32,11 @@
 //! stranger overwrites a slot's word, this note tells a request that may have been run from one that has not.
 //!
 //! # What happens when a process dies
-//! * **A worker**: the edge reads what the worker had published; a complete response is sent as usual. All other requests that
-//!   it had are [lost](Event::Lost), and its place is free for another ([`Edge::bury`]). Requests that it had not taken wait on.
+//! * **A worker**: the edge reads what the worker had published; a complete response is sent as usual. All other requests
+//!   that it had are [lost](Event::Lost), and its place is free for another ([`Edge::bury`]). Those that it had not taken wait on.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
-//! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken, because
-//!   their clients are gone. It orders the workers to throw away those that they are answering.
+//! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
+//!   because their clients are gone. It orders the workers to throw away those that they are answering.
 //!
 //! # How they sleep
 //! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],

@@ -1,5 +1,5 @@
-//! What must hold for everything that FastCGI can carry, tried with many things put together at random. The bodies of the fuzz
-//! targets say what that is; here they are given what is nearly right, where a fuzzer starts from anything.
+//! What must hold for everything that FastCGI can carry, tried with random combinations. The bodies of the fuzz targets check
+//! it; here their input is nearly valid, while a fuzzer starts from anything.
 
 mod fastcgi_transcript;
 #[path = "../../../fuzz/bodies/fcgi_machine.rs"]

@@ -1,7 +1,8 @@
-//! Every FastCGI connection of the corpus is read the same whole, byte by byte, cut in two at every place, and in three at every
-//! two places if it is short. Of one that is very long the places within contents are left out, but for one in a hundred.
+//! Reads every FastCGI connection of the corpus whole, byte by byte, cut in two at every place, and, if it is short, cut in
+//! three at every two places: the result is always the same. In a very long one, only every hundredth place within contents is
+//! tried.
 //!
-//! The files in `corpus/fcgi/requests` hold cases like this one; those named for a web server were recorded from it:
+//! The files in `corpus/fcgi/requests` hold cases like this one; those with the name of a web server were recorded from it:
 //!
 //! ```text
 //! == a case, by what it shows
@@ -19,11 +20,11 @@
 //! < 1 complete
 //! ```
 //!
-//! `!` sets a limit; `! hold` leaves all requests unanswered, where otherwise each is answered when it is complete. The `>`
-//! lines are records: type, id, `+` and the length of the padding if there is any, and the content with the escapes `\r`,
-//! `\n`, `\t`, `\\`, `\xHH`, and `{N*text}` for N times the text; a record may be given by the number of its type, and `raw`
-//! stands for bytes that are none. `|` lines are name-value pairs of the record in front. The `<` lines say what must happen;
-//! see `fastcgi_transcript`. `target`, `field` and `variable` lines are compared where a case has them.
+//! `!` sets a limit; with `! hold` no request is answered, otherwise each is answered when it is complete. The `>` lines are
+//! records: type, id, `+` and the length of the padding if there is any, and the content with the escapes `\r`, `\n`, `\t`,
+//! `\\`, `\xHH`, and `{N*text}` for N times the text. A record may be given by the number of its type; `raw` stands for bytes
+//! that are no record. `|` lines are name-value pairs of the record before them. The `<` lines say what must happen; see
+//! `fastcgi_transcript`. `target`, `field` and `variable` lines are compared if a case has them.
 
 mod cases;
 mod fastcgi_transcript;

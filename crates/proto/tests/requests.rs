@@ -1,4 +1,4 @@
-//! Every request of the corpus is read the same whole, byte by byte and cut in two at every place.
+//! Reads every request of the corpus whole, byte by byte and cut in two at every place: the result is always the same.
 //!
 //! The files in `corpus/requests` hold cases like this one:
 //!

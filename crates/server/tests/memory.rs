@@ -1,4 +1,4 @@
-//! What connections cost: counted by the allocator, not guessed from the process's size.
+//! What connections cost: counted by the allocator, not estimated from the process's size.
 
 use oribi_host::Reply;
 use oribi_io::{Backend, Client, Epoll, Sim, World};

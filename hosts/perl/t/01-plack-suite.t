@@ -1,4 +1,4 @@
-# The whole of Plack's own suite, under Lint, for each handler, each way to be parallel and each kind of socket.
+# Runs all of Plack's own tests, under Lint, for each handler, each kind of parallelism and each kind of socket.
 
 use strict;
 use warnings;

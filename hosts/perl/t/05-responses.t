@@ -150,7 +150,7 @@ sub get {
     return $response;
 }
 
-# The body is closed when the response is under way: it may be a moment before it is noted.
+# The body is closed while the response is on its way, so the note may come a moment later.
 sub noted {
     my ($name) = @_;
     my $read = sub { open my $handle, '<', "$directory/note-$name" or return q{}; local $/; return scalar readline $handle };

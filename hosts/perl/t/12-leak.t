@@ -1,4 +1,4 @@
-# A quick look for leaks; the long one is xt/leak.t.
+# A short test for leaks; the long one is xt/leak.t.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# Apps that do what no app should: each is answered, or refused, as it ought to be, and leaves nothing to the next request.
+# Apps that do what no app should: each is answered or refused as it should be, and leaves nothing to the next request.
 
 use strict;
 use warnings;
@@ -10,7 +10,7 @@ use TestServer ();
 my $app = do "$FindBin::Bin/lib/odd.psgi" or die $@ || $!;
 my @expected = do { no warnings 'once'; @Odd::EXPECTED };
 
-# Loops around the server, for `last` and `next` to leave for.
+# Loops around the server, which `last` and `next` could leave.
 my $server;
 OUTER: for my $once (1) {
     for my $inner (1) {

@@ -1,4 +1,5 @@
-# Signal handlers and timers of an app: while its worker waits for requests, for a slow client, and beside the server's own.
+# Signal handlers and timers of an app: while its worker waits for requests or for a slow client, and together with the server's
+# own.
 
 use strict;
 use warnings;

@@ -1,4 +1,4 @@
-# How a worker ends in good order: END blocks, destructors, buffers and temporary files, each once; and what the children of a clone
+# How a worker ends normally: END blocks, destructors, buffers and temporary files, each once; and what the children of a clone
 # find in their environment.
 
 use strict;

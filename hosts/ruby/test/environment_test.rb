@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# What an app is told of a request: names, values and encodings.
+# What an app sees of a request: names, values and encodings.
 module Environment
   include Matrix::Tests
 

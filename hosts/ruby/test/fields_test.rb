@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# The head of a response: what an app says, and what the server says.
+# The head of a response: the app's part and the server's part.
 module Fields
   include Matrix::Tests
 

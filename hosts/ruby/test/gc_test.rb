@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# The extension under a garbage collector that runs at every chance, and moves objects.
+# The extension under a garbage collector that runs as often as possible, and moves objects.
 class GcTest < Minitest::Test
   # The probe without Lint, whose garbage would be most of what is collected. `setting` is done in each worker.
   def self.app(setting)

@@ -3,7 +3,7 @@
 require "digest"
 require_relative "support/matrix"
 
-# rack.input: what a client sends behind the head.
+# rack.input: what a client sends after the head.
 module Input
   include Matrix::Tests
 

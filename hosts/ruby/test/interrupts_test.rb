@@ -3,8 +3,8 @@
 require "minitest/autorun"
 require_relative "support/test_server"
 
-# Timeouts, Thread#kill, Thread#raise and traps, wherever the server is just then: the client never gets half a response that
-# looks whole, and the worker goes on.
+# Timeouts, Thread#kill, Thread#raise and traps, wherever the server is at that moment: the client never gets half a response
+# that looks complete, and the worker goes on.
 class InterruptsTest < Minitest::Test
   APP = File.join(__dir__, "support/interrupts.ru")
   WAYS = %w[kill raise].freeze

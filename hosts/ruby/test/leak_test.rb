@@ -3,7 +3,7 @@
 require "minitest/autorun"
 require_relative "support/leak_check"
 
-# A quick look for leaks; the long one is xt/leak.rb.
+# A short test for leaks; the long one is xt/leak.rb.
 class LeakTest < Minitest::Test
   REQUESTS = 6000
   # Ruby's heap grows now and then until it has found its size, which takes it longer with several threads; a leak shows after

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# A server around an app that a test writes in place, without anything but the extension: for tests of the extension alone.
+# A server around an app that a test defines in place, with the extension alone: for tests of the extension.
 
 require "minitest/autorun"
 require "oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi"

@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# What requests and responses are under Rhebok's name and options, as `rackup -s Rhebok` runs an app.
+# Requests and responses under Rhebok's name and options, as `rackup -s Rhebok` runs an app.
 module RhebokRequests
   include Matrix::Tests
 

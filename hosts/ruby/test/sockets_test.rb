@@ -2,7 +2,7 @@
 
 require_relative "support/matrix"
 
-# Sockets that an app takes over, other protocols, early hints, and work behind the response.
+# Sockets that an app takes over, other protocols, early hints, and work after the response.
 module Sockets
   include Matrix::Tests
 

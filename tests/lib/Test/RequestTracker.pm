@@ -7,7 +7,7 @@ use File::Temp ();
 use Test::Command qw(run write_file);
 use Test::Curl    qw(content_of);
 
-# The program that is RT's server by itself and an app to whoever loads it.
+# The program that is RT's server if it is run, and an app if it is loaded.
 use constant PROGRAM => '/usr/share/request-tracker5/libexec/rt-server';
 
 # Test::RequestTracker->new(PORT): a new one, whose address for users has this port. Its administrator is "root", with the

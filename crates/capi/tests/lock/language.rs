@@ -1,5 +1,5 @@
-//! A language with one lock for all of its threads, which is a mutex and nothing else: what anybody brings to oribi.h for one.
-//! Its apps are paths.
+//! A language with one lock for all of its threads; the lock is a plain mutex. This is all that such a language adds to
+//! oribi.h. Its apps are paths.
 
 use oribi::{
     OribiBytes, OribiCrew, OribiHost, OribiLane, OribiLock, OribiRequest, oribi_config_new, oribi_config_set, oribi_crew_serve,

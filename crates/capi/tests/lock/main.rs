@@ -1,5 +1,5 @@
-//! Black-box tests of a language whose threads share one lock: what it gets from the server without any policy of its own. See
-//! `roles` for why this has no harness.
+//! Black-box tests of a language whose threads share one lock, and which leaves everything else to the server. See `roles` for
+//! why there is no harness.
 #![allow(missing_docs)]
 
 // Each test program uses its own part of them.

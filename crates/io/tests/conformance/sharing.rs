@@ -1,5 +1,4 @@
-//! What backends that share a listener promise one another: a backend that was told of a connection takes it or tells the next
-//! one.
+//! What backends that share a listener promise: a backend that was told of a connection takes it or tells the next one.
 
 use crate::networks::{Network, PATIENCE};
 use oribi_io::{Accepted, Backend, Event};

@@ -1,4 +1,5 @@
-//! What a machine says of the bytes of a FastCGI connection, however they arrive. Shared by the tests and the fuzz targets.
+//! What a machine reports about the bytes of a FastCGI connection, however they arrive. Shared by the tests and the fuzz
+//! targets.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use crate::records;
@@ -8,7 +9,7 @@ use oribi_proto::fcgi::{Event, Finish, Limits, Machine, Refusal, ResponseWriter}
 use std::collections::HashMap;
 use std::fmt;
 
-/// A request's head and variables, with everything that is told of them.
+/// A request's head and variables, with everything that the machine reports about them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub method: Vec<u8>,

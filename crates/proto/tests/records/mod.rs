@@ -1,5 +1,5 @@
-//! FastCGI records, written and read by the letter of the specification and by none of the code under test, as bytes and as
-//! the lines of the corpus.
+//! FastCGI records, written and read strictly by the specification, without the code under test, as bytes and as the lines of
+//! the corpus.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What a machine says of the bytes of a connection, however they arrive. Shared by the tests and the fuzz targets.
+//! What a machine reports about the bytes of a connection, however they arrive. Shared by the tests and the fuzz targets.
 #![allow(dead_code, reason = "each user needs another part")]
 
 use oribi_message::{HeadLayout, RequestHead, ResponseHead, TargetForm};

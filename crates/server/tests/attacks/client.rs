@@ -1,4 +1,4 @@
-//! What an attacker sends and finds out.
+//! What an attacker sends and sees.
 
 use std::fmt::Write;
 

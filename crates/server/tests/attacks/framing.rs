@@ -1,10 +1,10 @@
-//! Where does a request end? Whoever disagrees with the proxy in front answers somebody else's request.
+//! Where does a request end? A server that disagrees with the proxy in front of it answers another client's request.
 
 use crate::client::{Ending, LAST, SMUGGLED, printable};
 use crate::servers::{Server, echo, on_both};
 use oribi_server::config::Settings;
 
-/// The request is refused with this status, the connection ends in an orderly way, and nothing behind it is looked at.
+/// The request is refused with this status, the connection is closed in an orderly way, and nothing after the request is read.
 #[track_caller]
 pub fn assert_refused(server: &mut dyn Server, request: &[u8], status: u16) {
     let with_more = [request, SMUGGLED].concat();

@@ -1,4 +1,4 @@
-//! Lines, names, versions and targets that mean one thing here and another there.
+//! Lines, names, versions and targets that different servers understand differently.
 
 use crate::framing::{assert_answered, assert_refused};
 use crate::servers::{echo, on_both};

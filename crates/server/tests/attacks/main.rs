@@ -1,4 +1,5 @@
-//! What has broken other servers of this field, tried on a whole one: in the simulation, and on a real lane over TCP.
+//! Attacks that have broken other servers of this kind, tried on a whole server: in the simulation, and on a real lane over
+//! TCP.
 
 mod client;
 mod framing;

@@ -1,4 +1,4 @@
-//! An app that breaks the rules harms nobody but itself.
+//! An app that breaks the rules harms only itself.
 
 use crate::client::{Ending, LAST};
 use crate::servers::{Server, echo, on_both};

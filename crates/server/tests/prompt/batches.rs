@@ -1,4 +1,4 @@
-//! Responses of one batch leave together, and nobody can tell but by the order of events.
+//! Responses of one batch leave together; otherwise only the order of events differs.
 
 use crate::harness::*;
 use crate::response::*;

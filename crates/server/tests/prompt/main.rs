@@ -1,5 +1,5 @@
-//! The scenarios again, with an engine that has been told to expect its answers at once: it then takes short cuts, which nobody
-//! may notice, whatever the host does; and the short cuts themselves.
+//! The scenarios again, with an engine that expects answers at once and therefore takes short cuts. No client may notice them,
+//! whatever the host does. The short cuts themselves are tested, too.
 
 #[path = "../scenarios/harness.rs"]
 mod harness;

@@ -1,4 +1,4 @@
-//! Connections that end with their first answer need not be opened at the backend.
+//! A connection that ends with its first answer need not be opened at the backend.
 
 use crate::harness::*;
 use crate::response::*;

@@ -1,4 +1,4 @@
-//! Every deadline, on time and not a moment before.
+//! Every deadline, on time and not earlier.
 
 use crate::harness::*;
 use crate::response::*;

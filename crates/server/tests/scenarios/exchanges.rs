@@ -1,4 +1,4 @@
-//! Exchanges that are given up, answered later, or outlived by nothing.
+//! Exchanges that are abandoned, or answered late, or whose connection has ended.
 
 use crate::harness::*;
 use crate::response::*;

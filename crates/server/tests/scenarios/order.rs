@@ -1,4 +1,4 @@
-//! The responses of a connection leave in the order of its requests, whole, and with as few calls as they can.
+//! The responses of a connection leave in the order of its requests, complete, and with as few calls as possible.
 
 use crate::harness::*;
 use crate::response::*;

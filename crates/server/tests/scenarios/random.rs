@@ -1,5 +1,5 @@
-//! Random clients against a model: whatever is sent, in whatever pieces, and however slowly the answers are read, every byte of
-//! every answer is the one that the model expects.
+//! Random clients against a model: whatever they send, in whatever pieces, and however slowly they read, every byte of every
+//! answer is the one that the model expects.
 
 use crate::harness::*;
 use crate::response::*;
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What the app does with a request is told by the first letter of its target, and how much it sends by the number behind.
+/// The first letter of a request's target says what the app does with it, and the number after that how much it sends.
 fn app(request: &Request<'_>, reply: Reply<'_>) {
     let target = std::str::from_utf8(request.head.target()).expect("these tests send text");
     let size: usize = target[2..].parse().expect("a number");

@@ -1,4 +1,4 @@
-//! FastCGI as a web server speaks it, made and read without the server's own code.
+//! FastCGI as a web server speaks it, written and read without the server's own code.
 
 use oribi_io::Client;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Reading responses as a strict client would, apart from the code under test.
+//! Reads responses as a strict client does, without the code under test.
 
 /// A response, or an interim one.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Lanes that share their listeners: who takes a connection when an app holds its lane up.
+//! Lanes that share their listeners: which lane takes a connection while an app keeps another one busy.
 
 use crate::harness::{GET, SECOND, Server, echo, ok, pattern};
 use crate::response::read_only;

@@ -1,4 +1,4 @@
-//! A server that stops finishes what it has begun, and nobody is hung up on.
+//! A server that stops finishes what it has begun and cuts off no client.
 
 use crate::harness::*;
 use crate::response::*;

@@ -1,4 +1,4 @@
-//! What clients and the log get to see when a script fails.
+//! What clients and the log see when a script fails.
 
 use crate::harness::{Call, Ended, Site, logged, take_log};
 use oribi_host::Runtime;

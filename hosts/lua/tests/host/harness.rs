@@ -1,4 +1,4 @@
-//! A host with a script, and an outlet that keeps what it is given.
+//! A host with a script, and an outlet that keeps what it receives.
 
 use oribi_host::{Content, Endpoint, ExchangeId, Gateway, Host, Outlet, Piece, Reply, ReplyError, Request, Runtime};
 use oribi_lua::script_path::ScriptSource;
@@ -287,7 +287,7 @@ thread_local! {
     static LINES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps what is logged, for each thread on its own.
+/// Keeps log messages, separately for each thread.
 struct Log;
 
 impl log::Log for Log {

@@ -1,4 +1,4 @@
-//! What belongs to Lua is used only while nothing of Lua runs: apps that free, at every callback, what they have handed over.
+//! Memory of Lua is used only while no Lua code runs: apps that free, at every callback, what they have handed over.
 
 use crate::harness::{Call, Ended, Recorder, Site, take_log};
 
@@ -21,7 +21,7 @@ const COLLECTOR: &str = "
     collectgarbage('setpause', 100) collectgarbage('setstepmul', 1000)
 ";
 
-/// A text that is nobody's constant, so that it is freed when nobody has it; `letter` fills it.
+/// A text that is no constant, so that it is freed when nothing refers to it; `letter` fills it.
 const MAKE: &str = "local function make(letter, size) return (letter):rep(size) .. 'end' end ";
 
 fn site(script: &str) -> Site {

@@ -1,4 +1,4 @@
-//! The styles of luafcgid, and what it got wrong.
+//! The styles of luafcgid, and the errors of luafcgid itself.
 
 use crate::harness::{Call, Ended, Recorder, Site, logged, take_log};
 use oribi_lua::ConfigValue;

@@ -1,4 +1,4 @@
-//! How the ways to write an app are told apart.
+//! How the host recognizes the style of an app.
 
 use crate::harness::{Site, logged};
 use oribi_lua::script_path::ScriptSource;

@@ -1,6 +1,6 @@
 package LeakCheck;
 
-# Mixed requests, thousands at a time, and the memory of the worker that answers them.
+# Sends mixed requests, thousands at a time, and watches the memory of the worker that answers them.
 
 use strict;
 use warnings;
@@ -67,7 +67,7 @@ sub start {
 
 sub server { return shift->{server} }
 
-# Sends so many requests, in rounds.
+# Sends that many requests, in rounds.
 sub run {
     my ($self, $requests) = @_;
     my $connection = $self->{connection};

@@ -15,7 +15,7 @@ our $directory = File::Temp->newdir;
 # A plain string: it is used in destructors, when the object above may be gone.
 my $path = "$directory/notes";
 
-# In one piece, for several may write at once.
+# In one piece, because several processes may write at once.
 sub note_down {
     my ($text) = @_;
     open my $handle, '>>', $path or die $!;

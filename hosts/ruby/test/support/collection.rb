@@ -1,7 +1,7 @@
 # frozen_string_literal: true
 
-# A server whose worker collects garbage in a way of its own: collection.rb DIRECTORY WAY THREADS RACK-MAJOR RACK-MINOR. A Ruby
-# runs it that has loaded nothing else, since a collection looks at all that there is.
+# A server whose worker collects garbage in a given way: collection.rb DIRECTORY WAY THREADS RACK-MAJOR RACK-MINOR. It runs in a
+# Ruby that has loaded nothing else, because a collection looks at all objects.
 
 require File.expand_path("../../lib/oribi/#{RUBY_VERSION[/\A\d+\.\d+/]}/oribi", __dir__)
 

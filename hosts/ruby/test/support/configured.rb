@@ -4,7 +4,7 @@ require "minitest/autorun"
 require "tmpdir"
 require "oribi"
 
-# What tests of options and of configuration files have in common: none starts a server.
+# The common part of tests of options and of configuration files: none starts a server.
 module Configured
   CLEAN = %w[HOST PORT WEB_CONCURRENCY RACK_ENV RAILS_ENV TMPDIR].freeze
 

@@ -3,7 +3,7 @@
 require "socket"
 require_relative "waiting"
 
-# A client that shows bytes as they are: it sends what it is told to send and reads one response after the other.
+# A client that shows bytes as they are: it sends the bytes that a test gives it and reads one response after the other.
 class Connection
   Response = Struct.new(:version, :status, :reason, :fields, :body, :complete, :head) do
     # The values of all fields with that name, in their order.

@@ -8,7 +8,7 @@ COUNTS = Hash.new(0)
 ARRIVED = [] # rubocop:disable Style/MutableConstant -- filled by requests
 NEWS = ConditionVariable.new
 
-# What has the main thread of a worker end, apart from the requests of others.
+# Ends the main thread of a worker, separately from the requests of others.
 MAIN_ENDS = {
   "exit" => -> { Thread.main.raise(SystemExit) },
   "trap" => lambda do

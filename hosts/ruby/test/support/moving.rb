@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Answers during which every object is moved: whoever has kept an address meets a ghost there.
+# Gives answers during which every object is moved, so that an address that was kept is no longer valid.
 module Probe
   # A header value, or a piece of a body, that moves all others when it is asked for its text.
   class Mover

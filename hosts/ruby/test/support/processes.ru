@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# An app that tells of its process, and notes what happens to it: FACTS is the file, one line for each event.
+# An app that reports facts of its process, and notes what happens to it: FACTS is the file, one line for each event.
 
 FACTS = ENV.fetch("PROBE_EVENTS")
 

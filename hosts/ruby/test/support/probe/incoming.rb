@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# What an app is told of a request.
+# What an app sees of a request.
 module Probe
   # A value as plain data: [class, encoding, value].
   def self.described(value)

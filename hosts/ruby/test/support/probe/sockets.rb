@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# Sockets that an app takes over, messages ahead of a response, and work behind it.
+# Sockets that an app takes over, messages before a response, and work after it.
 module Probe
   on "/hijack/full" do |env|
     io = env["rack.hijack"].call
