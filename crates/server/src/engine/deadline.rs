@@ -139,6 +139,12 @@ impl Deadlines {
         (first != NONE).then_some(first)
     }
 
+    /// Whether there is one connection, and no other, that has a deadline of that kind.
+    pub(super) fn is_single(&self, kind: Deadline) -> bool {
+        let list = &self.lists[kind as usize];
+        list.first != NONE && list.first == list.last
+    }
+
     /// When the next deadline expires.
     #[inline]
     pub(super) fn next(&self) -> Option<Duration> {
@@ -182,6 +188,9 @@ mod tests {
         assert_eq!(deadlines.expired(SECOND * 12), Some((2, Deadline::Idle)));
         assert_eq!(deadlines.expired(SECOND * 12), None);
         assert_eq!(deadlines.oldest(Deadline::Idle), Some(1));
+        assert!(deadlines.is_single(Deadline::Idle) && !deadlines.is_single(Deadline::Head));
+        deadlines.set(0, Deadline::Idle, SECOND * 13);
+        assert!(!deadlines.is_single(Deadline::Idle));
     }
 
     #[test]

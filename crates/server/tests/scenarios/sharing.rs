@@ -74,6 +74,24 @@ fn a_lane_that_is_alone_takes_connections_all_the_time() {
 }
 
 #[test]
+fn clients_that_ask_for_nothing_do_not_keep_others_from_being_taken() {
+    let mut server = Server::standard(echo);
+    let count = || &*Box::leak(Box::new(AtomicU32::new(0)));
+    let presence = || Presence { connections: count(), idle: count() };
+    let (this, another) = (presence(), presence());
+    let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
+    let census = Census { here, everywhere: count(), lanes: 2, lanes_each: 1, idle, workers, bell: None };
+    server.lane.engine().take_part_in(census).expect("there is no bell");
+    let _silent: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    let client = server.connect();
+    client.send(GET);
+    server.run();
+    server.advance(SECOND / 20);
+    assert_eq!(server.connections(), 101);
+    assert_eq!(read_only(&client.received()).status, 200);
+}
+
+#[test]
 fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     let mut settings = Settings::default();
     settings.limits.connections = 2;

@@ -129,9 +129,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
+    /// Until when the first request of a client is expected. Where several clients have sent nothing, they come without a request,
+    /// and the next one will, too: waiting for each of them would take one client in that time and no more.
     fn expects_until(&self) -> Option<Duration> {
         let until = self.line.expects_until;
-        (!self.prompt && self.backend.now() < until && self.deadlines.oldest(Deadline::Head).is_some()).then_some(until)
+        (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
     }
 
     /// Called before this lane is busy for a time that nobody knows: a connection that it was told of and has yet to come to is left
