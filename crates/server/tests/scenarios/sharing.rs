@@ -9,8 +9,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// One of `lanes`, of which another is idle, whose app writes more than its clients take at once.
-fn server(lanes: usize) -> Server {
+/// One of `lanes`, of which `idle` others are, whose app writes more than its clients take at once.
+fn server(lanes: usize, idle: u32) -> Server {
     let mut settings = Settings::default();
     settings.limits.output_bytes = 1000;
     let server = Server::new(settings, |_, reply| {
@@ -21,7 +21,7 @@ fn server(lanes: usize) -> Server {
     let count = || Box::leak(Box::new(AtomicU32::new(0)));
     let presence = || Presence { connections: count(), idle: count() };
     let (this, another) = (presence(), presence());
-    another.idle.store(1, Relaxed);
+    another.idle.store(idle, Relaxed);
     let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
     let census = Census { here, everywhere: count(), lanes, lanes_each: 1, idle, workers, bell: None };
     server.lane.engine().take_part_in(census).expect("there is no bell");
@@ -31,7 +31,7 @@ fn server(lanes: usize) -> Server {
 /// Has the app wait for a client that does not read at first, while others come: one with the request, one later. Tells whether
 /// the lane takes connections when it was asked to wait, and how many of the three are its own when the app goes on.
 fn held_up(lanes: usize) -> (Vec<bool>, usize) {
-    let mut server = server(lanes);
+    let mut server = server(lanes, 1);
     let slow = server.connect();
     server.run();
     slow.set_window(100);
@@ -107,4 +107,17 @@ fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     here.fetch_sub(1, Relaxed);
     server.advance(SECOND);
     assert_eq!(read_only(&server.exchange(&client, GET)).status, 200);
+}
+
+#[test]
+fn a_client_that_asks_nothing_keeps_others_waiting_for_a_moment_only() {
+    let mut server = server(2, 0);
+    let _silent = server.connect();
+    for count in 1..4 {
+        server.advance(SECOND);
+        assert_eq!(server.connections(), count);
+        let _next = server.connect();
+        server.run();
+        assert_eq!(server.connections(), count + 1, "nobody waits for a client that is silent");
+    }
 }
