@@ -211,6 +211,19 @@ subtest 'titles' => sub {
     );
     is $titled->get('/')->{body}, 'oribi: worker 1 shop.psgi', 'a worker says what it is';
     is $titled->stop, 0;
+    for my $threads (1, Oribi::Options::has_threads() ? 2 : ()) {
+        $titled = TestServer->start(app => sub { [ 200, [], [$$] ] }, options => { workers => 1, threads => $threads, app_name => 'shop.psgi' });
+        my $pid     = $titled->get('/')->{body};
+        my $command = sub { open my $file, '<', "/proc/$pid/cmdline" or return q{}; return scalar readline $file };
+        # A request that has begun keeps the worker.
+        my $client  = $titled->connection;
+        $client->send("GET / HTTP/1.1\r\n");
+        kill TERM => $titled->pid;
+        ok TestServer::wait_for(sub { $command->() =~ /shop\.psgi \(retiring\)/ }), "threads: $threads: and that it retires";
+        $client->send("Host: a\r\n\r\n");
+        is $client->response('GET')->{body}, $pid, 'but for this request';
+        is $titled->wait_end, 0;
+    }
     $titled = TestServer->start(app => sub { [ 200, [], [$0] ] }, options => { workers => 1, proctitle => 0 });
     unlike $titled->get('/')->{body}, qr/worker/, 'unless it is told not to, as plackup says --disable-proctitle';
     is $titled->stop, 0;

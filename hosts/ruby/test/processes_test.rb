@@ -29,6 +29,19 @@ class ProcessesTest < Minitest::Test
     end
   end
 
+  def test_a_worker_says_that_it_retires
+    serve(app_name: "shop.ru") do |server|
+      worker = server.get("/").body
+      client = server.connection
+      # A request that has begun keeps the worker.
+      client.write("GET / HTTP/1.1\r\n")
+      server.signal(:TERM)
+      Waiting.wait_until(-> { "a worker that retires" }) { File.read("/proc/#{worker}/cmdline").include?("shop.ru (retiring)") }
+      client.write("Host: a\r\n\r\n")
+      assert_equal worker, client.response.body
+    end
+  end
+
   # Begins a request that ends when `finish` is called with its name.
   def begin_slow(server, name)
     connection = server.connection
