@@ -44,7 +44,7 @@ void body_send_array(Call *call, VALUE array) {
         parts[i].data = RSTRING_PTR(part);
         parts[i].size = (size_t)RSTRING_LEN(part);
     }
-    result = oribi_respond(call->lane, call->exchange, head->status, head->fields, head->field_count, parts, (size_t)count);
+    result = oribi_respond(call_lane(call), call->exchange, head->status, head->fields, head->field_count, parts, (size_t)count);
     RB_GC_GUARD(array);
     RB_GC_GUARD(memory);
     if (response_accepted(call, result))
@@ -86,7 +86,7 @@ static bool send_file(Call *call, VALUE path) {
         size = head->length;
     else if (head->has_length)
         head_remove(head, head->length_at);
-    result = oribi_respond_file(call->lane, call->exchange, head->status, head->fields, head->field_count, file, 0, size);
+    result = oribi_respond_file(call_lane(call), call->exchange, head->status, head->fields, head->field_count, file, 0, size);
     close(file);
     if (response_accepted(call, result))
         call->state = CALL_OVER;
@@ -106,7 +106,7 @@ static bool start(Call *call) {
         return true;
     if (is_taken(call))
         return false;
-    if (!response_accepted(call, oribi_start(call->lane, call->exchange, head->status, head->fields, head->field_count)))
+    if (!response_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
         return false;
     call->state = CALL_STARTED;
     return true;
@@ -115,7 +115,7 @@ static bool start(Call *call) {
 static bool write_bytes(Call *call, const char *data, size_t size) {
     if (size == 0)
         return true;
-    if (!response_accepted(call, crew_write(call->lane, call->exchange, data, size)))
+    if (!response_accepted(call, crew_write(call_lane(call), call->exchange, data, size)))
         return false;
     rb_thread_check_ints();
     return true;
@@ -154,7 +154,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
         /* This may be all that the body yields: one call, one packet. */
         const oribi_bytes part = {data, size};
         const Head *head = &call->head;
-        if (response_accepted(call, oribi_respond(call->lane, call->exchange, head->status, head->fields, head->field_count,
+        if (response_accepted(call, oribi_respond(call_lane(call), call->exchange, head->status, head->fields, head->field_count,
                                                   &part, 1)))
             call->state = CALL_OVER;
         RB_GC_GUARD(piece);
@@ -173,7 +173,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
 }
 
 static void finish(Call *call) {
-    if (response_accepted(call, oribi_finish(call->lane, call->exchange)))
+    if (response_accepted(call, oribi_finish(call_lane(call), call->exchange)))
         call->state = CALL_OVER;
 }
 

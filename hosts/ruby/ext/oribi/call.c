@@ -5,8 +5,7 @@ static VALUE run(VALUE argument) {
     Call *call = (Call *)argument;
     environment_fill(call);
     call->response = rb_funcallv(server.app, names.call, 1, &call->environment);
-    if (RB_UNLIKELY(call->context->forks != fork_count))
-        process_end_stray(0);
+    call_lane(call);
     if (RB_UNLIKELY(ticket_is_taken(call->ticket)))
         call->state = CALL_TAKEN;
     else
@@ -42,6 +41,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         failure_answer(&call, state);
     if (call.close_due && failure_guard("close of the body failed", call.environment, close_body, (VALUE)&call) == GUARD_EXITED)
         context->retiring = true;
+    call_lane(&call);
     /* A socket that the app has taken: the server closes its own descriptor. */
     if (RB_UNLIKELY(call.state == CALL_TAKEN))
         oribi_abandon(lane, exchange);

@@ -184,7 +184,7 @@ static VALUE head_text(const Call *call) {
 void hijack_respond(Call *call, VALUE callable) {
     Ticket *ticket = (Ticket *)RTYPEDDATA_DATA(call->ticket);
     VALUE text = head_text(call);
-    VALUE io = take_socket(call->lane, call->exchange);
+    VALUE io = take_socket(call_lane(call), call->exchange);
     RB_OBJ_WRITE(call->ticket, &ticket->io, io);
     call->state = CALL_TAKEN;
     rb_io_write(io, text);

@@ -147,6 +147,16 @@ typedef struct {
     Head head;
 } Call;
 
+/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
+void process_end_stray(int status) __attribute__((noreturn));
+
+/* Returns the lane to answer the call at. The app's code may fork anywhere and return in the child, too; the child ends here. */
+static inline oribi_lane *call_lane(const Call *call) {
+    if (RB_UNLIKELY(call->context->forks != fork_count))
+        process_end_stray(0);
+    return call->lane;
+}
+
 uint32_t call_answer(void *context, oribi_lane *lane, oribi_exchange exchange, const oribi_request *request);
 
 /* ---- environment.c --------------------------------------------------------------------------------------------------- */
@@ -303,8 +313,6 @@ void process_worker_stopping(void *data, uint32_t worker);
 void process_set_title(void *data, const char *title, size_t size);
 void process_end(void *data, int status);
 void process_server_ready(void *data);
-/* Ends a process that the app forked and that has returned into the server: it must not touch its parent's connections. */
-void process_end_stray(int status) __attribute__((noreturn));
 /* The number of this worker, from 1. */
 uint32_t process_worker(void);
 

@@ -246,7 +246,7 @@ void stream_send(Call *call) {
     Invocation invocation = {call->body, stream_new(call)};
     Stream *stream = (Stream *)RTYPEDDATA_DATA(invocation.stream);
     int state;
-    if (!response_accepted(call, oribi_start(call->lane, call->exchange, head->status, head->fields, head->field_count)))
+    if (!response_accepted(call, oribi_start(call_lane(call), call->exchange, head->status, head->fields, head->field_count)))
         return;
     call->state = CALL_STARTED;
     rb_protect(invoke, (VALUE)&invocation, &state);

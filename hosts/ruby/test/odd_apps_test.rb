@@ -1,0 +1,102 @@
+# frozen_string_literal: true
+
+require "minitest/autorun"
+require_relative "support/test_server"
+
+# Whatever an app does at whichever place the server calls it: its request comes to an end, the next requests on the same and on
+# another connection are answered right, and the worker is another one only if the app has ended it.
+class OddAppsTest < Minitest::Test
+  APP = File.join(__dir__, "support/odd_apps.ru")
+  CONTENT = "first\nsecond\nthird\n"
+  # Deeds that end the process, at once or in good order; to kill the main thread is one.
+  ENDINGS = %w[exit abort exit-now].freeze
+  KILLS = %w[kill kill-from-outside].freeze
+  # Deeds that do no harm to the response.
+  HARMLESS = %w[fork-and-exit fork-and-return].freeze
+  # Where the response has been sent before, or is the app's own.
+  BEHIND = %w[finished after-reply close stream-closed].freeze
+
+  def self.list
+    source = File.read(APP)
+    %w[PLACES DEEDS].map { |name| source[/^  #{name} = \{\n(.*?)^  \}\.freeze/m, 1].scan(/^    "([a-z-]+)" => /).flatten }
+  end
+
+  PLACES, DEEDS = list
+
+  [1, 3].each do |threads|
+    PLACES.each do |place|
+      define_method(:"test_#{place.tr("-", "_")}_with_#{threads}_threads") do
+        settings = { workers: 1, threads: threads, respawn_interval: "10ms" }
+        TestServer.open(app: APP, settings: settings) do |server|
+          endings = threads == 1 ? ENDINGS + KILLS : ENDINGS
+          DEEDS.each { |deed| check(server, place, deed, endings.include?(deed)) }
+          server.close_connections
+          refute_match(/panicked|\[BUG\]|was killed by signal/, server.log)
+        end
+      end
+    end
+  end
+
+  def test_the_lists_are_those_of_the_app
+    TestServer.open(app: APP) { |server| assert_equal PLACES.product(DEEDS).size, server.get("/list").body.lines.size }
+  end
+
+  private
+
+  def check(server, place, deed, ends)
+    before = pid(server)
+    connection = server.connection
+    connection.send_request("POST", "/#{place}/#{deed}", {}, CONTENT)
+    response = response_of(connection)
+    said = -> { "#{place}/#{deed}: #{response.inspect[0, 300]}\n#{server.log}" }
+    assert_answered(response, place, deed, said)
+    follow(connection, response, ends, said)
+    # Some deeds never come about: nobody compares, for instance.
+    after = pid(server)
+    ends || assert_equal(before, after, said)
+  rescue Waiting::TimeOver => e
+    flunk("#{place}/#{deed}: #{e.message}\n#{server.log}")
+  ensure
+    connection&.close
+  end
+
+  # nil: the connection has ended without one.
+  def response_of(connection)
+    connection.final_response
+  rescue Connection::Ended
+    nil
+  end
+
+  def assert_answered(response, place, deed, said)
+    # Only a socket that the app has taken, and a process that has ended, answer nothing.
+    return if response.nil? && (deed == "exit-now" || place == "hijack")
+
+    refute_nil response, said
+    assert_includes [200, 500], response.status, said
+    # Bodies that were changed are as the app has changed them.
+    return unless HARMLESS.include?(deed) || (BEHIND.include?(place) && deed != "exit-now")
+
+    assert_equal [200, true], [response.status, response.complete?], said
+  end
+
+  # The next request on the same connection. A process that ends may end it, too.
+  def follow(connection, response, ends, said)
+    return if response.nil? || !response.complete? || response["connection"] == "close"
+
+    assert_match(/\A\d+\z/, connection.get("/").body, said)
+  rescue Connection::Ended
+    assert ends, said
+  end
+
+  # Asked on a fresh connection. One that a worker had accepted when the app ended it at once is lost: nobody can tell whether
+  # its request had any effect.
+  def pid(server)
+    body = Waiting.wait_until(-> { "an answer\n#{server.log}" }) do
+      server.get("/").body
+    rescue Connection::Ended
+      nil
+    end
+    assert_match(/\A\d+\z/, body, server.log)
+    body
+  end
+end
