@@ -1,6 +1,6 @@
-//! New connections: taking them, making room for them, and pausing when there is none.
+//! New connections: how a lane takes them, makes room for them, and pauses when there is none.
 //!
-//! Which of the lanes that share a listener takes a connection is decided by the `policy`; the `line` carries that out.
+//! The `policy` decides which of the lanes that share a listener takes a connection; the `line` carries that out.
 
 mod line;
 mod policy;
@@ -20,28 +20,29 @@ use policy::{EXPECTED_FOR, Work};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// Connections taken for one event by a lane that is alone. One would cost a wait for each. Where lanes share a listener each takes
-/// one: the next may be for an app that takes its time, and another lane is awake for it.
+/// The number of connections that a lane which is alone takes for one event. With one, it would wait anew for each. Lanes that
+/// share a listener take one each: the next may be for a slow app, and another lane is awake for it.
 const ACCEPTS_PER_EVENT: usize = 4;
 
-/// Under load more are taken, one for each so many events that were reported together: or else a worker that is busy with those
-/// it has would let the queue of the listener overflow.
+/// Under load a lane takes more: one for every so many events reported together. Otherwise the queue of the listener would
+/// overflow while a worker is busy with the connections that it has.
 const EVENTS_PER_ACCEPT: usize = 8;
 
-/// How long accepting rests when descriptors have run out and none of ours can be closed.
+/// How long accepting pauses when descriptors have run out and no connection can be closed.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Whether to receive from a connection at once: that costs a call if nothing has arrived yet, and saves one if it has.
+/// Whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if something
+/// has.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Haste {
-    /// How often nothing had arrived since something last had.
+    /// How often in a row nothing had arrived.
     misses: u8,
-    /// How many connections are not to be tried.
+    /// How many connections are not tried from now on.
     wait: u8,
 }
 
 impl Haste {
-    /// Where clients send late, few connections are tried.
+    /// The most connections that are not tried in a row, if clients send late.
     const LONGEST_WAIT: u8 = 64;
 
     fn is_worth_it(&mut self) -> bool {
@@ -66,7 +67,7 @@ impl<B: Backend> Engine<'_, B> {
                 return;
             }
             if self.is_full() {
-                // Room is made only for those who are known to wait: the next event will say.
+                // Room is made only for clients that are known to wait: the next event reports one.
                 return;
             }
             if shared && self.situation().goes_last() {
@@ -78,7 +79,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// With `prompt`, for a lane that is never busy for long, connections may be accepted before it asks for them.
+    /// Accepts connections before the lane asks for them, if the host is `prompt`: such a lane is never busy for long.
     pub fn accept_ahead(&mut self, prompt: bool) {
         for door in 0..self.doors.len() {
             let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
@@ -86,7 +87,7 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Takes everything that waits.
+    /// Takes all connections that wait.
     pub(super) fn accept_all(&mut self) {
         for door in 0..self.doors.len() {
             while self.accept_one(door) {}
@@ -95,7 +96,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Takes one connection; `false` if there is none, or no room.
     fn accept_one(&mut self, door: usize) -> bool {
-        // One that turns out to have a request is not closed.
+        // A connection that turns out to have a request is not closed.
         while self.is_full() {
             if !self.close_oldest_idle() {
                 self.pause_accepting("the limit of connections is reached");
@@ -147,9 +148,9 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Looks whether the first request of a client is there already, as it mostly is. Then this lane is about to be busy and takes
-    /// nobody else who would wait behind that request. (A web server that has gone takes its requests with it, which only the
-    /// backend's news of the connection can tell.)
+    /// Looks whether the first request has already arrived, as it usually has. Then this lane is about to be busy and takes no
+    /// other client, which would wait behind that request. (A web server that has gone takes its requests with it; only the
+    /// backend can report that.)
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
@@ -157,8 +158,8 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// Receives before the backend is asked to report news of the connection. A client has mostly sent its request by the time
-    /// that it is accepted, and if that is the only one, there will be no news. `false`: the connection has to be opened.
+    /// Receives before the backend watches the connection. A client has usually sent its request before it is accepted, and if
+    /// that is its only one, the backend has nothing to report. `false`: the connection must be opened.
     fn answers_unopened(&mut self, index: u32) -> bool {
         let token = self.connections.token(index);
         let line = &mut self.connections[index].line;
@@ -174,7 +175,7 @@ impl<B: Backend> Engine<'_, B> {
         matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
-    /// Has the backend report news of a connection, if it does not yet.
+    /// Asks the backend to watch a connection, if it does not yet.
     #[inline]
     pub(super) fn open(&mut self, index: u32) -> Still {
         if self.connections[index].line.opened { Still::Open } else { self.open_line(index) }
@@ -183,7 +184,7 @@ impl<B: Backend> Engine<'_, B> {
     fn open_line(&mut self, index: u32) -> Still {
         let token = self.connections.token(index);
         let connection = &mut self.connections[index];
-        // A socket that a host has taken is none of the engine's any more.
+        // A socket that a host has taken no longer belongs to the engine.
         if matches!(&connection.state, State::Answering(answering) if answering.outlook.taken) {
             return Still::Open;
         }
@@ -196,7 +197,7 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Whether FastCGI requests are taken from there.
+    /// Whether FastCGI requests from this peer are accepted.
     fn is_web_server(&self, peer: Peer) -> bool {
         let (Peer::Internet(address), clients) = (peer, &self.settings.fastcgi_clients) else { return true };
         let known = clients.is_empty() || clients.contains(&address.ip().to_canonical());
@@ -206,7 +207,8 @@ impl<B: Backend> Engine<'_, B> {
         known
     }
 
-    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: none is idle.
+    /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
+    /// idle.
     fn close_oldest_idle(&mut self) -> bool {
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
             self.close_idle(index);
@@ -218,7 +220,7 @@ impl<B: Backend> Engine<'_, B> {
         true
     }
 
-    /// Whether the worker has as many connections as it may have, all its lanes together.
+    /// Whether the worker, with all its lanes, has reached its limit of connections.
     fn is_full(&self) -> bool {
         let mine = self.connections.len();
         let open = self.census.map_or(mine, |census| mine.max(census.here.load(Relaxed) as usize));
@@ -252,7 +254,7 @@ impl<B: Backend> Engine<'_, B> {
         self.join_line();
     }
 
-    /// A connection has closed or become idle: whoever waits to be accepted need not wait longer.
+    /// A connection has closed or become idle: clients that wait to be accepted need not wait longer.
     #[inline]
     pub(super) fn room_was_made(&mut self) {
         if let Accepting::Paused(until) = &mut self.accepting {
@@ -265,7 +267,7 @@ impl<B: Backend> Engine<'_, B> {
             self.unlisten();
         }
         self.accepting = Accepting::Never;
-        // What has been accepted is answered, even if the limit of connections is reached: it can go to nobody else.
+        // Accepted connections are answered even beyond the limit: no other process can take them.
         for door in 0..self.doors.len() {
             let Door { listener, socket, .. } = self.doors[door];
             while let Accepted::Connection(socket, peer) = self.backend.take_accepted(door, socket) {

@@ -1,6 +1,7 @@
-//! The line: how lanes that share their listeners carry out what the [policy](super::policy) decides.
+//! The line: how lanes that share their listeners carry out the decisions of the [policy](super::policy).
 //!
-//! Where the kernel tells one lane of a connection, a lane that leaves it to others rings a bell; where it tells all, they know.
+//! If the kernel tells only one lane of a connection, a lane that leaves it to others rings a bell. If it tells all, they know
+//! already.
 
 use super::policy::{Decision, Situation, Work};
 use super::{Accepting, Deadline, Engine};
@@ -13,45 +14,45 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// How often a lane that stands aside looks whether it may come back: who comes meanwhile waits no longer for that.
+/// How often a lane that stands aside checks whether it may come back. A new client waits at most this long for it.
 const LOOKS_AFTER: Duration = Duration::from_millis(2);
 
-/// What a lane knows of the line that it stands in with others.
+/// What a lane knows about the line in which it waits with others.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::engine) struct Line {
-    /// It has been told of a connection with the news that are being handled.
+    /// Among the events that it is handling is a new connection.
     told: bool,
-    /// It is counted as one that has nothing to do. That it was woken to look at a listener does not make it busy.
+    /// It is counted as idle. Being woken to look at a listener does not make it busy.
     idle: bool,
     /// See [`Situation::left_until`].
     left_until: Option<Duration>,
-    /// The first request of the client that came last is expected until then.
+    /// The lane expects the first request of its newest client until then.
     pub(super) expects_until: Duration,
-    /// Whoever is told of has been accepted already.
+    /// The connections that it is told of have been accepted already.
     pub(super) ahead: bool,
 }
 
-/// Who has how many connections, among lanes that share their listeners.
+/// Counts of connections, among lanes that share their listeners.
 #[derive(Clone, Copy, Debug)]
 pub struct Census<'a> {
-    /// Connections of this worker, whose lanes share the count.
+    /// Connections of this worker, counted for all of its lanes.
     pub here: &'a AtomicU32,
     /// Connections of all workers.
     pub everywhere: &'a AtomicU32,
-    /// How many lanes there are in all.
+    /// The number of lanes of all workers.
     pub lanes: usize,
-    /// How many of them each worker has.
+    /// The number of lanes of each worker.
     pub lanes_each: usize,
-    /// Lanes of this worker that have nothing to do.
+    /// Lanes of this worker that are idle.
     pub idle: &'a AtomicU32,
-    /// All workers, this one among them.
+    /// All workers, including this one.
     pub workers: &'a [Presence],
-    /// Where a lane leaves a connection to another.
+    /// The bell with which a lane leaves a connection to another.
     pub bell: Option<&'a Bell>,
 }
 
 impl Census<'_> {
-    /// The fewest connections of a lane that has nothing to do. `mine` says whether the lane that asks is counted among those.
+    /// The fewest connections of an idle lane. `mine`: the asking lane is counted as idle and must be left out.
     fn fewest_of_idle(&self, mine: bool) -> Option<usize> {
         let counted = |worker: &&Presence| u32::from(mine && std::ptr::eq(worker.idle, self.idle));
         let idle = self.workers.iter().filter(|worker| worker.idle.load(Relaxed) > counted(worker));
@@ -60,12 +61,12 @@ impl Census<'_> {
 }
 
 impl<'a, B: Backend> Engine<'a, B> {
-    /// Somebody waits at a door, or another lane says so.
+    /// Handles the news that a client waits at a door, or that another lane has rung the bell.
     pub(in crate::engine) fn hear(&mut self, door: usize) {
         self.hear_of_connections();
         let rung = door >= self.doors.len();
         if self.accepting != Accepting::Yes {
-            // This lane has left the line since. When it did so it told others of who waited at the door.
+            // This lane has left the line since then, and told others of the clients that waited at its doors.
             if rung {
                 self.ring();
             }
@@ -85,7 +86,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Decides on a connection that this lane was told of. If it is left to others, this lane leaves the line and tells the next.
+    /// Decides about a connection that this lane was told of. If it is left to others, this lane leaves the line and tells the
+    /// next one.
     fn is_mine(&mut self) -> bool {
         let decision = if self.line.ahead { Decision::Take } else { self.situation().decide() };
         match decision {
@@ -103,9 +105,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// What the policy wants to know.
+    /// The facts on which the policy decides.
     pub(super) fn situation(&self) -> Situation {
-        // Those that wait for a prompt host are about to be answered, and may go.
+        // Connections that wait for a prompt host are about to be answered, and may close.
         let leaving = if self.prompt { self.ready.len() } else { 0 };
         let census = self.census.as_ref();
         Situation {
@@ -136,8 +138,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
     }
 
-    /// Called before this lane is busy for a time that nobody knows: a connection that it was told of and has yet to come to is left
-    /// to a lane that is idle.
+    /// Called before this lane is busy for an unknown time: leaves a connection that it was told of, and has not handled yet,
+    /// to an idle lane.
     pub(in crate::engine) fn tell_others(&mut self) {
         self.count_as_idle(false);
         if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
@@ -146,7 +148,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Where the kernel tells one lane of a connection, that lane has to tell the others.
+    /// The bell, if the kernel tells only one lane of a connection, so that this lane must tell the others.
     fn bell(&self) -> Option<&'a Bell> {
         self.census.filter(|census| B::TELLS_ONE && census.lanes > 1)?.bell
     }
@@ -162,7 +164,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
-    /// Tells the next one of those whom this lane may have been told of and will not take.
+    /// Tells the next lane if clients wait of which this lane may have been told and which it will not take.
     pub(super) fn ring_if_waited_for(&self) {
         if let Some(bell) = self.bell()
             && self.somebody_waits()
@@ -171,7 +173,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Waits at the bell, too.
+    /// Also waits for the bell.
     pub(in crate::engine) fn hear_the_bell(&mut self) -> io::Result<()> {
         match self.bell() {
             Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
@@ -179,8 +181,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The backend is about to be asked for news. A lane that will wait for them, and not for a request that it expects, is idle.
-    /// So is one that stands aside, since it will soon look whether it has the fewest connections of those that are.
+    /// Called before the backend waits for events. A lane that waits for them, and not for an expected request, is idle. So is
+    /// a lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
     pub(in crate::engine) fn begin_waiting(&mut self, timeout: Option<Duration>) {
         if self.line.left_until.is_some() {
             self.look_after_those_left();
@@ -191,7 +193,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// The backend has told what stands behind the `known` events.
+    /// Called when the backend has reported events; the first `known` ones were there before.
     pub(in crate::engine) fn end_waiting(&mut self, known: usize) {
         if !self.has_company() {
             return;
@@ -203,7 +205,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.hear_of_connections();
     }
 
-    /// Notes whether there are connections among the news that are yet to be handled.
+    /// Notes whether there are connections among the events that are not handled yet.
     pub(in crate::engine) fn hear_of_connections(&mut self) {
         let news = &self.events[self.handled..];
         self.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
@@ -219,7 +221,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Ends standing aside early if those who were left to others have been taken, or if this lane would take them now.
+    /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take them.
     fn look_after_those_left(&mut self) {
         let taken = !self.somebody_waits();
         if taken {
@@ -230,12 +232,12 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// When something is due that has to do with new connections.
+    /// When this lane must next look after new connections.
     pub(in crate::engine) fn due_at_doors(&self) -> Option<Duration> {
         match self.accepting {
             Accepting::Paused(until) => Some(until),
             Accepting::Aside(until) => Some(until.min(self.backend.now() + LOOKS_AFTER)),
-            // Then it is idle.
+            // After that it is idle.
             Accepting::Yes if self.has_company() => self.expects_until(),
             Accepting::Yes | Accepting::Left | Accepting::Never => None,
         }
@@ -251,8 +253,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.doors[door].shared && self.has_company()
     }
 
-    /// The kernel wakes the one who has waited at the listener longest and is asleep, which is always the same one while there
-    /// is little to do. Who leaves the line and joins it again stands at its end. Where it wakes all, there is no such order.
+    /// The kernel wakes the sleeping lane that has waited at the listener longest. With little load this would always be the
+    /// same one. A lane that leaves the line and joins it again is at its end. If the kernel wakes all lanes, there is no such
+    /// order.
     pub(super) fn let_others_go_first(&mut self, door: usize) {
         if !B::TELLS_ONE {
             return;
@@ -264,8 +267,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Leaves new connections to other lanes until the next request is asked for: who came here now would wait behind an app that
-    /// is held up. A lane that is alone, or alone at its doors, may as well take them.
+    /// Leaves new connections to other lanes until the next request is asked for, because they would wait here behind an app
+    /// that is held up. A lane that is alone, or alone at its doors, goes on taking them.
     pub fn leave_line(&mut self) {
         if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();

@@ -1,35 +1,35 @@
-//! Whose a newcomer is: what a lane decides that was told of a connection at a listener which it shares with other lanes.
+//! Which lane takes a new connection: decides for a lane that was told of it at a listener which it shares with other lanes.
 //!
-//! Nothing here knows a socket or reads a clock. A [`Situation`] is put in, and a [`Decision`] comes out:
+//! The policy knows no socket and reads no clock. It turns a [`Situation`] into a [`Decision`]:
 //!
 //! | this lane | another lane is idle | no other lane is idle |
 //! |---|---|---|
-//! | has nothing to do | takes; with more connections than that one stands aside | takes |
-//! | expects a request | stands aside | stands aside until it need not expect it any more |
-//! | has requests waiting | stands aside | takes; with clearly more than its share stands aside |
+//! | is idle | takes it; stands aside if it has more connections than that lane | takes it |
+//! | expects a request | stands aside | stands aside until it no longer expects it |
+//! | has requests waiting | stands aside | takes it; stands aside if it has clearly more than its share |
 //!
-//! Of the lanes that have nothing to do, the one with the fewest connections never stands aside, so they do not wait for one another.
-//! A newcomer is left to others once, and for a limited time: who has been left for so long is taken whatever the table says.
+//! Of the idle lanes, the one with the fewest connections never stands aside, so they do not wait for one another. A connection
+//! is left to others once, and for a limited time: after that this lane takes it whatever the table says.
 
 use std::time::Duration;
 
-/// How long a newcomer is left to lanes that are idle. These have been told, and need no more than to be given a processor, which may
-/// take its time on a busy machine.
+/// How long a connection is left to idle lanes. They have been told and only need a processor, but on a busy machine that may
+/// take a while.
 const LEFT_TO_IDLE: Duration = Duration::from_millis(50);
 
-/// How long a newcomer is left to lanes that are all busy: as long as a request takes in a usual app.
+/// How long a connection is left to lanes that are all busy: as long as a request takes in a usual app.
 const LEFT_TO_BUSY: Duration = Duration::from_millis(20);
 
-/// How long the first request of a client is expected. One that connects and asks for nothing must not turn others away.
+/// How long the first request of a client is expected. A client that connects and asks for nothing must not turn others away.
 pub(super) const EXPECTED_FOR: Duration = Duration::from_millis(20);
 
-/// What a newcomer would wait for. Where the host answers at once, that is nothing.
+/// What a new client would wait for. If the host answers at once, that is nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     None,
-    /// A client has come whose first request will keep this lane busy. Not later than at this time it is expected no more.
+    /// A client has come whose first request will keep this lane busy. The lane expects it until this time at the latest.
     Expected(Duration),
-    /// Requests that are to be answered first, or news that may be such.
+    /// Requests that must be answered first, or events that may bring some.
     Waiting,
 }
 
@@ -40,20 +40,20 @@ pub(super) struct Situation {
     pub(super) work: Work,
     /// Connections of this lane.
     pub(super) connections: usize,
-    /// Connections that it would have if all lanes had as many.
+    /// Connections that it would have if all lanes had the same number.
     pub(super) share: usize,
-    /// The fewest connections of another lane that has nothing to do, if there is such a lane.
+    /// The fewest connections of another idle lane, if there is one.
     pub(super) fewest_of_idle: Option<usize>,
-    /// This lane has left somebody to others, until this time.
+    /// This lane leaves a connection to others until this time.
     pub(super) left_until: Option<Duration>,
 }
 
 /// What the lane does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// It takes the newcomer.
+    /// It takes the connection.
     Take,
-    /// It tells the next lane, and takes nobody until this time, or until it would decide otherwise.
+    /// It tells the next lane, and takes no connection until this time, or until it would decide otherwise.
     StandAside(Duration),
 }
 
@@ -72,13 +72,14 @@ impl Situation {
         Decision::StandAside(self.left_until.unwrap_or(until))
     }
 
-    /// Whether others come first from now on, when this lane has taken somebody.
+    /// Whether other lanes come first from now on, after this lane has taken a connection.
     pub(super) fn goes_last(self) -> bool {
         self.work != Work::None || self.connections > even(self.share)
     }
 }
 
-/// How many connections are not more than so many. While there are few of them, one makes a difference; of many, an eighth does not.
+/// The number of connections that still counts as equal to this one. If there are few, one connection makes a difference; if
+/// there are many, an eighth does not.
 const fn even(connections: usize) -> usize {
     connections + connections / 8
 }
@@ -91,7 +92,7 @@ mod tests {
     const SOON: Duration = Duration::from_millis(7_005);
     const EXPECTED: Work = Work::Expected(SOON);
 
-    /// Of a lane with so many connections, whose share is two.
+    /// The situation of a lane with that many connections, whose share is two.
     fn situation(work: Work, fewest_of_idle: Option<usize>, connections: usize) -> Situation {
         Situation { now: NOW, work, connections, share: 2, fewest_of_idle, left_until: None }
     }
@@ -100,7 +101,7 @@ mod tests {
     fn a_newcomer_is_taken_by_the_free_lane_with_the_fewest_connections_or_by_whoever_is_free_first() {
         use Decision::{StandAside, Take};
         let (to_idle, to_busy) = (StandAside(NOW + LEFT_TO_IDLE), StandAside(NOW + LEFT_TO_BUSY));
-        // A lane's work, the fewest connections of another that is idle, and its decision with two, three and four connections.
+        // A lane's work, the fewest connections of another idle lane, and its decision with two, three and four connections.
         for (work, fewest_of_idle, decisions) in [
             (Work::None, Some(1), [to_idle, to_idle, to_idle]),
             (Work::None, Some(2), [Take, to_idle, to_idle]),
