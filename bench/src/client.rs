@@ -28,7 +28,7 @@ impl Connection {
     /// Connects; `patience` bounds the connection and every later read and write.
     ///
     /// # Errors
-    /// When nobody listens or the time is up.
+    /// If no server listens or the time is up.
     pub fn open(port: u16, patience: Duration) -> Result<Connection, String> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let stream = TcpStream::connect_timeout(&address, patience).map_err(|e| format!("cannot connect: {e}"))?;

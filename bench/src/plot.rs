@@ -26,7 +26,7 @@ text{font:13px system-ui,sans-serif;fill:#333}\
 /// One bar.
 #[derive(Debug)]
 pub struct Bar {
-    /// Who it belongs to, which gives the colour.
+    /// What it belongs to, which decides the colour.
     pub colour: Colour,
     /// What stands beside it.
     pub title: String,

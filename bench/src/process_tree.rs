@@ -1,4 +1,4 @@
-//! What the kernel knows of a process, its descendants, and whoever else is in its process group.
+//! What the kernel knows about a process, its descendants, and the other processes of its process group.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -162,7 +162,7 @@ impl Server {
     }
 }
 
-/// A port that nobody listens on.
+/// A port on which no server listens.
 ///
 /// # Errors
 /// When all are taken.

@@ -100,7 +100,7 @@ impl Connection {
         self.reader = Reader::default();
     }
 
-    /// Whether somebody waits for something.
+    /// Whether a response is awaited.
     pub fn is_busy(&self) -> bool {
         matches!(self.state, State::Busy | State::Ending)
     }

@@ -1,6 +1,6 @@
 //! Latencies, counted in buckets that are at most 1 % wide: a few lines, and the only thing asked of it are quantiles.
 
-/// Each power of two is divided into so many buckets.
+/// The number of buckets for each power of two.
 const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 7;
 
@@ -25,7 +25,7 @@ impl Histogram {
         self.largest = self.largest.max(value);
     }
 
-    /// The value that so many of all values do not exceed, at most 1 % too large; 0 if there are none.
+    /// The value that the given part of all values does not exceed, at most 1 % too large; 0 if there are none.
     pub fn quantile(&self, share: f64) -> u64 {
         let wanted = ((self.total as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;

@@ -14,7 +14,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// So many a second from `start` on, for so many nanoseconds.
+    /// A number of requests a second from `start` on, for a number of nanoseconds.
     pub fn new(start: u64, rate: f64, length: u64) -> Self {
         Self { start, spacing: 1e9 / rate, next: 0, count: (length as f64 * rate / 1e9) as u64 }
     }
@@ -35,7 +35,7 @@ impl Schedule {
         Some((due, taken as u32))
     }
 
-    /// Requests that nobody has taken.
+    /// Requests that no connection has taken.
     pub fn left(&self) -> u64 {
         self.count - self.next
     }
@@ -52,7 +52,7 @@ pub struct Portion {
 }
 
 impl Portion {
-    /// For so many bytes a second.
+    /// For a number of bytes a second.
     pub fn of(rate: f64) -> Self {
         let bytes = (rate / 10.0).floor().clamp(1.0, LARGEST_PORTION);
         Self { bytes: bytes as usize, nanoseconds: (bytes * 1e9 / rate) as u64 }

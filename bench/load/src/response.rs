@@ -47,7 +47,7 @@ pub enum Step {
     Broken(&'static str),
 }
 
-/// Content of so many bytes as the servers of the study send it: the byte at position i is `a` + i mod 26.
+/// Content of that many bytes, as the servers of the study send it: the byte at position i is `a` + i mod 26.
 pub fn pattern(length: usize) -> Vec<u8> {
     (b'a'..=b'z').cycle().take(length).collect()
 }

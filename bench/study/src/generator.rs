@@ -99,7 +99,7 @@ impl Generator {
         }
     }
 
-    /// Loads for so many seconds.
+    /// Loads for that many seconds.
     ///
     /// # Errors
     /// When the generator breaks down; what the server does wrong is part of the outcome.

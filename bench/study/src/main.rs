@@ -55,7 +55,7 @@ fn checkout() -> PathBuf {
     home().join("../..")
 }
 
-/// Writes the list. Whoever has read enough of it (`| head`) may close the pipe.
+/// Writes the list. The reader may close the pipe early (`| head`).
 fn list() {
     let (cells, left_out) = cells::all();
     let plan = options::USUAL;

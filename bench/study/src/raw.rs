@@ -32,7 +32,7 @@ pub struct Load {
     pub voluntary: u64,
     /// Context switches because another thread's turn had come.
     pub involuntary: u64,
-    /// Half of the answers took at most so many microseconds.
+    /// Half of the answers took at most that many microseconds.
     pub p50: f64,
     /// 99 of 100.
     pub p99: f64,

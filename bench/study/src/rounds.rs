@@ -62,7 +62,7 @@ struct Runner<'a> {
     open_memory: u64,
 }
 
-/// What is known of the cell and who keeps the results.
+/// What is known about the cell, and the keeper of the results.
 struct Desk<'a> {
     place: &'a Place,
     writer: &'a Writer,
@@ -72,7 +72,7 @@ struct Desk<'a> {
 
 impl Desk<'_> {
     fn problem(&mut self, row: &Row, what: String) -> Result<(), String> {
-        // Being told to stop is nobody's fault.
+        // An order to stop is no failure.
         interrupt::check()?;
         eprintln!("    {}: {what}", row.name);
         self.problems += 1;

@@ -47,7 +47,7 @@ impl Load<'_> {
         self.send(index, usize::MAX);
     }
 
-    /// Opens a socket; `false` if there is none, which has been seen to.
+    /// Opens a socket; `false` if that failed, which is then already counted.
     fn connect(&mut self, index: u32) -> bool {
         let whole = self.is_short(index) && self.options.content.is_none() && self.sends.is_none();
         let connection = &mut self.connections[index as usize];
@@ -80,7 +80,7 @@ impl Load<'_> {
         }
     }
 
-    /// Sends up to so many bytes of what is not sent yet.
+    /// Sends up to that many bytes of what is not sent yet.
     fn send(&mut self, index: u32, most: usize) {
         let bytes = if self.is_short(index) { &self.last_request } else { &self.requests };
         let connection = &mut self.connections[index as usize];

@@ -1,4 +1,4 @@
-//! The load: connections, one loop, and who asks when.
+//! The load: connections, one loop, and which connection sends a request when.
 
 mod exchange;
 

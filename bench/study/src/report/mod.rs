@@ -24,7 +24,7 @@ pub type Files = Vec<(String, String)>;
 /// Makes everything from raw results. `source` is what the page says about where they are.
 ///
 /// # Errors
-/// When the template names something that nobody computes.
+/// If the template names something that is not computed.
 pub fn render(raw: &Raw, source: &str) -> Result<Files, String> {
     let cells = collect(raw);
     let of = |part: fn(&Part) -> bool| cells.iter().filter(|figures| part(&figures.cell.part)).collect::<Vec<_>>();
