@@ -31,20 +31,19 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 9] = [
-        Self::Begin,
-        Self::Head,
-        Self::Content,
-        Self::File,
-        Self::End,
-        Self::Abandon,
-        Self::Interim,
-        Self::Message,
-        Self::Wish,
-    ];
-
-    fn from_bits(bits: u64) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| *kind as u64 == bits)
+    const fn from_bits(bits: u64) -> Option<Self> {
+        Some(match bits {
+            1 => Self::Begin,
+            2 => Self::Head,
+            3 => Self::Content,
+            4 => Self::File,
+            5 => Self::End,
+            6 => Self::Abandon,
+            7 => Self::Interim,
+            8 => Self::Message,
+            9 => Self::Wish,
+            _ => return None,
+        })
     }
 }
 
@@ -121,10 +120,17 @@ impl Circle<'_> {
 }
 
 /// The words of a frame that consists of numbers; `None` if it has another length.
+#[inline]
 pub(crate) fn numbers<const COUNT: usize>(bytes: &[u8]) -> Option<[u64; COUNT]> {
     let (words, rest) = bytes.as_chunks::<WORD>();
-    let words: &[[u8; WORD]; COUNT] = words.try_into().ok()?;
-    rest.is_empty().then(|| words.map(u64::from_ne_bytes))
+    if words.len() != COUNT || !rest.is_empty() {
+        return None;
+    }
+    let mut numbers = [0; COUNT];
+    for (number, word) in numbers.iter_mut().zip(words) {
+        *number = u64::from_ne_bytes(*word);
+    }
+    Some(numbers)
 }
 
 #[cfg(test)]
@@ -164,6 +170,12 @@ mod tests {
         assert_eq!(circle.header(0, 16), None);
         words[0].store(10, Relaxed);
         assert_eq!(circle.header(0, 16), None, "no such kind");
+    }
+
+    #[test]
+    fn kinds_are_read_as_they_were_written() {
+        let kinds: Vec<Kind> = (0..=255).filter_map(Kind::from_bits).collect();
+        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
     }
 
     #[test]
