@@ -1,6 +1,6 @@
 //! Listen addresses in the form in which users write them.
 
-use super::settings::{ListenAddress, Place, Protocol};
+use super::settings::{ListenAddress, Protocol, SocketAddress};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -156,15 +156,15 @@ impl fmt::Display for ListenAddress {
             Protocol::FastCgi => "fcgi",
         });
         if let Some(scheme) = scheme {
-            let between = if matches!(self.place, Place::Tcp { .. }) { "://" } else { "+" };
+            let between = if matches!(self.socket, SocketAddress::Tcp { .. }) { "://" } else { "+" };
             write!(formatter, "{scheme}{between}")?;
         }
-        match &self.place {
-            Place::Tcp { host, port } if host.is_empty() => write!(formatter, "*:{port}"),
-            Place::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
-            Place::Tcp { host, port } => write!(formatter, "{host}:{port}"),
-            Place::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
-            Place::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
+        match &self.socket {
+            SocketAddress::Tcp { host, port } if host.is_empty() => write!(formatter, "*:{port}"),
+            SocketAddress::Tcp { host, port } if host.contains(':') => write!(formatter, "[{host}]:{port}"),
+            SocketAddress::Tcp { host, port } => write!(formatter, "{host}:{port}"),
+            SocketAddress::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
+            SocketAddress::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
         }
     }
 }

@@ -24,7 +24,9 @@ pub use origin::Origin;
 pub use plan::Plan;
 pub use resolve::{Explained, Resolved};
 pub use setting::{Section, Setting};
-pub use settings::{AcceptModel, AccessFormat, IoModel, Limits, ListenAddress, LogTarget, Place, Protocol, Settings, Timeouts};
+pub use settings::{
+    AcceptModel, AccessFormat, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings, SocketAddress, Timeouts,
+};
 pub use table::table;
 
 use given::Given;

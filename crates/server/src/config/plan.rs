@@ -3,7 +3,7 @@
 use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
-use super::settings::{ListenAddress, Place, Protocol};
+use super::settings::{ListenAddress, Protocol, SocketAddress};
 use std::fmt;
 
 /// What would be served, and how. Its `Display` is a text of several lines for users.
@@ -58,12 +58,12 @@ impl Plan<'_> {
 
 fn spelled(address: &ListenAddress, otherwise: Protocol) -> String {
     let protocol = address.protocol.unwrap_or(otherwise);
-    match &address.place {
-        Place::Tcp { host, .. } => {
+    match &address.socket {
+        SocketAddress::Tcp { host, .. } => {
             let everywhere = if host.is_empty() { " (all interfaces)" } else { "" };
             format!("{}{everywhere}", address.clone().speaking(protocol))
         }
-        Place::Unix { path, mode } => {
+        SocketAddress::Unix { path, mode } => {
             let scheme = if protocol == Protocol::FastCgi { "fcgi+unix" } else { "unix" };
             let mode = mode.map_or_else(String::new, |mode| format!(" (mode {mode:03o})"));
             format!("{scheme}:{}{mode}", path.display())

@@ -43,22 +43,22 @@ pub enum AcceptModel {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
     /// The address.
-    pub place: Place,
+    pub socket: SocketAddress,
     /// The protocol of the clients; `None`: that of [`Settings::protocol`].
     pub protocol: Option<Protocol>,
 }
 
 impl ListenAddress {
-    /// A TCP address: see [`Place::Tcp`].
+    /// A TCP address: see [`SocketAddress::Tcp`].
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
-        Self { place: Place::Tcp { host: host.to_owned(), port }, protocol: None }
+        Self { socket: SocketAddress::Tcp { host: host.to_owned(), port }, protocol: None }
     }
 
-    /// A Unix socket: see [`Place::Unix`].
+    /// A Unix socket: see [`SocketAddress::Unix`].
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>, mode: Option<u32>) -> Self {
-        Self { place: Place::Unix { path: path.into(), mode }, protocol: None }
+        Self { socket: SocketAddress::Unix { path: path.into(), mode }, protocol: None }
     }
 
     /// The same, for clients that speak `protocol`.
@@ -70,7 +70,7 @@ impl ListenAddress {
 
 /// The address of a listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SocketAddress {
     /// A TCP address; the host is a name or an address without brackets, empty for all interfaces.
     Tcp {
         /// Host name, IPv4 or IPv6 address.

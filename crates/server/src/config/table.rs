@@ -5,7 +5,7 @@
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
-use super::settings::{ListenAddress, Place};
+use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
     accept_model, access_format, account, boolean, count, deadline, duration, duration_or_off, field_value, file_mode,
     file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
@@ -513,7 +513,7 @@ static TABLE: &[Setting] = &[
 
 /// Adds a listener unless it is there already: plackup passes some of them twice, as `socket` and as `listen`.
 fn add_listener(draft: &mut Draft, address: ListenAddress) {
-    let chosen_by_kernel = matches!(address.place, Place::Tcp { port: 0, .. });
+    let chosen_by_kernel = matches!(address.socket, SocketAddress::Tcp { port: 0, .. });
     if chosen_by_kernel || !draft.settings.listen.contains(&address) {
         draft.settings.listen.push(address);
     }

@@ -1,7 +1,7 @@
 //! Listening sockets: opening, naming and removing them.
 
 use super::handshakes;
-use crate::config::{Place, Protocol, Settings};
+use crate::config::{Protocol, Settings, SocketAddress};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -172,9 +172,9 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
         let protocol = address.protocol.unwrap_or(settings.protocol);
-        let opened = match &address.place {
-            Place::Tcp { host, port } => open_tcp(settings, protocol, host, *port, &mut listeners),
-            Place::Unix { path, mode } => {
+        let opened = match &address.socket {
+            SocketAddress::Tcp { host, port } => open_tcp(settings, protocol, host, *port, &mut listeners),
+            SocketAddress::Unix { path, mode } => {
                 let mode = mode.or(settings.socket_mode);
                 open_unix(settings, protocol, path, mode).map(|listener| listeners.push(listener))
             }

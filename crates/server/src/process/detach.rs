@@ -1,6 +1,6 @@
 //! Runs the server in the background.
 
-use crate::config::{LogTarget, Place, Settings};
+use crate::config::{LogTarget, Settings, SocketAddress};
 use oribi_io::process::{Fork, exit_now, fork};
 use std::fs::OpenOptions;
 use std::io;
@@ -15,7 +15,7 @@ use std::io;
 /// An error of the system; then nothing or little has changed.
 pub fn detach(settings: &mut Settings) -> io::Result<()> {
     for address in &mut settings.listen {
-        if let Place::Unix { path, .. } = &mut address.place {
+        if let SocketAddress::Unix { path, .. } = &mut address.socket {
             *path = std::path::absolute(&*path)?;
         }
     }
