@@ -250,10 +250,7 @@ fn workers_that_cannot_start_end_the_first_start() {
         let log = server.log();
         assert!(log.contains("no interpreter today"), "{log}");
         assert!(log.contains("ended with exit status 1 before it could serve"), "{log}");
-        assert!(
-            log.contains("no worker could start: mend what the messages above tell of, then start the server again"),
-            "{log}"
-        );
+        assert!(log.contains("no worker could start: fix the errors above, then start the server again"), "{log}");
         // A worker whose lanes have failed asks for another one before it ends.
         let attempts = log.matches("before_fork").count();
         assert!(attempts <= 2 * workers.parse::<usize>().expect("a number"), "{log}");
@@ -288,7 +285,7 @@ fn workers_stay_if_others_cannot_start() {
     let before = server.wait_for_workers(2);
     std::fs::write(&file, "").expect("written");
     server.signal(Signal::HUP);
-    server.wait_for_log("the present workers stay: mend what the messages above tell of, then send HUP again");
+    server.wait_for_log("the present workers stay: fix the errors above, then send HUP again");
     get(&target).expect("they serve on");
     std::fs::remove_file(&file).expect("removed");
     assert_eq!(server.workers(), before, "{}", server.log());

@@ -47,7 +47,7 @@ impl Load<'_> {
         self.send(index, usize::MAX);
     }
 
-    /// Opens a socket; `false` if that failed, which is then already counted.
+    /// Opens a socket. `false` if that failed: it is tried again later, or the fault is noted.
     fn connect(&mut self, index: u32) -> bool {
         let whole = self.is_short(index) && self.options.content.is_none() && self.sends.is_none();
         let connection = &mut self.connections[index as usize];
@@ -60,7 +60,7 @@ impl Load<'_> {
         let data = EventData::new_u64(u64::from(connection.generation) << 32 | u64::from(index));
         let connecting = match self.options.target.connect(self.connects, manner) {
             Ok(connecting) => epoll::add(&self.epoll, &connecting.socket, data, WATCHED).map(|()| connecting),
-            // That is no fault, but time that the client waits.
+            // This is no fault: the client waits and tries again.
             Err(Errno::AGAIN) => {
                 self.resting.add(self.time + NO_ROOM, index, connection.generation);
                 return false;

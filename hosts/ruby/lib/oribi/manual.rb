@@ -18,7 +18,7 @@ module Oribi
       "ConfigFile=PATH" => "Read this configuration file; - for none (default: %<file>s)",
       "Path=PATH" => "Listen on a Unix socket%<mode>s",
       "OobGC" => "Collect garbage between requests, when nothing waits (default: off)",
-      "MaxGCPerRequest=NUMBER" => "With OobGC: collect after so many requests (default: 5)",
+      "MaxGCPerRequest=NUMBER" => "With OobGC: collect after this many requests (default: 5)",
       "MinGCPerRequest=NUMBER" =>
         "With OobGC: let each worker draw a number between this one and MaxGCPerRequest (default: none)",
       "EarlyHints" => "Give apps rack.early_hints (default: off, for not every proxy lets them pass)"

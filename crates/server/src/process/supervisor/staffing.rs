@@ -46,7 +46,7 @@ impl Supervisor<'_> {
             if self.failed_starts < self.wanted && !self.members.is_empty() {
                 return false;
             }
-            log::error!("no worker could start: mend what the messages above tell of, then start the server again");
+            log::error!("no worker could start: fix the errors above, then start the server again");
             self.stage = Stage::Failed;
             for member in &self.members {
                 member.end();
@@ -58,7 +58,7 @@ impl Supervisor<'_> {
         if gives_up {
             self.replacing = false;
             self.members.iter_mut().for_each(|member| member.outdated = false);
-            log::error!("the present workers stay: mend what the messages above tell of, then send HUP again");
+            log::error!("the present workers stay: fix the errors above, then send HUP again");
         }
         gives_up
     }
