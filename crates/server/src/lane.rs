@@ -402,8 +402,8 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub(crate) fn leave_to_others(&self) {
         let Some(aside) = &self.aside else { return };
         let engine = self.engine.borrow();
-        let sooner = engine.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
-        let wanted = engine.has_more() || sooner;
+        let sooner = || engine.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
+        let wanted = engine.has_more() || sooner();
         drop(engine);
         if wanted {
             aside.roster.summon();
