@@ -18,7 +18,7 @@
 //! length of a frame only if that much was published, and copies everything out once before it looks at it. It no longer reads
 //! from a worker whose frames make no sense ([`Event::Broken`]). What matters in the claims, the edge also knows by itself, or
 //! compares with the workers' own notes ([`Edge::audit`]). A stranger that writes to the claims can at worst delay a request of
-//! others or have it run twice; a request is never answered twice, nor to another client.
+//! others, have it run twice, or have it lost (its client gets an error); a request is never answered twice, nor to another client.
 //!
 //! # Who owns a slot
 //! One word of the claims for each slot, changed by compare-and-swap, names the owner: the edge, nobody (queued), or a worker.
