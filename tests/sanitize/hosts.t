@@ -24,7 +24,7 @@ my $built  = "$root/target/sanitize";
 # Each run: its app, whether it belongs to the short form, and further arguments of oribi.
 my @runs = (
     ['perl-asan',             'odd.psgi', 1],
-    ['ruby-asan',             'odd.ru',   0],
+    ['ruby-asan',             'odd.ru',   1],
     ['lua-valgrind',          'odd.lua',  1, '--lua', '5.4', '--state-memory', '32MiB'],
     ['luajit-valgrind',       'odd.lua',  1, '--state-memory', '32MiB'],
     ['perl-threads-asan',     'odd.psgi', 0, '--threads', 2],
@@ -34,6 +34,10 @@ my @runs = (
     ['lua-threads-valgrind',  'odd.lua',  0, '--lua', '5.4', '--state-memory', '32MiB', '--threads', 2],
     ['luajit-threads-valgrind', 'odd.lua', 0, '--state-memory', '32MiB', '--threads', 2],
 );
+
+# Oddities that the short form leaves out, because they take nine tenths of the time: one compacts the heap for each of many lines,
+# the other waits until a collection has found that nobody has its stream.
+my %left_out = $long ? () : ('odd.ru' => { map { $_ => 1 } qw(input-lines stream-not-closed) });
 
 # Where the run NAME writes its reports, and the environment that makes it write them.
 sub instrumented ($name, $folder) {
@@ -80,6 +84,8 @@ sub reports ($folder) {
         local $/ = undef;
         $all .= readline($in) // q{};
     }
+    # The sanitizer says once that it does not know the stack of a fiber. Nothing of stacks is looked at in Ruby anyway.
+    $all =~ s/^==\d+==WARNING: ASan is ignoring requested __asan_handle_no_return.*\nFalse positive .*\nFor details .*\n//gm;
     # Valgrind tells of system calls that it does not know, in lines that begin with dashes.
     return $all =~ s/^--.*\n//gmr;
 }
@@ -132,7 +138,7 @@ sub run ($name, $app, @arguments) {
     local @ENV{ keys %environment } = values %environment;
     my $server = Test::Oribi->start("$FindBin::Bin/$app", '--workers', 1, '--max-requests', 300, '--err-respawn-interval', '10ms', '--graceful-timeout', 5, @arguments);
     my $list   = exchange($server, "GET / HTTP/1.0\r\n\r\n") // q{};
-    my @paths  = $list =~ /^([a-z-]+)$/gm;
+    my @paths  = grep { !$left_out{$app}{$_} } $list =~ /^([a-z-]+)$/gm;
     cmp_ok @paths, '>', 40, 'the app lists its oddities';
 
     my $answered = 0;
