@@ -393,13 +393,13 @@ impl<'a, B: Backend> Lane<'a, B> {
 
     fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
         self.engine.borrow_mut().submit();
-        self.leave_to_others();
+        self.summon_another();
         after.retire | host.run_deferred().retire
     }
 
     /// Call this before an app is called, and while it waits: summons another thread if there is more to do, or if something is
     /// due earlier than the waiting thread expects.
-    pub(crate) fn leave_to_others(&self) {
+    pub(crate) fn summon_another(&self) {
         let Some(aside) = &self.aside else { return };
         let engine = self.engine.borrow();
         let sooner = || engine.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
@@ -411,7 +411,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     /// Records until when a thread is told that nothing is due.
-    pub(crate) fn foresee(&self) {
+    pub(crate) fn note_next_due(&self) {
         if let Some(aside) = &self.aside {
             aside.foreseen.set(self.engine.borrow().due());
         }
@@ -482,7 +482,7 @@ impl<'a, B: Backend> Lane<'a, B> {
 
     /// Resumes the apps whose clients have caught up or gone. Call this whenever events have been handled, because another
     /// thread may have handled them.
-    pub(crate) fn release_held(&self) {
+    pub(crate) fn resume_held_apps(&self) {
         let Some(aside) = &self.aside else { return };
         let mut held = aside.held.borrow_mut();
         if held.is_empty() {
@@ -516,15 +516,15 @@ impl<'a, B: Backend> Lane<'a, B> {
         // Handling the events may have sent everything that there was to wait for.
         let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
         drop(engine);
-        self.release_held();
+        self.resume_held_apps();
         if released {
-            self.leave_to_others();
+            self.summon_another();
         }
         if released || timeout == Some(Duration::ZERO) {
             return Ok(Some(self.engine()));
         }
-        self.foresee();
-        self.leave_to_others();
+        self.note_next_due();
+        self.summon_another();
         aside.held.borrow_mut().push(exchange);
         let go_on = aside.roster.pause(timeout, |timeout| self.news(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
@@ -533,14 +533,14 @@ impl<'a, B: Backend> Lane<'a, B> {
 
     /// Sends pending output before an app takes its time.
     #[inline]
-    fn let_leave(&self, exchange: ExchangeId) {
+    fn send_pending(&self, exchange: ExchangeId) {
         self.engine.borrow_mut().submit();
         self.tell_of_use(exchange);
     }
 
-    /// To be called when something was sent for `exchange`. If that was kept, the calling thread has no turn of its own in which it
-    /// would find what there is to do now, so another thread must look: the client's next request may be there, a deadline may have
-    /// been set for a slow client, or the lane may be at its end.
+    /// Call this when something was sent for `exchange`. If the exchange was kept, the calling thread may have no turn of its own
+    /// soon, so another thread must look for what there is to do now: the client's next request may have come, a deadline may
+    /// have been set for a slow client, or the lane may be finished.
     #[inline]
     fn tell_of_use(&self, exchange: ExchangeId) {
         if let Some(aside) = &self.aside
@@ -552,9 +552,9 @@ impl<'a, B: Backend> Lane<'a, B> {
 
     /// The app has done something for its client.
     #[inline]
-    fn get_on(&self, exchange: ExchangeId) {
+    fn note_progress(&self, exchange: ExchangeId) {
         if let Some(running) = &self.running {
-            running.get_on(exchange);
+            running.note_progress(exchange);
         }
     }
 
@@ -567,7 +567,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
     #[inline]
     fn engine_after_app(&self, exchange: ExchangeId) -> RefMut<'_, Engine<'a, B>> {
-        self.get_on(exchange);
+        self.note_progress(exchange);
         let mut engine = self.engine.borrow_mut();
         engine.catch_up(self.slot.command() != WorkerCommand::Serve);
         engine

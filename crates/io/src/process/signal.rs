@@ -54,7 +54,7 @@ pub fn watch(
 ) -> io::Result<Watch> {
     let (process, was_default) = (rustix::process::getpid(), had_default_action(signal)?);
     let action = move || {
-        if is_strangers(process) {
+        if runs_in_child_of_app(process) {
             if was_default {
                 act_by_default(signal);
             }
@@ -108,7 +108,7 @@ impl Drop for Heirs {
 
 /// Whether a handler that `process` has set runs in a child that an app forked, not the server. Such a child must not act for
 /// its parent through the memory and the pipes that they share.
-fn is_strangers(process: Pid) -> bool {
+fn runs_in_child_of_app(process: Pid) -> bool {
     rustix::process::getpid() != process && !HEIRS.load(Relaxed)
 }
 

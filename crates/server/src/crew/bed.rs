@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// It has a lock of its own, since it is used without the language's.
+/// It has a lock of its own, because threads use it without the language's lock.
 #[derive(Debug, Default)]
 pub(super) struct Bed {
     state: Mutex<State>,
-    /// One of those that rest is called.
+    /// A call to one of the resting threads.
     call: Condvar,
     /// Everything else.
     news: Condvar,
@@ -17,11 +17,11 @@ pub(super) struct Bed {
 
 #[derive(Debug, Default)]
 struct State {
-    /// To resting threads, which none has heard yet.
+    /// Calls to resting threads that no thread has answered yet.
     calls: usize,
-    /// Grows when those that pause shall look again.
+    /// Grows when pausing threads must look again.
     rounds: u64,
-    /// Grows when the main thread shall look again.
+    /// Grows when the main thread must look again.
     summonses: u64,
     ended: bool,
 }
@@ -61,7 +61,7 @@ impl Bed {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sleeps until it is `until`, the time is over, or the thread is interrupted.
+    /// Sleeps until `until` has come, the time is over, or the thread is interrupted.
     pub(super) fn sleep(&self, lock: &dyn GlobalLock, until: Until, timeout: Option<Duration>) -> Woken {
         let (interrupted, in_time) = (AtomicBool::new(false), AtomicBool::new(false));
         let sleep = Sleep { bed: self, until, timeout, interrupted, in_time };
@@ -82,29 +82,29 @@ impl Bed {
         self.call.notify_one();
     }
 
-    /// The present round, to be asked for before whatever is to end it can happen.
+    /// The present round. Ask for it before anything can end it.
     pub(super) fn round(&self) -> u64 {
         self.state().rounds
     }
 
-    /// Has those that pause look again.
+    /// Makes pausing threads look again.
     pub(super) fn next_round(&self) {
         self.state().rounds += 1;
         self.news.notify_all();
     }
 
-    /// The last summons that the main thread may have heard.
+    /// The last summons of the main thread.
     pub(super) fn summonses(&self) -> u64 {
         self.state().summonses
     }
 
-    /// Has the main thread look again.
+    /// Makes the main thread look again.
     pub(super) fn summon_main(&self) {
         self.state().summonses += 1;
         self.news.notify_all();
     }
 
-    /// Nobody sleeps any more, save the main thread.
+    /// Ends every sleep but the main thread's.
     pub(super) fn end(&self) {
         self.state().ended = true;
         self.call.notify_all();
@@ -113,7 +113,7 @@ impl Bed {
 }
 
 impl State {
-    /// Whether the sleep is over; a call is heard by one thread.
+    /// Whether the sleep is over. A call wakes one thread.
     fn is(&mut self, until: Until) -> bool {
         match until {
             Until::Called if self.calls > 0 => {
@@ -156,8 +156,8 @@ impl Wait for Sleep<'_> {
         }
     }
 
-    /// With a lock, which a signal handler could not take: but whoever is here has not been alone in its process when it began to
-    /// sleep, for it sleeps until another thread wakes it.
+    /// Takes a lock, which a signal handler must not do. But a thread sleeps here only until another thread wakes it, so its
+    /// process has a second thread, and then no signal handler calls this: see [`Wait::interrupt`].
     fn interrupt(&self) {
         let state = self.bed.state();
         self.interrupted.store(true, SeqCst);

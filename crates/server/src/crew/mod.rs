@@ -1,10 +1,10 @@
-//! What each thread of a crew does, and who is to do what next.
+//! The threads of a crew: which of them waits for news, which one rests, and when another one is called or started.
 //!
-//! The language's lock protects everything here, the lane included. A thread keeps the lock from request to request and lets go of it
-//! only when there is nothing to do, or when its app does. One thread at a time waits for news, without the lock; others that have
-//! nothing to do rest. A thread that is about to call an app makes sure that another one is on its way to take the next turn: that
-//! one gets the lock when the app waits for something, or when the language has threads change over, and not before. So a request
-//! costs no change of threads unless an app really waits.
+//! The language's lock protects everything here, including the lane. A thread keeps the lock from request to request. It
+//! releases the lock when there is nothing to do, or when its app does. One thread at a time waits for news without the lock;
+//! other threads without work rest. Before a thread calls an app, it makes sure that another thread is on its way to take the
+//! next turn. That thread gets the lock when the app waits for something, or when the language switches threads. So a request
+//! costs no switch of threads unless an app really waits.
 
 mod bed;
 
@@ -17,11 +17,12 @@ use std::time::{Duration, Instant};
 /// How long a thread beyond the least number rests before it ends.
 const REST: Duration = Duration::from_secs(30);
 
-/// How long the thread that waits for news waits at most, where there are others. They find deadlines while it waits, and must wake
-/// it for those that are nearer than the one it knows of: with this bound that is rarely so, for most are farther than that.
+/// How long the thread that waits for news waits at most if there are other threads. While it waits, they set new deadlines,
+/// and must wake it for a deadline that is earlier than the one it knows. Most deadlines are later than this limit, so they
+/// rarely must.
 const MOST_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waiting for news of a lane, which tells afterwards whether the language has interrupted it.
+/// A wait for news of a lane. Afterwards it says whether the language has interrupted it.
 pub(crate) trait WaitForNews: Wait {
     fn was_interrupted(&self) -> bool;
 }
@@ -31,7 +32,7 @@ pub(crate) struct Roster<'a> {
     lock: &'a dyn GlobalLock,
     least: usize,
     most: usize,
-    /// That exist or are being started. The lane is not left alone while there is one: see [`Roster::is_empty`].
+    /// Threads that exist or are being started. The lane must not be freed before this is 0: see [`Roster::is_empty`].
     threads: Cell<usize>,
     resting: Cell<usize>,
     /// Threads whose app waits for its client while another thread waits for news.
@@ -47,7 +48,7 @@ pub(crate) struct Roster<'a> {
 /// What is known of the thread that waits for news.
 #[derive(Clone, Copy)]
 struct Watch {
-    /// When it looks by itself; `None`: never.
+    /// When it stops waiting by itself; `None`: never.
     until: Option<Instant>,
     /// Its app waits for its client.
     held: bool,
@@ -55,7 +56,7 @@ struct Watch {
     woken: bool,
 }
 
-/// A thread in the lane. Whatever it leaves by, it is counted.
+/// The place of a thread in the lane. The thread leaves when this is dropped, whatever ends the thread.
 pub(crate) struct Place<'r, 'a>(&'r Roster<'a>);
 
 impl Drop for Place<'_, '_> {
@@ -65,7 +66,7 @@ impl Drop for Place<'_, '_> {
 }
 
 impl<'a> Roster<'a> {
-    /// A crew of between `least` and `most` threads, none of which has come yet. `nudge` wakes the one that waits for news.
+    /// A crew of `least` to `most` threads that has no thread yet. `nudge` wakes the thread that waits for news.
     pub(crate) fn new(lock: &'a dyn GlobalLock, least: usize, most: usize, nudge: Nudge) -> Self {
         let least = least.max(1);
         Self {
@@ -95,21 +96,21 @@ impl<'a> Roster<'a> {
 
     // ---- The life of the threads ---------------------------------------------------------------------------------------
 
-    /// The calling thread, which was not started for this, is one of the crew.
+    /// Counts a thread of the crew that is about to serve.
     pub(crate) fn take_in(&self) {
         self.threads.set(self.threads.get() + 1);
     }
 
-    /// A thread that was started, or taken in, is there until it drops what this returns.
+    /// Called by a thread of the crew when it begins to serve. It is in the crew until it drops the result.
     pub(crate) fn arrive(&self) -> Place<'_, 'a> {
         self.called.set(false);
         Place(self)
     }
 
-    /// A thread goes.
+    /// A thread leaves the crew.
     fn depart(&self) {
         self.threads.set(self.threads.get() - 1);
-        // It may have been the one that waited for news, and no language tells of its end.
+        // It may have been the thread that waits for news, and the language does not report its end.
         if self.most > 1 && !self.ended.get() && self.nobody_comes() {
             self.call_another();
         }
@@ -117,14 +118,15 @@ impl<'a> Roster<'a> {
         self.bed.summon_main();
     }
 
-    /// Starts what is missing of the least number.
+    /// Starts threads until there are as many as the least number.
     pub(crate) fn fill_up(&self) {
         while !self.ended.get() && self.threads.get() < self.least && self.start_thread() {}
     }
 
-    /// Has the main thread sleep until a thread has gone or the language had something to do. `false`: the app has ended it.
+    /// The main thread sleeps until a thread has left the crew or the language had something to do on it. `false`: the app has
+    /// ended the main thread.
     pub(crate) fn rest_main(&self) -> bool {
-        // Threads go with the lock held, so none goes between this look and the sleep.
+        // A thread leaves with the lock held, so none leaves between this line and the sleep.
         let seen = self.bed.summonses();
         self.lock.rest_main().unwrap_or_else(|| {
             self.bed.sleep(self.lock, Until::Summons(seen), None);
@@ -136,7 +138,7 @@ impl<'a> Roster<'a> {
     pub(crate) fn end(&self) {
         self.ended.set(true);
         self.bed.end();
-        // The turn that ends all may have taken the news for which this one waits.
+        // The news for which it waits may have been taken by the turn that ended the worker.
         self.wake_watch();
     }
 
@@ -153,8 +155,8 @@ impl<'a> Roster<'a> {
 
     // ---- With nothing to do ----------------------------------------------------------------------------------------------
 
-    /// Waits for news, or rests if another thread waits for them. `false`: that was long, and the crew is large enough without the
-    /// calling thread.
+    /// Waits for news, or rests if another thread waits for them. `false`: the calling thread has rested for long, and the crew
+    /// has enough threads without it.
     pub(crate) fn idle<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         if self.watch.get().is_some() {
             self.hurry_watch(timeout);
@@ -185,20 +187,20 @@ impl<'a> Roster<'a> {
         waited && !news.was_interrupted()
     }
 
-    /// Rests until called. `false`: it was long, and the crew is large enough without the calling thread.
+    /// Rests until called. `false`: the calling thread has rested for long, and the crew has enough threads without it.
     fn rest(&self) -> bool {
         self.resting.set(self.resting.get() + 1);
         let woken = self.bed.sleep(self.lock, Until::Called, Some(REST));
         self.resting.set(self.resting.get() - 1);
-        // Whoever comes, comes for the call, too; and a call that went to a thread which was interrupted, or had just had enough
-        // rest, is not waited for.
+        // Any thread that stops resting answers the call, also one that was interrupted or whose rest was just over: it may be
+        // the one that the call has woken.
         let called = self.called.replace(false);
         called || woken != Woken::Late || self.threads.get() <= self.least
     }
 
     // ---- In the middle of an app -------------------------------------------------------------------------------------------
 
-    /// The app of the calling thread waits for its client, and for `timeout` at most. `false`: the thread was interrupted.
+    /// The app of the calling thread waits for its client, at most for `timeout`. `false`: the thread was interrupted.
     pub(crate) fn pause<W: WaitForNews>(&self, timeout: Option<Duration>, news: impl FnOnce(Option<Duration>) -> W) -> bool {
         let round = self.bed.round();
         if self.nobody_comes() {
@@ -206,7 +208,7 @@ impl<'a> Roster<'a> {
         }
         if self.nobody_comes() {
             let waited = self.wait_for_news(timeout, true, news);
-            // Others may have had to rest or to pause meanwhile, and this thread may go back to its app.
+            // Other threads may rest or pause by now, and this thread may return to its app.
             self.leave_the_lane();
             return waited;
         }
@@ -217,18 +219,18 @@ impl<'a> Roster<'a> {
         woken != Woken::Interrupted
     }
 
-    /// Ends every pause, for what one of them waits for has happened.
+    /// Ends every pause: what one of the apps waits for has happened.
     pub(crate) fn resume(&self) {
         if self.pausing.get() > 0 {
             self.bed.next_round();
         }
-        // Its news may have been taken by a thread whose turn it was, and then it waits for nothing.
+        // Another thread may have taken the news in its turn; then this thread would wait for nothing.
         if self.watch.get().is_some_and(|watch| watch.held) {
             self.wake_watch();
         }
     }
 
-    /// There is something to do, and the calling thread, which runs an app or is about to, may take no turn soon. Another one should.
+    /// There is something to do, but the calling thread runs an app or is about to. Calls another thread.
     pub(crate) fn summon(&self) {
         if self.watch.get().is_some() {
             self.wake_watch();
@@ -237,7 +239,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Sees to it that somebody waits for news, or is on the way to, should the calling thread let go of the lock.
+    /// Makes sure that another thread waits for news, or is about to, when the calling thread releases the lock.
     #[inline]
     pub(crate) fn leave_the_lane(&self) {
         if self.nobody_comes() && !(self.lock.tells_before_unlocking() && (self.resting.get() > 0 || self.pausing.get() > 0)) {
@@ -245,7 +247,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// A thread is about to let go of the lock. That is early enough to call another one, so that apps which do not wait cost no call.
+    /// A thread is about to release the lock. If another thread is called only now, an app that never waits costs no call.
     pub(crate) fn before_unlocking(&self) {
         if !self.nobody_comes() {
             return;
@@ -262,7 +264,7 @@ impl<'a> Roster<'a> {
         self.watch.get().is_none() && !self.called.get()
     }
 
-    /// Has another thread take the next turn, or else wait for news in its pause.
+    /// Makes another thread take the next turn, or a pausing one wait for news.
     fn call_another(&self) {
         if self.resting.get() > 0 {
             self.call_resting();
@@ -276,7 +278,7 @@ impl<'a> Roster<'a> {
         self.bed.call(self.resting.get());
     }
 
-    /// Sees to it that the thread which waits looks after `timeout` at the latest.
+    /// Makes sure that the thread which waits for news stops waiting after `timeout` at the latest.
     fn hurry_watch(&self, timeout: Option<Duration>) {
         if let (Some(timeout), Some(Watch { until: Some(until), .. })) = (timeout, self.watch.get())
             && Instant::now() + timeout < until
@@ -285,7 +287,7 @@ impl<'a> Roster<'a> {
         }
     }
 
-    /// Has the thread that waits for news, if there is one, come back.
+    /// Ends the wait of the thread that waits for news, if there is one.
     pub(crate) fn wake_watch(&self) {
         if let Some(watch) = self.watch.get()
             && !watch.woken

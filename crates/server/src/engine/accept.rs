@@ -34,14 +34,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Whether to receive from a new connection at once: that costs a call if nothing has arrived yet, and saves one if something
 /// has.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Haste {
+pub(super) struct EarlyReceive {
     /// How often in a row nothing had arrived.
     misses: u8,
     /// How many connections are not tried from now on.
     wait: u8,
 }
 
-impl Haste {
+impl EarlyReceive {
     /// The most connections that are not tried in a row, if clients send late.
     const LONGEST_WAIT: u8 = 64;
 
@@ -70,8 +70,8 @@ impl<B: Backend> Engine<'_, B> {
                 // Room is made only for clients that are known to wait: the next event reports one.
                 return;
             }
-            if shared && self.situation().goes_last() {
-                return self.let_others_go_first(door);
+            if shared && self.situation().rejoins_last() {
+                return self.rejoin_line_last(door);
             }
             if self.work() != Work::None {
                 return;
@@ -134,10 +134,10 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.set(index, Deadline::Head, self.backend.now());
         if protocol == Protocol::FastCgi {
             self.carry(index);
-        } else if self.prompt && self.haste.is_worth_it() && self.answers_unopened(index) {
+        } else if self.prompt && self.early_receive.is_worth_it() && self.answers_unopened(index) {
             return;
         }
-        if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.haste.is_worth_it() {
+        if self.open(index) == Still::Open && protocol == Protocol::Http && !self.prompt && self.early_receive.is_worth_it() {
             self.receive_at_once(index);
         }
         if let Some(connection) = self.connections.get(index) {
@@ -154,7 +154,7 @@ impl<B: Backend> Engine<'_, B> {
     fn receive_at_once(&mut self, index: u32) {
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open {
-            self.haste.learn(self.connections[index].requests > 0);
+            self.early_receive.learn(self.connections[index].requests > 0);
         }
     }
 
@@ -171,7 +171,7 @@ impl<B: Backend> Engine<'_, B> {
             return true;
         }
         let connection = &self.connections[index];
-        self.haste.learn(connection.requests > 0);
+        self.early_receive.learn(connection.requests > 0);
         matches!(connection.state, State::Queued(_)) && connection.machine.must_close()
     }
 
@@ -233,7 +233,7 @@ impl<B: Backend> Engine<'_, B> {
         }
         log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
         self.unlisten();
-        self.ring_if_waited_for();
+        self.ring_if_connection_waits();
         self.accepting = Accepting::Paused(self.backend.now() + PAUSE);
     }
 
@@ -256,7 +256,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// A connection has closed or become idle: clients that wait to be accepted need not wait longer.
     #[inline]
-    pub(super) fn room_was_made(&mut self) {
+    pub(super) fn resume_if_paused(&mut self) {
         if let Accepting::Paused(until) = &mut self.accepting {
             *until = self.backend.now();
         }
@@ -274,6 +274,6 @@ impl<B: Backend> Engine<'_, B> {
                 self.add(socket, listener, peer);
             }
         }
-        self.ring_if_waited_for();
+        self.ring_if_connection_waits();
     }
 }

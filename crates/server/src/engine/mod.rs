@@ -46,7 +46,7 @@ mod variables;
 mod wait;
 
 pub use accept::Census;
-use accept::{Haste, Line};
+use accept::{EarlyReceive, Line};
 pub use exchange::Exchange;
 use exchange::Received;
 
@@ -106,7 +106,7 @@ pub struct Engine<'a, B: Backend> {
     stage: Stage,
     accepting: Accepting,
     line: Line,
-    haste: Haste,
+    early_receive: EarlyReceive,
     /// The host answers at once: see [`oribi_host::Host::is_prompt`].
     prompt: bool,
     /// Whether requests for a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
@@ -226,7 +226,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             stage: Stage::Serving,
             accepting: Accepting::Yes,
             line: Line::default(),
-            haste: Haste::default(),
+            early_receive: EarlyReceive::default(),
             prompt: false,
             batches: false,
             events: Vec::new(),
@@ -307,7 +307,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Takes the events that a waiter of the backend has found.
     pub fn collect(&mut self, waiter: &mut B::Waiter) {
         self.backend.collect(waiter, &mut self.events);
-        self.hear_of_connections();
+        self.note_connections_told_of();
     }
 
     /// A waiter of the backend.
@@ -348,7 +348,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         if !self.prompt {
             self.send_batch();
             self.backend.submit();
-            self.tell_others();
+            self.leave_untaken_to_others();
         }
     }
 
@@ -394,7 +394,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The system refuses to watch the bell.
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.census = Some(census);
-        self.hear_the_bell()
+        self.watch_bell()
     }
 
     /// The number of open connections.

@@ -183,7 +183,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.line.readable {
             self.ask_for_turn(index);
         }
-        self.room_was_made();
+        self.resume_if_paused();
     }
 
     /// Reads the next request from what has been received; if there is nothing, waits for it.
@@ -217,7 +217,7 @@ impl<B: Backend> Engine<'_, B> {
         if connection.line.readable {
             self.ask_for_turn(index);
         }
-        self.room_was_made();
+        self.resume_if_paused();
         Still::Open
     }
 
@@ -298,6 +298,6 @@ impl<B: Backend> Engine<'_, B> {
             self.backend.shutdown(&mut connection.line.socket, Direction::Send);
         }
         self.backend.close(connection.line.socket);
-        self.room_was_made();
+        self.resume_if_paused();
     }
 }

@@ -26,7 +26,7 @@ impl<B: Backend> Engine<'_, B> {
                     self.check(index);
                 }
             }
-            Event::Connection(door) => self.hear(door),
+            Event::Connection(door) => self.handle_connection_event(door),
             Event::Wake => self.woken = true,
         }
         true

@@ -65,7 +65,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn write(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        self.get_on(exchange);
+        self.note_progress(exchange);
         if self.named.as_ref().is_some_and(|named| named.drops_content(exchange)) {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             return Err(broken);
         }
         let finished = self.engine.borrow_mut().finish(exchange);
-        self.let_leave(exchange);
+        self.send_pending(exchange);
         finished
     }
 
@@ -100,12 +100,12 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         // The response is incomplete in any case, whatever state its chunks are in.
         let _ = self.app_chunks.end(exchange);
         self.engine_after_app(exchange).abandon(exchange);
-        self.let_leave(exchange);
+        self.send_pending(exchange);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let sent = self.engine.borrow_mut().inform(exchange, status, fields);
-        self.let_leave(exchange);
+        self.send_pending(exchange);
         sent
     }
 
@@ -119,7 +119,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let _ = engine.attend();
         let waiting = engine.waiting_requests();
         drop(engine);
-        self.release_held();
+        self.resume_held_apps();
         waiting
     }
 
@@ -129,7 +129,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         let _ = engine.attend();
         let gone = engine.waiting(exchange).is_err();
         drop(engine);
-        self.release_held();
+        self.resume_held_apps();
         gone
     }
 
@@ -185,7 +185,7 @@ impl<B: Backend> Lane<'_, B> {
                 running.hold(exchange);
             }
             let waited = self.wait_for_client(engine, exchange, most);
-            self.get_on(exchange);
+            self.note_progress(exchange);
             let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Err(ReplyError::Woken) };
             engine = next;
             // The client may take long. The wake-up is left to the loop that this app returns to.
@@ -195,7 +195,7 @@ impl<B: Backend> Lane<'_, B> {
             waiting = engine.waiting(exchange)?;
         }
         drop(engine);
-        self.let_leave(exchange);
+        self.send_pending(exchange);
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl<B: Backend> Lane<'_, B> {
             }
         };
         drop(engine);
-        self.let_leave(exchange);
+        self.send_pending(exchange);
         sent
     }
 }

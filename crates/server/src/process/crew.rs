@@ -127,12 +127,12 @@ impl<'a> SharedLane<'a> {
         while !self.ended.get() {
             // The engine must not be borrowed while the app runs.
             let next = self.lane.engine_with_news().next_exchange_now();
-            self.lane.release_held();
+            self.lane.resume_held_apps();
             match next {
                 Ok(Next::Exchange(exchange)) => {
                     // The language handles its signals between turns, so a turn ends after a file, too.
                     let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners) else { return Turn::Answered };
-                    self.lane.leave_to_others();
+                    self.lane.summon_another();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
                     return Turn::Answered;
@@ -146,7 +146,7 @@ impl<'a> SharedLane<'a> {
                 }
                 Ok(Next::Nothing(timeout)) if timeout == Some(Duration::ZERO) => {}
                 Ok(Next::Nothing(timeout)) => {
-                    self.lane.foresee();
+                    self.lane.note_next_due();
                     return Turn::Idle(timeout);
                 }
                 Err(error) => self.fail(&error),

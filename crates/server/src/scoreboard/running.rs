@@ -35,12 +35,12 @@ impl RunningApps {
         exchanges[index] = Some(exchange);
         let line = &self.lines[index];
         write_text(line, head.method(), head.target());
-        get_on(line);
+        note_progress(line);
     }
 
     /// The app has done something for its client, or continues after [`RunningApps::hold`].
-    pub(crate) fn get_on(&self, exchange: ExchangeId) {
-        self.line(exchange).inspect(|line| get_on(line));
+    pub(crate) fn note_progress(&self, exchange: ExchangeId) {
+        self.line(exchange).inspect(|line| note_progress(line));
     }
 
     /// The app must wait for its client.
@@ -64,7 +64,7 @@ impl RunningApps {
 }
 
 /// The next odd number.
-fn get_on(line: &SharedLine) {
+fn note_progress(line: &SharedLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Relaxed);
 }
 
@@ -153,13 +153,13 @@ mod tests {
         assert_eq!(look(SECOND), Duration::ZERO, "seen for the first time");
         assert_eq!(look(SECOND), SECOND);
         assert_eq!(look(SECOND), SECOND * 2);
-        apps.get_on(exchange);
+        apps.note_progress(exchange);
         assert_eq!(look(SECOND), Duration::ZERO);
         assert_eq!(look(SECOND), SECOND);
         apps.hold(exchange);
         assert_eq!(look(SECOND), Duration::ZERO);
         assert_eq!(look(SECOND), Duration::ZERO, "its client is waited for");
-        apps.get_on(exchange);
+        apps.note_progress(exchange);
         assert_eq!(look(SECOND), Duration::ZERO);
         assert_eq!(look(SECOND), SECOND);
         apps.end(exchange);

@@ -62,8 +62,8 @@ impl Census<'_> {
 
 impl<'a, B: Backend> Engine<'a, B> {
     /// Handles the news that a client waits at a door, or that another lane has rung the bell.
-    pub(in crate::engine) fn hear(&mut self, door: usize) {
-        self.hear_of_connections();
+    pub(in crate::engine) fn handle_connection_event(&mut self, door: usize) {
+        self.note_connections_told_of();
         let rung = door >= self.doors.len();
         if self.accepting != Accepting::Yes {
             // This lane has left the line since then, and told others of the clients that waited at its doors.
@@ -131,8 +131,8 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    /// Until when the first request of a client is expected. Where several clients have sent nothing, they come without a request,
-    /// and the next one will, too: waiting for each of them would take one client in that time and no more.
+    /// Until when the first request of a client is expected. If several clients have sent nothing yet, no request is expected: such
+    /// clients connect without one, and the lane would take only one of them in each of these times.
     fn expects_until(&self) -> Option<Duration> {
         let until = self.line.expects_until;
         (!self.prompt && self.backend.now() < until && self.deadlines.is_single(Deadline::Head)).then_some(until)
@@ -140,7 +140,7 @@ impl<'a, B: Backend> Engine<'a, B> {
 
     /// Called before this lane is busy for an unknown time: leaves a connection that it was told of, and has not handled yet,
     /// to an idle lane.
-    pub(in crate::engine) fn tell_others(&mut self) {
+    pub(in crate::engine) fn leave_untaken_to_others(&mut self) {
         self.count_as_idle(false);
         if self.line.told && self.census.is_some_and(|census| census.fewest_of_idle(false).is_some()) {
             self.line.told = false;
@@ -159,22 +159,22 @@ impl<'a, B: Backend> Engine<'a, B> {
         }
     }
 
-    fn somebody_waits(&self) -> bool {
+    fn connection_waits(&self) -> bool {
         let mut doors = self.doors.iter().enumerate().filter(|(number, _)| self.shares(*number));
         doors.any(|(number, door)| self.backend.is_waited_at(number, door.socket))
     }
 
     /// Tells the next lane if clients wait of which this lane may have been told and which it will not take.
-    pub(super) fn ring_if_waited_for(&self) {
+    pub(super) fn ring_if_connection_waits(&self) {
         if let Some(bell) = self.bell()
-            && self.somebody_waits()
+            && self.connection_waits()
         {
             bell.ring();
         }
     }
 
     /// Also waits for the bell.
-    pub(in crate::engine) fn hear_the_bell(&mut self) -> io::Result<()> {
+    pub(in crate::engine) fn watch_bell(&mut self) -> io::Result<()> {
         match self.bell() {
             Some(bell) => self.backend.listen(self.doors.len(), bell.as_fd()),
             None => Ok(()),
@@ -185,7 +185,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// a lane that stands aside, because it will soon check whether it has the fewest connections of the idle ones.
     pub(in crate::engine) fn begin_waiting(&mut self, timeout: Option<Duration>) {
         if self.line.left_until.is_some() {
-            self.look_after_those_left();
+            self.check_clients_left();
         }
         let takes = matches!(self.accepting, Accepting::Yes | Accepting::Aside(_));
         if takes && timeout != Some(Duration::ZERO) && self.expects_until().is_none() {
@@ -202,11 +202,11 @@ impl<'a, B: Backend> Engine<'a, B> {
         if news.iter().any(|event| !matches!(event, Event::Connection(_))) {
             self.count_as_idle(false);
         }
-        self.hear_of_connections();
+        self.note_connections_told_of();
     }
 
     /// Notes whether there are connections among the events that are not handled yet.
-    pub(in crate::engine) fn hear_of_connections(&mut self) {
+    pub(in crate::engine) fn note_connections_told_of(&mut self) {
         let news = &self.events[self.handled..];
         self.line.told = news.iter().any(|event| matches!(event, Event::Connection(_)));
     }
@@ -222,8 +222,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     }
 
     /// Stops standing aside early if the clients that were left to others have been taken, or if this lane would now take them.
-    fn look_after_those_left(&mut self) {
-        let taken = !self.somebody_waits();
+    fn check_clients_left(&mut self) {
+        let taken = !self.connection_waits();
         if taken {
             self.line.left_until = None;
         }
@@ -256,7 +256,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// The kernel wakes the sleeping lane that has waited at the listener longest. With little load this would always be the
     /// same one. A lane that leaves the line and joins it again is at its end. If the kernel wakes all lanes, there is no such
     /// order.
-    pub(super) fn let_others_go_first(&mut self, door: usize) {
+    pub(super) fn rejoin_line_last(&mut self, door: usize) {
         if !B::TELLS_ONE {
             return;
         }
@@ -272,7 +272,7 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn leave_line(&mut self) {
         if self.accepting == Accepting::Yes && (0..self.doors.len()).any(|door| self.shares(door)) {
             self.unlisten();
-            self.ring_if_waited_for();
+            self.ring_if_connection_waits();
             self.accepting = Accepting::Left;
         }
     }
@@ -288,7 +288,7 @@ impl<'a, B: Backend> Engine<'a, B> {
                 log::error!("cannot accept on {} again: {error}", self.listeners[door.listener].display);
             }
         }
-        if let Err(error) = self.hear_the_bell() {
+        if let Err(error) = self.watch_bell() {
             log::error!("cannot wait at the bell again: {error}");
         }
     }

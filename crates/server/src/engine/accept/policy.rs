@@ -73,7 +73,7 @@ impl Situation {
     }
 
     /// Whether other lanes come first from now on, after this lane has taken a connection.
-    pub(super) fn goes_last(self) -> bool {
+    pub(super) fn rejoins_last(self) -> bool {
         self.work != Work::None || self.connections > even(self.share)
     }
 }
@@ -155,7 +155,7 @@ mod tests {
         for (work, connections, last) in
             [(Work::None, 2, false), (Work::None, 3, true), (EXPECTED, 0, true), (Work::Waiting, 0, true)]
         {
-            assert_eq!(situation(work, None, connections).goes_last(), last, "{work:?} {connections}");
+            assert_eq!(situation(work, None, connections).rejoins_last(), last, "{work:?} {connections}");
         }
     }
 }

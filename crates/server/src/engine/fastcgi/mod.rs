@@ -81,7 +81,7 @@ impl<B: Backend> Engine<'_, B> {
         if !connection.input.has_unread() && carrier.machine.between_records() {
             connection.input.release(&mut self.pool);
             self.deadlines.set(index, Deadline::Kept, now);
-            self.room_was_made();
+            self.resume_if_paused();
         } else if !self.deadlines.runs(index, Deadline::Head) {
             self.deadlines.set(index, Deadline::Head, now);
         }
