@@ -225,8 +225,9 @@ typedef struct oribi_host {
      * returns, the server ends the process with `status`. The server kills the process after the graceful timeout. */
     void (*end)(void *data, int status);
 
-    /* Sets the title of the process in process lists, as the language does it; called on the thread that loaded the app. NULL:
-     * the title does not change, because the program is the language's. */
+    /* Sets the title of the process in process lists, as the language does it; called on the thread that loaded the app or, if
+     * threads share a lane, on one of them that holds the lock. NULL: the title does not change, because the program is the
+     * language's. */
     void (*set_title)(void *data, const char *title, size_t size);
 
     /* For a language whose threads share one lock. The lock is held whenever the server calls the host, and whenever the host

@@ -95,11 +95,6 @@ static bool send_file(Call *call, VALUE path) {
 
 /* ---- Bodies with each ---------------------------------------------------------------------------------------------------- */
 
-typedef struct {
-    Call *call;
-    Chunks chunks;
-} Pieces;
-
 static bool start(Call *call) {
     const Head *head = &call->head;
     if (call->state == CALL_STARTED)
@@ -121,33 +116,19 @@ static bool write_bytes(Call *call, const char *data, size_t size) {
     return true;
 }
 
-/* Each write may wait for the client, and other threads run then: they must not be able to change the rest of the piece. */
-static bool write_chunks(Pieces *pieces, VALUE piece) {
-    VALUE kept = rb_str_new_frozen(piece);
-    const char *data = RSTRING_PTR(kept);
-    size_t size = (size_t)RSTRING_LEN(kept);
-    for (;;) {
-        const oribi_bytes run = chunks_next(&pieces->chunks, &data, &size);
-        if (run.size == 0)
-            break;
-        if (!start(pieces->call) || !write_bytes(pieces->call, run.data, run.size))
-            return false;
-    }
-    RB_GC_GUARD(kept);
-    return true;
-}
-
 static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
-    Pieces *pieces = RTYPEDDATA_DATA(argument);
-    Call *call;
+    Call *call = RTYPEDDATA_DATA(argument);
     const char *data;
     size_t size;
     bool go_on;
-    if (RB_UNLIKELY(!pieces))
+    if (RB_UNLIKELY(!call))
         rb_raise(rb_eIOError, "the response is over: the body kept the block that takes its pieces");
-    call = pieces->call;
     if (RB_UNLIKELY(!RB_TYPE_P(piece, T_STRING)))
         piece = rb_obj_as_string(piece);
+    /* The server sends the content of each chunk by itself, and may wait for the client in between. Other threads run then, and must
+     * not change the rest of the piece. */
+    if (RB_UNLIKELY(call->head.chunked))
+        piece = rb_str_new_frozen(piece);
     data = RSTRING_PTR(piece);
     size = (size_t)RSTRING_LEN(piece);
     if (call->state == CALL_OPEN && call->head.has_length && size == call->head.length && !is_taken(call)) {
@@ -165,7 +146,7 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
             rb_raise(response_error, "the body yields more than its Content-Length says");
         return Qnil;
     }
-    go_on = call->head.chunked ? write_chunks(pieces, piece) : start(call) && write_bytes(call, data, size);
+    go_on = start(call) && write_bytes(call, data, size);
     RB_GC_GUARD(piece);
     if (!go_on)
         rb_iter_break();
@@ -177,12 +158,12 @@ static void finish(Call *call) {
         call->state = CALL_OVER;
 }
 
-/* The block's object: a pointer to the Pieces until `each` is over. The app may keep the block and call it at any time. */
+/* The block's object: a pointer to the Call until `each` is over. The app may keep the block and call it at any time. */
 static const rb_data_type_t pieces_type = {.wrap_struct_name = "oribi pieces"};
 
 static VALUE take_pieces(VALUE holder) {
-    const Pieces *pieces = RTYPEDDATA_DATA(holder);
-    return rb_block_call(pieces->call->body, names.each, 0, NULL, send_piece, holder);
+    const Call *call = RTYPEDDATA_DATA(holder);
+    return rb_block_call(call->body, names.each, 0, NULL, send_piece, holder);
 }
 
 static VALUE forget_pieces(VALUE holder) {
@@ -191,8 +172,8 @@ static VALUE forget_pieces(VALUE holder) {
 }
 
 static void send_pieces(Call *call) {
-    Pieces pieces = {.call = call};
-    const VALUE holder = rb_data_typed_object_wrap(0, &pieces, &pieces_type);
+    const VALUE holder = rb_data_typed_object_wrap(0, call, &pieces_type);
+    /* A Content-Length does not count beside chunks (RFC 9112, section 6.3). */
     if (!call->head.chunked)
         head_find_length(&call->head);
     rb_ensure(take_pieces, holder, forget_pieces, holder);
@@ -203,8 +184,6 @@ static void send_pieces(Call *call) {
         body_send_array(call, rb_ary_new());
         return;
     }
-    if (call->head.chunked && pieces.chunks.state != CHUNK_DONE)
-        rb_raise(response_error, "the body is not in the chunked coding that its headers announce");
     if (start(call))
         finish(call);
 }
@@ -226,13 +205,13 @@ static VALUE array_in_proxies(VALUE body) {
 
 void body_send(Call *call) {
     VALUE body = call->body, array;
-    const bool chunked = call->head.chunked;
     if (RB_SPECIAL_CONST_P(body))
         rb_raise(response_error, "the body must respond to each or call; it is %" PRIsVALUE, response_describe(body));
-    if (!chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
+    /* The server takes no file apart. */
+    if (!call->head.chunked && rb_respond_to(body, names.to_path) && !head_has(&call->head, "content-range")
         && send_file(call, rb_funcallv(body, names.to_path, 0, NULL)))
         return;
-    if (!chunked && !RB_TYPE_P(body, T_ARRAY)) {
+    if (!RB_TYPE_P(body, T_ARRAY)) {
         array = array_in_proxies(body);
         if (NIL_P(array) && rb_respond_to(body, names.to_ary))
             array = rb_funcallv(body, names.to_ary, 0, NULL);

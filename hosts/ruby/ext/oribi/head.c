@@ -116,12 +116,9 @@ static bool add_header(Head *head, VALUE name, VALUE value) {
         take_internal(head, name, value);
         return true;
     }
-    /* The app has coded its body; the server decodes it and codes it for the client's protocol. */
     if (RB_UNLIKELY(RSTRING_LEN(name) == 17 && text_is(name, "transfer-encoding", 17)) && RB_TYPE_P(value, T_STRING)
-        && text_is(value, "chunked", 7)) {
+        && text_is(value, "chunked", 7))
         head->chunked = true;
-        return true;
-    }
     return add_value(head, name, value);
 }
 

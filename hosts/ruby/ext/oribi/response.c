@@ -71,7 +71,7 @@ static void send_by_copy(Call *call) {
     callable = heir(call);
     if (callable)
         hijack_respond(call, callable);
-    else if (RB_TYPE_P(call->body, T_ARRAY) && !call->head.chunked)
+    else if (RB_TYPE_P(call->body, T_ARRAY))
         body_send_array(call, call->body);
     else
         body_send(call);
@@ -82,7 +82,7 @@ void response_send(Call *call) {
     read_triplet(call);
     head->status = read_status(call->status);
     if (RB_LIKELY(body_is_plain(call->body) && head_point(head, call->headers) && !head->hijack && !head->protocol
-                  && !head->chunked && head->status != 101))
+                  && head->status != 101))
         body_send_array(call, call->body);
     else
         send_by_copy(call);

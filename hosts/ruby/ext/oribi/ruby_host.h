@@ -104,7 +104,7 @@ void context_close(void *context);
 typedef struct {
     uint16_t status;
     bool has_length;
-    bool chunked;       /* the app says Transfer-Encoding: chunked, and its body consists of chunks */
+    bool chunked;       /* the app's body consists of chunks; the server takes their content out */
     uint64_t length;    /* the app's Content-Length, if has_length */
     size_t length_at;   /* its place among the fields */
     bool copies;        /* the fields point to copies; else into the app's strings, until something is allocated */
@@ -240,20 +240,6 @@ void body_send(Call *call);
 void body_send_array(Call *call, VALUE array);
 /* Calls close. */
 void body_close(Call *call);
-
-/* ---- chunks.c -------------------------------------------------------------------------------------------------------- */
-
-/* A decoder for the chunked coding, fed piece by piece. */
-typedef struct {
-    enum { CHUNK_SIZE, CHUNK_DATA, CHUNK_END, CHUNK_TRAILER, CHUNK_DONE } state;
-    uint64_t left;
-    unsigned digits;
-    bool in_extension, line_is_empty;
-} Chunks;
-
-/* Takes the next run of content from `*data` and `*size`, and moves both behind it. The result's size is 0 if there is none.
- * Raises if the coding is invalid. */
-oribi_bytes chunks_next(Chunks *chunks, const char **data, size_t *size);
 
 /* ---- stream.c -------------------------------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | is idle | takes it; stands aside if it has more connections than that lane | takes it |
 //! | expects a request | stands aside | stands aside until it no longer expects it |
-//! | has requests waiting | stands aside | takes it; stands aside if it has clearly more than its share |
+//! | has requests waiting | stands aside | stands aside |
 //!
 //! Of the idle lanes, the one with the fewest connections never stands aside, so they do not wait for one another. A connection
 //! is left to others once, and for a limited time: after that this lane takes it whatever the table says.
@@ -66,8 +66,8 @@ impl Situation {
             (Work::None, Some(fewest)) if self.connections > even(fewest) => self.now + LEFT_TO_IDLE,
             (Work::Expected(_) | Work::Waiting, Some(_)) => self.now + LEFT_TO_IDLE,
             (Work::Expected(until), None) => until,
-            (Work::Waiting, None) if self.connections > even(self.share) + 1 => self.now + LEFT_TO_BUSY,
-            (Work::None | Work::Waiting, _) => return Decision::Take,
+            (Work::Waiting, None) => self.now + LEFT_TO_BUSY,
+            (Work::None, _) => return Decision::Take,
         };
         Decision::StandAside(self.left_until.unwrap_or(until))
     }
@@ -110,7 +110,7 @@ mod tests {
             (EXPECTED, Some(9), [to_idle; 3]),
             (EXPECTED, None, [StandAside(SOON); 3]),
             (Work::Waiting, Some(9), [to_idle; 3]),
-            (Work::Waiting, None, [Take, Take, to_busy]),
+            (Work::Waiting, None, [to_busy; 3]),
         ] {
             for (connections, decision) in (2..).zip(decisions) {
                 let situation = situation(work, fewest_of_idle, connections);
