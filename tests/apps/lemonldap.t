@@ -127,7 +127,8 @@ subtest "by LemonLDAP::NG's server program behind nginx" => sub {
     my @command = ($^X, "-I$run/blib/lib", "-I$run/blib/arch", '/usr/sbin/llng-fastcgi-server', '--foreground', '-e', 'Oribi',
         '-n', 3, @user, '-p', "$run/llng.pid", '-s', "fcgi+unix:$run/llng.sock?mode=666");
     my $server = started($ll, sub { Test::Oribi->run_on_socket("$run/llng.sock", @command) });
-    like $server->log_text, qr/[(]workers: 3,/, 'it has as many workers as it was asked for';
+    ok $server->wait_until(sub { $server->log_text =~ /[(]workers: 3,/ }), 'it has as many workers as it was asked for'
+        or diag $server->log_text;
     works_behind_nginx($port, $ll, $server, qr/all workers have been replaced/);
 };
 

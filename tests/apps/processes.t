@@ -77,7 +77,7 @@ subtest 'make serve' => sub {
     delete @ENV{qw(MAKEFLAGS MFLAGS MAKELEVEL)};
     my $server = Test::Oribi->run_on_port($port, 'make', 'serve', "PORT=$port");
     is curl($server->url . '/')->{status}, 200, 'the example answers';
-    like $server->log_text, qr{http://127\.0\.0\.1:$port\b}, 'the address is printed';
+    ok $server->wait_until(sub { $server->log_text =~ m{http://127\.0\.0\.1:$port\b} }), 'the address is printed';
     $server->stop('-INT');
     ok $server->wait_until(sub { !kill 0, -$server->pid }), 'Ctrl-C ends all of it';
     is $server->connection, undef, 'nobody listens any more';

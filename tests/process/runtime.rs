@@ -27,8 +27,10 @@ use std::time::Duration;
 fn main() {
     if roles::role().is_some() {
         let settings = settings();
-        let fails_while = variable("ORIBI_TEST_FAILS_WHILE").map(PathBuf::from);
-        std::process::exit(oribi_server::process::supervise(&settings, &Probe { opened: AtomicUsize::new(0), fails_while }));
+        let file = |name| variable(name).map(PathBuf::from);
+        let (fails_while, hangs_while) = (file("ORIBI_TEST_FAILS_WHILE"), file("ORIBI_TEST_HANGS_WHILE"));
+        let probe = Probe { opened: AtomicUsize::new(0), fails_while, hangs_while };
+        std::process::exit(oribi_server::process::supervise(&settings, &probe));
     }
     roles::run(&[
         ("a_context_that_retires_takes_its_process_along", a_context_that_retires_takes_its_process_along),
@@ -38,6 +40,10 @@ fn main() {
         ("workers_that_cannot_start_end_the_first_start", workers_that_cannot_start_end_the_first_start),
         ("workers_that_cannot_start_are_tried_again_ever_later", workers_that_cannot_start_are_tried_again_ever_later),
         ("workers_stay_if_others_cannot_start", workers_stay_if_others_cannot_start),
+        (
+            "workers_that_are_killed_before_they_can_serve_are_replaced",
+            workers_that_are_killed_before_they_can_serve_are_replaced,
+        ),
         ("hooks_run_where_they_should", hooks_run_where_they_should),
         ("an_app_with_threads_is_refused", an_app_with_threads_is_refused),
         ("signals_to_a_child_of_an_app_are_its_own", signals_to_a_child_of_an_app_are_its_own),
@@ -72,6 +78,8 @@ struct Probe {
     opened: AtomicUsize,
     /// No context can be made while this file is there.
     fails_while: Option<PathBuf>,
+    /// Contexts are not finished while this file is there.
+    hangs_while: Option<PathBuf>,
 }
 
 fn say(what: &str) {
@@ -84,6 +92,9 @@ impl Runtime for Probe {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
         if self.fails_while.as_ref().is_some_and(|file| file.exists()) {
             return Err("no interpreter today".to_owned());
+        }
+        while self.hangs_while.as_ref().is_some_and(|file| file.exists()) {
+            std::thread::sleep(Duration::from_millis(5));
         }
         let number = self.opened.fetch_add(1, Relaxed);
         Ok(Box::new(Context { number, own, taken: None }))
@@ -275,6 +286,19 @@ fn workers_that_cannot_start_are_tried_again_ever_later() {
     get(&target).expect("the other one serves on");
     std::fs::remove_file(&file).expect("removed");
     wait_until("a new worker", || server.workers().iter().filter(|worker| !before.contains(worker)).count() == 1);
+}
+
+fn workers_that_are_killed_before_they_can_serve_are_replaced() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let hangs_while = file.path().to_str().expect("a plain name");
+    let mut server = start("2", "1", &[("ORIBI_TEST_HANGS_WHILE", hangs_while)]);
+    for worker in server.wait_for_workers(2) {
+        send(worker, Signal::KILL);
+    }
+    wait_until("both ends are noticed", || server.log().matches("before it could serve").count() == 2);
+    drop(file);
+    server.wait_for_workers(2);
+    get(&Target::Tcp(server.address())).expect("their replacements serve");
 }
 
 fn workers_stay_if_others_cannot_start() {

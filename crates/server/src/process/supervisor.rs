@@ -400,7 +400,9 @@ impl<'a> Supervisor<'a> {
                 return;
             }
         }
-        if !started && self.start_has_failed(member.outdated) {
+        // A worker that a signal has killed says nothing about its replacement.
+        let failed = status.is_none_or(|status| status.terminating_signal().is_none());
+        if !started && failed && self.start_has_failed(member.outdated) {
             return;
         }
         let now = Instant::now();
