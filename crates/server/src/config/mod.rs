@@ -25,7 +25,8 @@ pub use plan::Plan;
 pub use resolve::{Explained, Resolved};
 pub use setting::{Section, Setting};
 pub use settings::{
-    AcceptModel, AccessFormat, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings, SocketAddress, Timeouts,
+    AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings, SocketAddress,
+    Timeouts,
 };
 pub use table::table;
 

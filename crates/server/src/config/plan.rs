@@ -3,7 +3,7 @@
 use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
-use super::settings::{ListenAddress, Protocol, SocketAddress};
+use super::settings::{EdgeChoice, ListenAddress, Protocol, Settings, SocketAddress};
 use std::fmt;
 
 /// What would be served, and how. Its `Display` is a text of several lines for users.
@@ -28,6 +28,7 @@ impl fmt::Display for Plan<'_> {
         }
         let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
+        writeln!(formatter, "edges      {}", edges(settings))?;
         self.write_table(formatter)
     }
 }
@@ -53,6 +54,19 @@ impl Plan<'_> {
             writeln!(formatter, "  {name:<width_of_names$}  {value:<width_of_values$}  {origin}")?;
         }
         Ok(())
+    }
+}
+
+/// Which process owns the connections, and why.
+fn edges(settings: &Settings) -> String {
+    let why = match settings.edge {
+        EdgeChoice::Auto => "--edge auto: this needs the fewest system calls",
+        EdgeChoice::On => "--edge on",
+        EdgeChoice::Off => "--edge off",
+    };
+    match settings.edges_wanted() {
+        0 => format!("none, each worker has its own connections ({why})"),
+        number => format!("{number}, with all connections; workers take requests from their queue ({why})"),
     }
 }
 
@@ -88,7 +102,8 @@ mod tests {
         let text = plan.to_string();
         for part in [
             "app        /srv/app.psgi\nlanguage   Perl\nlisteners  http://*:80 (all interfaces)\n           unix:/run/app.sock (mode 660)\n",
-            "processes  3 workers x 1 thread\n\nListening:\n  listen ",
+            "processes  3 workers x 1 thread\nedges      none, each worker has its own connections (--edge auto: this needs the fewest system calls)\n\n\
+             Listening:\n  listen ",
             "\n\nLogs and files:\n  access-log ",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");
@@ -106,5 +121,24 @@ mod tests {
             assert!(words(setting.name).len() >= 2, "{} is missing in:\n{text}", setting.name);
         }
         assert!(text.lines().all(|line| line.trim_end() == line), "{text}");
+    }
+
+    #[test]
+    fn the_plan_says_which_shape_was_chosen_and_why() {
+        let shape = |given: &[(&str, &str)]| {
+            let mut config = Config::with(|_| None, 2);
+            for (name, value) in given {
+                config.set(name, value, Origin::CommandLine).expect("fits");
+            }
+            let settings = config.finish().expect("fits");
+            (settings.edges_wanted(), settings.sockets_of_address(), edges(&settings))
+        };
+        assert_eq!(shape(&[]).0, 0);
+        let told = "none, each worker has its own connections (--edge off)".to_owned();
+        assert_eq!(shape(&[("edge", "off"), ("edges", "3")]), (0, 1, told));
+        let told = "3, with all connections; workers take requests from their queue (--edge on)".to_owned();
+        assert_eq!(shape(&[("edge", "on"), ("edges", "3"), ("accept", "own")]), (3, 3, told));
+        assert_eq!(shape(&[("edge", ""), ("http_processes", "2")]).0, 2);
+        assert!(Config::with(|_| None, 2).set("edges", "0", Origin::CommandLine).is_err());
     }
 }

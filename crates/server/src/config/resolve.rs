@@ -379,6 +379,8 @@ mod tests {
             "min_reqs_per_child=800",
             "io=io_uring",
             "accept=own",
+            "edge=on",
+            "edges=2",
             "spawn_interval=1.5",
             "err_respawn_interval=500ms",
             "graceful_timeout=off",

@@ -9,6 +9,8 @@ pub enum Section {
     Listening,
     /// Processes and threads, and how long they live.
     Workers,
+    /// Processes that own the connections and run no app.
+    Edges,
     /// Deadlines.
     Timeouts,
     /// Limits for clients.
@@ -30,6 +32,7 @@ impl Section {
         match self {
             Self::Listening => "Listening",
             Self::Workers => "Workers and threads",
+            Self::Edges => "Edges",
             Self::Timeouts => "Timeouts",
             Self::Limits => "Limits",
             Self::Requests => "Requests",

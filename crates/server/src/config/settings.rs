@@ -39,6 +39,18 @@ pub enum AcceptModel {
     Own,
 }
 
+/// Whether connections belong to edges: processes that run no app.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EdgeChoice {
+    /// The shape that has been measured to be best.
+    #[default]
+    Auto,
+    /// Edges own the connections, and workers take complete requests from a queue.
+    On,
+    /// Each worker has its own connections.
+    Off,
+}
+
 /// Where to listen, and for which protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenAddress {
@@ -193,6 +205,10 @@ pub struct Settings {
     pub io: IoModel,
     /// How connections reach lanes.
     pub accept: AcceptModel,
+    /// Whether connections belong to edges.
+    pub edge: EdgeChoice,
+    /// How many edges there are, if there are any.
+    pub edges: usize,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// If set, each worker draws its limit between this number and `max_requests`.
@@ -241,12 +257,23 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// How many sockets each TCP address has: one for each lane if lanes have their own, else one.
+    /// How many edges own the connections; 0: each worker has its own connections.
+    #[must_use]
+    pub fn edges_wanted(&self) -> usize {
+        match self.edge {
+            EdgeChoice::On => self.edges.max(1),
+            // Workers with their own connections need the fewest system calls and instructions for a request.
+            EdgeChoice::Auto | EdgeChoice::Off => 0,
+        }
+    }
+
+    /// How many sockets each TCP address has: one for each edge or lane that accepts if these have their own, else one.
     #[must_use]
     pub fn sockets_of_address(&self) -> usize {
-        match self.accept {
-            AcceptModel::Shared => 1,
-            AcceptModel::Own => self.workers.max(1) * self.threads.max(1),
+        match (self.accept, self.edges_wanted()) {
+            (AcceptModel::Shared, _) => 1,
+            (AcceptModel::Own, 0) => self.workers.max(1) * self.threads.max(1),
+            (AcceptModel::Own, edges) => edges,
         }
     }
 
@@ -274,6 +301,8 @@ impl Default for Settings {
             min_threads: 1,
             io: IoModel::Auto,
             accept: AcceptModel::Shared,
+            edge: EdgeChoice::Auto,
+            edges: 1,
             max_requests: None,
             min_requests: None,
             spawn_interval: Duration::ZERO,

@@ -7,11 +7,11 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
-    accept_model, access_format, account, boolean, count, deadline, duration, duration_or_off, field_value, file_mode,
-    file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path, patience, protocol,
-    show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_ip_addresses,
-    show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span,
-    title_part,
+    accept_model, access_format, account, boolean, count, deadline, duration, duration_or_off, edge_choice, field_value,
+    file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path,
+    patience, protocol, show_accept_model, show_access_format, show_duration, show_edge_choice, show_file_mode,
+    show_file_names, show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span,
+    show_switch, size, size_limit, small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -20,6 +20,8 @@ use std::time::Duration;
 const HEAD_BYTES: u64 = 1 << 30;
 /// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
+/// The most edges: each watches every worker, and one can serve several workers on fast processors.
+const EDGES: u32 = 64;
 /// listen(2) takes an `int`.
 const BACKLOG: u64 = i32::MAX as u64;
 /// The most field lines: enough for any use, and few enough to walk through quickly.
@@ -145,8 +147,9 @@ static TABLE: &[Setting] = &[
         "accept",
         Section::Workers,
         "NAME",
-        "How connections reach workers: shared (all wait at the same sockets, and a worker with room takes the next connection) or \
-         own (each worker or thread has its own sockets, and the kernel spreads connections without regard to load: SO_REUSEPORT)",
+        "How connections reach workers, or edges if there are any: shared (all wait at the same sockets, and one with room takes the \
+         next connection) or own (each worker, thread or edge has its own sockets, and the kernel spreads connections without regard \
+         to load: SO_REUSEPORT)",
     )
     .apply(|draft, text| accept_model(text).map(|model| draft.settings.accept = model))
     .show(|settings| show_accept_model(settings.accept)),
@@ -221,6 +224,22 @@ static TABLE: &[Setting] = &[
     .aliases(&["worker-shutdown-timeout", "shutdown-timeout"])
     .apply(|draft, text| patience(text).map(|time| draft.settings.timeouts.graceful = time))
     .show(|settings| show_duration(settings.timeouts.graceful)),
+    // ---- Timeouts
+    // ---- Edges
+    Setting::new(
+        "edge",
+        Section::Edges,
+        "NAME",
+        "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a \
+         slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, \
+         which is off at present",
+    )
+    .apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
+    .show(|settings| show_edge_choice(settings.edge)),
+    Setting::new("edges", Section::Edges, "NUMBER", "Edge processes, if there are any")
+        .aliases(&["http-processes"])
+        .apply(|draft, text| small_count(text, 1..=EDGES).map(|number| draft.settings.edges = number))
+        .show(|settings| settings.edges.to_string()),
     // ---- Timeouts
     Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {

@@ -1,6 +1,6 @@
 //! Values in the form in which users write them: counts, sizes, durations, switches. Every error tells what is valid.
 
-use super::settings::{AcceptModel, AccessFormat, IoModel, Limits, LogTarget, Protocol, Timeouts};
+use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -294,6 +294,28 @@ pub fn show_accept_model(model: AcceptModel) -> String {
     match model {
         AcceptModel::Shared => "shared",
         AcceptModel::Own => "own",
+    }
+    .to_owned()
+}
+
+/// Whether connections belong to edges.
+pub fn edge_choice(text: &str) -> Result<EdgeChoice, String> {
+    if text.trim().eq_ignore_ascii_case("auto") {
+        return Ok(EdgeChoice::Auto);
+    }
+    match boolean(text) {
+        Ok(true) => Ok(EdgeChoice::On),
+        Ok(false) => Ok(EdgeChoice::Off),
+        Err(_) => Err("expected auto, on or off".to_owned()),
+    }
+}
+
+/// In the form that [`edge_choice`] reads.
+pub fn show_edge_choice(choice: EdgeChoice) -> String {
+    match choice {
+        EdgeChoice::Auto => "auto",
+        EdgeChoice::On => "on",
+        EdgeChoice::Off => "off",
     }
     .to_owned()
 }
