@@ -1,4 +1,4 @@
-//! A lane: one engine and one host's context on one thread.
+//! A lane: one source of requests and one host's context on one thread.
 
 mod app_chunks;
 mod named_files;
@@ -7,11 +7,12 @@ mod outlet;
 use crate::attention::{Attention, Nudge};
 use crate::config::{IoModel, Settings};
 use crate::crew::{Roster, WaitForNews};
-use crate::engine::{Census, Engine, Exchange};
+use crate::engine::{Census, Engine};
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::scoreboard::running::RunningApps;
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use crate::source::{LentRequest, Source};
 use app_chunks::AppChunks;
 use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
@@ -116,20 +117,23 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    let lane = Lane::new(engine, setup.slot).woken_by(attention).watched(setup.running).with_logs_of(told);
-    let lane = lane.with_settings(setup.settings)?;
+    run_from(Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told), setup, supply)
+}
+
+/// Answers the requests of the lane's source.
+fn run_from<S: Source>(lane: Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let lane = lane.watched(setup.running).with_settings(setup.settings)?;
     let mut host = supply.first().map_err(io::Error::other)?;
-    lane.engine().accept_ahead(host.is_prompt());
-    lane.engine().answer_in_batches();
+    lane.source().serve_alone(host.is_prompt());
     host.enter();
     host.begin(&lane);
-    lane.engine().expect_prompt_answers(host.is_prompt());
+    lane.source().expect_prompt_answers(host.is_prompt());
     lane.obey();
     let mut due = supply.due();
     let mut answered = 0;
     let mut serves = true;
     loop {
-        let next = lane.engine().next_exchange()?;
+        let next = lane.source().next_exchange()?;
         let retire = if let Some(exchange) = next {
             let Some(exchange) = lane.answer_with_file(exchange, setup.listeners) else { continue };
             answered += 1;
@@ -144,19 +148,19 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
             break;
         };
         // A context that has only answered its share keeps the exchanges that it has not answered yet.
-        if retire || (answered >= due && lane.engine().answering() == 0) {
+        if retire || (answered >= due && lane.source().answering() == 0) {
             host.leave();
             match supply.renew(host, answered, After { retire, ..After::default() }) {
                 Renewal::Serve(next, until) => {
                     // This does nothing if the context is the old one, because then nothing was left to answer.
-                    lane.engine().abandon_all();
+                    lane.source().abandon_all();
                     host = next;
                     due = until;
                 }
                 Renewal::Stop(last) => {
                     host = last;
                     due = u64::MAX;
-                    lane.engine().stop(false);
+                    lane.source().stop(false);
                     serves = false;
                     supply.retires();
                 }
@@ -165,15 +169,15 @@ fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn Contex
             host.begin(&lane);
         }
     }
-    lane.engine().abandon_all();
+    lane.source().abandon_all();
     host.leave();
     Ok(())
 }
 
-/// An engine as the outlet of its host. Every call borrows the engine only as long as it takes.
-pub struct Lane<'a, B: Backend> {
-    engine: RefCell<Engine<'a, B>>,
-    /// What the engine watches; declared after the engine. `None`: the engine watches the worker's pipe itself, and there is no
+/// A source as the outlet of its host. Every call borrows the source only as long as it takes.
+pub struct Lane<'a, S: Source> {
+    source: RefCell<S>,
+    /// What the source watches; declared after the source. `None`: the source watches the worker's pipe itself, and there is no
     /// waker.
     attention: Option<Attention>,
     slot: &'a WorkerSlot,
@@ -182,7 +186,7 @@ pub struct Lane<'a, B: Backend> {
     /// What the supervisor watches; `None`: nothing.
     running: Option<RunningApps>,
     /// How threads wait, if several share the lane.
-    aside: Option<Aside<'a, B>>,
+    aside: Option<Aside<'a, S>>,
     /// Files that are sent without asking the host.
     files: Option<RefCell<Mounts>>,
     /// Files that the app may name in place of content.
@@ -193,9 +197,9 @@ pub struct Lane<'a, B: Backend> {
 }
 
 /// What a lane needs where threads share it.
-struct Aside<'a, B: Backend> {
+struct Aside<'a, S: Source> {
     /// Locked by the thread that is waiting.
-    waiter: Mutex<B::Waiter>,
+    waiter: Mutex<S::Waiter>,
     roster: Roster<'a>,
     nudge: Nudge,
     /// Threads that run an app.
@@ -241,11 +245,11 @@ impl<W: Waiter> WaitForNews for News<'_, W> {
     }
 }
 
-impl<'a, B: Backend> Lane<'a, B> {
-    /// A lane that answers through `engine`, in the worker of `slot`.
-    pub fn new(engine: Engine<'a, B>, slot: &'a WorkerSlot) -> Self {
+impl<'a, S: Source> Lane<'a, S> {
+    /// A lane that answers through `source`, in the worker of `slot`.
+    pub fn new(source: S, slot: &'a WorkerSlot) -> Self {
         Self {
-            engine: RefCell::new(engine),
+            source: RefCell::new(source),
             attention: None,
             slot,
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
@@ -267,7 +271,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, ..self })
     }
 
-    /// Sets the attention that its engine watches.
+    /// Sets the attention that its source watches.
     pub(crate) fn woken_by(self, attention: Attention) -> Self {
         Self { attention: Some(attention), ..self }
     }
@@ -276,7 +280,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     pub(crate) fn shared_by(self, lock: &'a dyn GlobalLock, least: usize, most: usize) -> io::Result<Self> {
         let nudge = self.attention.as_ref().ok_or(io::ErrorKind::InvalidInput)?.nudge();
         let aside = Aside {
-            waiter: Mutex::new(self.engine().waiter()?),
+            waiter: Mutex::new(self.source().waiter()?),
             roster: Roster::new(lock, least, most, nudge.clone()),
             nudge,
             busy: Cell::new(0),
@@ -297,7 +301,7 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.aside.as_ref().is_none_or(|aside| aside.roster.idle(timeout, |timeout| self.news(aside, timeout)))
     }
 
-    fn news<'l>(&'l self, aside: &'l Aside<'a, B>, timeout: Option<Duration>) -> News<'l, B::Waiter> {
+    fn news<'l>(&'l self, aside: &'l Aside<'a, S>, timeout: Option<Duration>) -> News<'l, S::Waiter> {
         let idle = self.slot.idle;
         News { waiter: &aside.waiter, idle, nudge: &aside.nudge, timeout, interrupted: AtomicBool::new(false) }
     }
@@ -313,46 +317,46 @@ impl<'a, B: Backend> Lane<'a, B> {
         self
     }
 
-    /// The engine, with the events that a waiting thread has found.
-    pub(crate) fn engine_with_news(&self) -> RefMut<'_, Engine<'a, B>> {
-        let mut engine = self.engine.borrow_mut();
-        self.take_news(&mut engine);
-        engine
+    /// The source, with the events that a waiting thread has found.
+    pub(crate) fn source_with_news(&self) -> RefMut<'_, S> {
+        let mut source = self.source.borrow_mut();
+        self.take_news(&mut source);
+        source
     }
 
-    /// Passes the events that a waiting thread has found to the engine; none while the thread is still waiting.
-    fn take_news(&self, engine: &mut Engine<'a, B>) {
+    /// Passes the events that a waiting thread has found to the source; none while the thread is still waiting.
+    fn take_news(&self, source: &mut S) {
         if let Some(aside) = &self.aside
             && let Ok(mut waiter) = aside.waiter.try_lock()
         {
-            engine.collect(&mut waiter);
+            source.collect(&mut waiter);
         }
     }
 
     /// Answers with a file, if there is one for this request; otherwise returns the exchange for the host.
     #[inline]
-    pub(crate) fn answer_with_file(&self, exchange: Exchange, listeners: &[Listener]) -> Option<Exchange> {
+    pub(crate) fn answer_with_file(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
         let Some(files) = &self.files else { return Some(exchange) };
-        self.engine().expect_prompt_answers(true);
+        self.source().expect_prompt_answers(true);
         let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
         if let Err(reply) = answered {
             let _for_the_host = reply.detach();
             return Some(exchange);
         }
-        let mut engine = self.engine();
-        engine.give_back(exchange);
+        let mut source = self.source();
+        source.give_back(exchange);
         // The next request may be for an app.
-        engine.expect_prompt_answers(false);
+        source.expect_prompt_answers(false);
         self.slot.requests.fetch_add(1, Ordering::Relaxed);
         None
     }
 
     /// Lets `host` answer; returns whether it asks to be retired.
-    pub(crate) fn answer(&self, mut exchange: Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
+    pub(crate) fn answer(&self, mut exchange: S::Exchange, listeners: &[Listener], host: &mut dyn Host) -> bool {
         let id = exchange.id();
         if let Some(named) = &self.named {
-            let engine = self.engine.borrow();
-            named.begin(&mut exchange, |id| engine.waiting(id).is_ok());
+            let source = self.source.borrow();
+            named.begin(&mut exchange, |id| source.waiting(id).is_ok());
         }
         let mut request = exchange.request(listeners);
         request.underscores = self.underscores;
@@ -361,22 +365,22 @@ impl<'a, B: Backend> Lane<'a, B> {
         }
         self.enter_app(id);
         {
-            let mut engine = self.engine.borrow_mut();
-            engine.expect_prompt_answers(host.is_prompt());
+            let mut source = self.source.borrow_mut();
+            source.expect_prompt_answers(host.is_prompt());
             // Pending output would otherwise wait for this app.
-            engine.submit();
+            source.submit();
         }
         let after = host.answer(&request, Reply::new(self, id));
         self.leave_app(id);
         if let Some(running) = &self.running {
             running.end(id);
         }
-        self.engine().give_back(exchange);
+        self.source().give_back(exchange);
         self.slot.requests.fetch_add(1, Ordering::Relaxed);
         if !after.deferred {
             return after.retire;
         }
-        self.engine().send_now(id);
+        self.source().send_now(id);
         self.run_deferred(host, after)
     }
 
@@ -392,7 +396,7 @@ impl<'a, B: Backend> Lane<'a, B> {
     }
 
     fn run_deferred(&self, host: &mut dyn Host, after: After) -> bool {
-        self.engine.borrow_mut().submit();
+        self.source.borrow_mut().submit();
         self.summon_another();
         after.retire | host.run_deferred().retire
     }
@@ -401,10 +405,10 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// due earlier than the waiting thread expects.
     pub(crate) fn summon_another(&self) {
         let Some(aside) = &self.aside else { return };
-        let engine = self.engine.borrow();
-        let sooner = || engine.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
-        let wanted = engine.has_more() || sooner();
-        drop(engine);
+        let source = self.source.borrow();
+        let sooner = || source.due().is_some_and(|due| aside.foreseen.get().is_none_or(|foreseen| due < foreseen));
+        let wanted = source.has_more() || sooner();
+        drop(source);
         if wanted {
             aside.roster.summon();
         }
@@ -413,41 +417,41 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// Records until when a thread is told that nothing is due.
     pub(crate) fn note_next_due(&self) {
         if let Some(aside) = &self.aside {
-            aside.foreseen.set(self.engine.borrow().due());
+            aside.foreseen.set(self.source.borrow().due());
         }
     }
 
-    /// The engine. No reply may be used while it is borrowed.
-    pub fn engine(&self) -> RefMut<'_, Engine<'a, B>> {
-        self.engine.borrow_mut()
+    /// The source. No reply may be used while it is borrowed.
+    pub fn source(&self) -> RefMut<'_, S> {
+        self.source.borrow_mut()
     }
 
     /// Reads the worker's command; `false`: the lane ends.
     pub(crate) fn obey(&self) -> bool {
-        let mut engine = self.engine.borrow_mut();
-        if engine.take_wake()
+        let mut source = self.source.borrow_mut();
+        if source.take_wake()
             && let Some(attention) = &self.attention
         {
             attention.look();
         }
         let told = self.slot.log_opening.load(Ordering::Relaxed);
         if self.logs_opened.replace(told) != told {
-            engine.reopen_logs();
+            source.reopen_logs();
         }
-        self.pass_on_command(&mut engine) && !engine.finished()
+        self.pass_on_command(&mut source) && !source.finished()
     }
 
     /// Whether the lane accepts no more connections.
     pub(crate) fn stops(&self) -> bool {
-        self.engine.borrow().stops()
+        self.source.borrow().stops()
     }
 
-    /// Passes the worker's command to the engine; `false`: end at once.
-    fn pass_on_command(&self, engine: &mut Engine<'a, B>) -> bool {
+    /// Passes the worker's command to the source; `false`: end at once.
+    fn pass_on_command(&self, source: &mut S) -> bool {
         match self.slot.command() {
             WorkerCommand::Serve => {}
-            WorkerCommand::Drain => engine.stop(true),
-            WorkerCommand::Retire => engine.stop(false),
+            WorkerCommand::Drain => source.stop(true),
+            WorkerCommand::Retire => source.stop(false),
             WorkerCommand::Quit => return false,
         }
         true
@@ -488,9 +492,9 @@ impl<'a, B: Backend> Lane<'a, B> {
         if held.is_empty() {
             return;
         }
-        let (engine, before) = (self.engine.borrow(), held.len());
-        let most = engine.output_limit();
-        held.retain(|&exchange| engine.waiting(exchange).is_ok_and(|waiting| waiting > most));
+        let (source, before) = (self.source.borrow(), held.len());
+        let most = source.output_limit();
+        held.retain(|&exchange| source.waiting(exchange).is_ok_and(|waiting| waiting > most));
         if held.len() < before {
             aside.roster.resume();
         }
@@ -500,41 +504,41 @@ impl<'a, B: Backend> Lane<'a, B> {
     /// its client. `None`: interrupt the app.
     fn wait_for_client<'e>(
         &'e self,
-        mut engine: RefMut<'e, Engine<'a, B>>,
+        mut source: RefMut<'e, S>,
         exchange: ExchangeId,
         most: usize,
-    ) -> io::Result<Option<RefMut<'e, Engine<'a, B>>>> {
+    ) -> io::Result<Option<RefMut<'e, S>>> {
         let Some(aside) = &self.aside else {
-            engine.turn()?;
-            return Ok(Some(engine));
+            source.turn()?;
+            return Ok(Some(source));
         };
         if aside.busy.get() >= aside.roster.most() {
-            engine.leave_line();
+            source.leave_line();
         }
-        self.take_news(&mut engine);
-        let timeout = engine.attend()?;
+        self.take_news(&mut source);
+        let timeout = source.attend()?;
         // Handling the events may have sent everything that there was to wait for.
-        let released = engine.waiting(exchange).map_or(true, |waiting| waiting <= most);
-        drop(engine);
+        let released = source.waiting(exchange).map_or(true, |waiting| waiting <= most);
+        drop(source);
         self.resume_held_apps();
         if released {
             self.summon_another();
         }
         if released || timeout == Some(Duration::ZERO) {
-            return Ok(Some(self.engine()));
+            return Ok(Some(self.source()));
         }
         self.note_next_due();
         self.summon_another();
         aside.held.borrow_mut().push(exchange);
         let go_on = aside.roster.pause(timeout, |timeout| self.news(aside, timeout));
         aside.held.borrow_mut().retain(|&held| held != exchange);
-        Ok(go_on.then(|| self.engine()))
+        Ok(go_on.then(|| self.source()))
     }
 
     /// Sends pending output before an app takes its time.
     #[inline]
     fn send_pending(&self, exchange: ExchangeId) {
-        self.engine.borrow_mut().submit();
+        self.source.borrow_mut().submit();
         self.tell_of_use(exchange);
     }
 
@@ -564,12 +568,12 @@ impl<'a, B: Backend> Lane<'a, B> {
         self.named.as_ref()?.respond(self, exchange, head)
     }
 
-    /// The engine, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
+    /// The source, for a response that begins. The app may have taken its time, and a command may have come meanwhile.
     #[inline]
-    fn engine_after_app(&self, exchange: ExchangeId) -> RefMut<'_, Engine<'a, B>> {
+    fn source_after_app(&self, exchange: ExchangeId) -> RefMut<'_, S> {
         self.note_progress(exchange);
-        let mut engine = self.engine.borrow_mut();
-        engine.catch_up(self.slot.command() != WorkerCommand::Serve);
-        engine
+        let mut source = self.source.borrow_mut();
+        source.catch_up(self.slot.command() != WorkerCommand::Serve);
+        source
     }
 }

@@ -1,8 +1,8 @@
 //! Oribi's server: the only crate that sees machines, backends and hosts together.
 //!
-//! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is an engine with a
-//! host's context, which the threads of a `crew` may share; `process` is the life of master, supervisor and workers, which communicate by the `scoreboard`; `config` has
-//! the settings; `log` writes the logs.
+//! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is a `source` of
+//! requests, such as an engine, with a host's context, which the threads of a `crew` may share; `process` is the life of master,
+//! supervisor and workers, which communicate by the `scoreboard`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
 mod attention;
@@ -14,3 +14,4 @@ pub mod listen;
 pub mod log;
 pub mod process;
 pub mod scoreboard;
+pub mod source;

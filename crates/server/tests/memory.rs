@@ -61,21 +61,21 @@ fn listeners() -> Vec<Listener> {
 }
 
 /// Answers everything that can be answered without waiting.
-fn serve<B: Backend>(lane: &Lane<'_, B>, listeners: &[Listener]) {
+fn serve<B: Backend>(lane: &Lane<'_, Engine<'_, B>>, listeners: &[Listener]) {
     loop {
-        let Some(exchange) = lane.engine().next_exchange().expect("waiting works") else {
-            lane.engine().take_wake();
+        let Some(exchange) = lane.source().next_exchange().expect("waiting works") else {
+            lane.source().take_wake();
             return;
         };
         let reply = Reply::new(lane, exchange.id());
         let content = exchange.request(listeners).content.size().unwrap_or_default().to_string();
         let head = ResponseHead { status: 200, fields: &[] };
         reply.send(head, &[content.as_bytes()]).expect("the client is there");
-        lane.engine().give_back(exchange);
+        lane.source().give_back(exchange);
     }
 }
 
-fn serve_world(world: &World, lane: &Lane<'_, Sim>, listeners: &[Listener]) {
+fn serve_world(world: &World, lane: &Lane<'_, Engine<'_, Sim>>, listeners: &[Listener]) {
     let asleep = Rc::new(Cell::new(false));
     let (wake, flag) = (world.clone(), asleep.clone());
     world.when_idle(move |_| {
@@ -112,7 +112,7 @@ fn cost(requests: &[&[u8]], count: usize) -> f64 {
     let before = held();
     converse(&clients);
     let bytes = held() - before;
-    assert_eq!(lane.engine().connections(), count + first.len());
+    assert_eq!(lane.source().connections(), count + first.len());
     // A simulated socket is a number; a real one is more.
     let socket = size_of::<<Epoll as Backend>::Socket>() - size_of::<<Sim as Backend>::Socket>();
     bytes as f64 / count as f64 + socket as f64

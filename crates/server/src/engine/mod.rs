@@ -39,6 +39,7 @@ mod response;
 mod send;
 mod settle;
 mod slots;
+mod source;
 mod stamp;
 mod stream;
 mod taken;
@@ -53,6 +54,7 @@ use exchange::Received;
 use crate::config::Settings;
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::log::AccessLog;
+use crate::source::Next;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
@@ -157,17 +159,6 @@ enum Accepting {
     Never,
 }
 
-/// What the caller has to do next.
-#[derive(Debug)]
-pub enum Next {
-    /// A complete request.
-    Exchange(Exchange),
-    /// Check [`Engine::take_wake`] and [`Engine::finished`].
-    Command,
-    /// Nothing for this time, unless the backend reports events.
-    Nothing(Option<Duration>),
-}
-
 impl<'a, B: Backend> Engine<'a, B> {
     /// An engine that accepts connections from `listeners`. `wake` is the read end of a pipe: see [`Engine::take_wake`].
     ///
@@ -269,11 +260,11 @@ impl<'a, B: Backend> Engine<'a, B> {
     ///
     /// # Errors
     /// The backend cannot report events any more.
-    pub fn next_exchange_now(&mut self) -> io::Result<Next> {
+    pub fn next_exchange_now(&mut self) -> io::Result<Next<Exchange>> {
         self.next(false)
     }
 
-    fn next(&mut self, patient: bool) -> io::Result<Next> {
+    fn next(&mut self, patient: bool) -> io::Result<Next<Exchange>> {
         let mut looked = false;
         if self.accepting == Accepting::Left {
             self.join_line();

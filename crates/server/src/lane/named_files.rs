@@ -1,7 +1,7 @@
 //! Support for apps that name a file in place of content (X-Sendfile, X-Accel-Redirect). It stores the conditions and ranges of
 //! their requests until the response comes, which may be later, and drops the content that the file replaces.
 
-use crate::engine::Exchange;
+use crate::source::LentRequest;
 use oribi_files::root::NotFound;
 use oribi_files::selection::Selection;
 use oribi_files::{NamedFiles, Response, respond};
@@ -47,7 +47,7 @@ impl Named {
     }
 
     /// An app is about to get a request. `is_open` tells whether an exchange has not been answered yet.
-    pub(crate) fn begin(&self, exchange: &mut Exchange, is_open: impl Fn(ExchangeId) -> bool) {
+    pub(crate) fn begin(&self, exchange: &mut impl LentRequest, is_open: impl Fn(ExchangeId) -> bool) {
         exchange.remove_fields(NamedFiles::steers_app);
         if let Some(asked) = Asked::of(&exchange.head()) {
             self.keep(exchange.id(), asked, is_open);

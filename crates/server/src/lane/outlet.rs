@@ -1,16 +1,16 @@
-//! A lane as the outlet of its host: passes the host's calls on to the engine.
+//! A lane as the outlet of its host: passes the host's calls on to the source.
 
 use super::{Lane, app_chunks};
 use crate::attention::Attention;
+use crate::source::Source;
 use oribi_host::{ExchangeId, Outlet, Piece, ReplyError};
-use oribi_io::Backend;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::task::Waker;
 use std::time::Duration;
 
-impl<B: Backend> Outlet for Lane<'_, B> {
+impl<S: Source> Outlet for Lane<'_, S> {
     fn respond(&self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
         if let Some(sent) = self.send_named(exchange, &head) {
             return sent;
@@ -18,10 +18,10 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         if app_chunks::are_announced(&head) {
             return self.respond_taken_apart(exchange, &head, app_chunks::take_apart(parts));
         }
-        let mut engine = self.engine_after_app(exchange);
-        let sent = engine.respond(exchange, head, parts);
-        engine.submit();
-        drop(engine);
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond(exchange, head, parts);
+        source.submit();
+        drop(source);
         self.tell_of_use(exchange);
         sent
     }
@@ -33,19 +33,19 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         if app_chunks::are_announced(&head) {
             return self.respond_taken_apart(exchange, &head, app_chunks::take_pieces_apart(pieces));
         }
-        let mut engine = self.engine_after_app(exchange);
-        let sent = engine.respond_pieces(exchange, head, pieces);
-        engine.submit();
-        drop(engine);
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond_pieces(exchange, head, pieces);
+        source.submit();
+        drop(source);
         self.tell_of_use(exchange);
         sent
     }
 
     fn respond_prepared(&self, exchange: ExchangeId, fields: &PreparedFields, content: Piece<'_>) -> Result<(), ReplyError> {
-        let mut engine = self.engine_after_app(exchange);
-        let sent = engine.respond_prepared(exchange, fields, content);
-        engine.submit();
-        drop(engine);
+        let mut source = self.source_after_app(exchange);
+        let sent = source.respond_prepared(exchange, fields, content);
+        source.submit();
+        drop(source);
         self.tell_of_use(exchange);
         sent
     }
@@ -56,11 +56,11 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             return sent;
         }
         if !app_chunks::are_announced(&head) {
-            return self.engine_after_app(exchange).start(exchange, head);
+            return self.source_after_app(exchange).start(exchange, head);
         }
-        let mut engine = self.engine_after_app(exchange);
-        engine.start(exchange, ResponseHead { fields: &app_chunks::other_fields(&head), ..head })?;
-        self.app_chunks.begin(exchange, |id| engine.waiting(id).is_ok());
+        let mut source = self.source_after_app(exchange);
+        source.start(exchange, ResponseHead { fields: &app_chunks::other_fields(&head), ..head })?;
+        self.app_chunks.begin(exchange, |id| source.waiting(id).is_ok());
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl<B: Backend> Outlet for Lane<'_, B> {
             self.abandon(exchange);
             return Err(broken);
         }
-        let finished = self.engine.borrow_mut().finish(exchange);
+        let finished = self.source.borrow_mut().finish(exchange);
         self.send_pending(exchange);
         finished
     }
@@ -99,36 +99,36 @@ impl<B: Backend> Outlet for Lane<'_, B> {
         }
         // The response is incomplete in any case, whatever state its chunks are in.
         let _ = self.app_chunks.end(exchange);
-        self.engine_after_app(exchange).abandon(exchange);
+        self.source_after_app(exchange).abandon(exchange);
         self.send_pending(exchange);
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        let sent = self.engine.borrow_mut().inform(exchange, status, fields);
+        let sent = self.source.borrow_mut().inform(exchange, status, fields);
         self.send_pending(exchange);
         sent
     }
 
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {
-        self.engine.borrow_mut().report(exchange, message)
+        self.source.borrow_mut().report(exchange, message)
     }
 
     fn waiting(&self) -> usize {
-        let mut engine = self.engine_with_news();
+        let mut source = self.source_with_news();
         // If this fails, the next turn fails, too.
-        let _ = engine.attend();
-        let waiting = engine.waiting_requests();
-        drop(engine);
+        let _ = source.attend();
+        let waiting = source.waiting_requests();
+        drop(source);
         self.resume_held_apps();
         waiting
     }
 
     fn has_gone(&self, exchange: ExchangeId) -> bool {
-        let mut engine = self.engine_with_news();
+        let mut source = self.source_with_news();
         // If this fails, the next turn fails, too.
-        let _ = engine.attend();
-        let gone = engine.waiting(exchange).is_err();
-        drop(engine);
+        let _ = source.attend();
+        let gone = source.waiting(exchange).is_err();
+        drop(source);
         self.resume_held_apps();
         gone
     }
@@ -150,14 +150,14 @@ impl<B: Backend> Outlet for Lane<'_, B> {
     }
 
     fn take_socket(&self, exchange: ExchangeId) -> io::Result<OwnedFd> {
-        self.engine.borrow_mut().take_socket(exchange)
+        self.source.borrow_mut().take_socket(exchange)
     }
 }
 
 /// Content that consists only of framing: writes an empty piece, by which an app goes on waiting.
 const NOTHING: &[&[u8]] = &[b""];
 
-impl<B: Backend> Lane<'_, B> {
+impl<S: Source> Lane<'_, S> {
     /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
     fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
         let mut woken = Ok(());
@@ -173,9 +173,9 @@ impl<B: Backend> Lane<'_, B> {
 
     /// Sends a piece of content in the form for the client.
     fn write_content(&self, exchange: ExchangeId, piece: &[u8]) -> Result<(), ReplyError> {
-        let mut engine = self.engine.borrow_mut();
-        let most = engine.output_limit();
-        let mut waiting = engine.write(exchange, piece)?;
+        let mut source = self.source.borrow_mut();
+        let most = source.output_limit();
+        let mut waiting = source.write(exchange, piece)?;
         while waiting > most {
             if self.attention.as_ref().is_some_and(Attention::take_ring) {
                 return Err(ReplyError::Woken);
@@ -184,17 +184,17 @@ impl<B: Backend> Lane<'_, B> {
             if let Some(running) = &self.running {
                 running.hold(exchange);
             }
-            let waited = self.wait_for_client(engine, exchange, most);
+            let waited = self.wait_for_client(source, exchange, most);
             self.note_progress(exchange);
             let Some(next) = waited.map_err(|_| ReplyError::Gone)? else { return Err(ReplyError::Woken) };
-            engine = next;
+            source = next;
             // The client may take long. The wake-up is left to the loop that this app returns to.
-            if !self.pass_on_command(&mut engine) {
+            if !self.pass_on_command(&mut source) {
                 return Err(ReplyError::Gone);
             }
-            waiting = engine.waiting(exchange)?;
+            waiting = source.waiting(exchange)?;
         }
-        drop(engine);
+        drop(source);
         self.send_pending(exchange);
         Ok(())
     }
@@ -207,15 +207,15 @@ impl<B: Backend> Lane<'_, B> {
         head: &ResponseHead<'_>,
         content: Result<Vec<&[u8]>, ReplyError>,
     ) -> Result<(), ReplyError> {
-        let mut engine = self.engine_after_app(exchange);
+        let mut source = self.source_after_app(exchange);
         let sent = match content {
-            Ok(parts) => engine.respond(exchange, ResponseHead { fields: &app_chunks::other_fields(head), ..*head }, &parts),
+            Ok(parts) => source.respond(exchange, ResponseHead { fields: &app_chunks::other_fields(head), ..*head }, &parts),
             Err(broken) => {
-                engine.abandon(exchange);
+                source.abandon(exchange);
                 Err(broken)
             }
         };
-        drop(engine);
+        drop(source);
         self.send_pending(exchange);
         sent
     }

@@ -1,12 +1,12 @@
 //! A lane that the threads of a language share, because the language has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
-use crate::config::Settings;
 use crate::crew::Roster;
-use crate::engine::Next;
+use crate::engine::Engine;
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
 use crate::scoreboard::WorkerState;
+use crate::source::{Next, Source};
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
 use std::cell::Cell;
@@ -14,10 +14,10 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// One engine for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
-/// while another thread has nothing to do. The language's lock is the engine's lock, too; only waiting needs neither.
-pub(super) struct SharedLane<'a> {
-    lane: Lane<'a, Epoll>,
+/// One source for all threads of a worker: any free thread answers the next request, so no request waits behind a slow one
+/// while another thread has nothing to do. The language's lock is the source's lock, too; only waiting needs neither.
+pub(super) struct SharedLane<'a, S: Source> {
+    lane: Lane<'a, S>,
     lock: &'a dyn GlobalLock,
     listeners: &'a [Listener],
     reporter: Reporter<'a>,
@@ -43,18 +43,20 @@ enum Turn {
     End,
 }
 
-impl<'a> SharedLane<'a> {
-    pub(super) fn new(
-        setup: &LaneSetup<'a>,
-        settings: &Settings,
-        lock: &'a dyn GlobalLock,
-        reporter: Reporter<'a>,
-    ) -> io::Result<Self> {
+impl<'a> SharedLane<'a, Engine<'a, Epoll>> {
+    /// A lane with an engine of its own.
+    pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let told = setup.log_opening();
-        let (engine, attention) = setup.engine(Epoll::new()?, settings.workers)?;
-        let lane = Lane::new(engine, setup.slot).woken_by(attention);
+        let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
+        Self::of(Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told), setup, lock, reporter)
+    }
+}
+
+impl<'a, S: Source> SharedLane<'a, S> {
+    fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
+        let settings = setup.settings;
         let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
-        let lane = lane.watched(setup.running).with_logs_of(told).with_settings(settings)?;
+        let lane = lane.watched(setup.running).with_settings(settings)?;
         lane.obey();
         Ok(Self {
             lane,
@@ -91,7 +93,7 @@ impl<'a> SharedLane<'a> {
             roster.fill_up();
         }
         // Gives up the exchanges that the threads have left unanswered.
-        self.lane.engine().abandon_all();
+        self.lane.source().abandon_all();
         self.lock.end();
         !self.failed.get()
     }
@@ -125,8 +127,8 @@ impl<'a> SharedLane<'a> {
     /// may change hands and other threads may take their turns.
     fn turn(&self, host: &mut dyn Host) -> Turn {
         while !self.ended.get() {
-            // The engine must not be borrowed while the app runs.
-            let next = self.lane.engine_with_news().next_exchange_now();
+            // The source must not be borrowed while the app runs.
+            let next = self.lane.source_with_news().next_exchange_now();
             self.lane.resume_held_apps();
             match next {
                 Ok(Next::Exchange(exchange)) => {
@@ -170,7 +172,7 @@ impl<'a> SharedLane<'a> {
         if self.retired.replace(true) {
             return;
         }
-        self.lane.engine().stop(false);
+        self.lane.source().stop(false);
         self.tell_of_stop();
         self.be_replaced();
         // The waiting thread does not know that idle connections end now.
@@ -198,7 +200,7 @@ impl<'a> SharedLane<'a> {
     }
 }
 
-impl Crew for SharedLane<'_> {
+impl<S: Source> Crew for SharedLane<'_, S> {
     fn serve(&self) {
         let Some(roster) = self.lane.roster() else { return };
         let _place = roster.arrive();
@@ -227,7 +229,7 @@ impl Crew for SharedLane<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ListenAddress;
+    use crate::config::{ListenAddress, Settings};
     use crate::listen::{Seat, doors, open};
     use crate::scoreboard::{WorkerCommand, WorkerSlot};
     use oribi_files::Mount;
@@ -264,7 +266,7 @@ mod tests {
     }
 
     /// Takes turns, and waits between them, until a turn is not idle.
-    fn busy_turn(crew: &SharedLane<'_>, host: &mut dyn Host) -> Turn {
+    fn busy_turn(crew: &SharedLane<'_, Engine<'_, Epoll>>, host: &mut dyn Host) -> Turn {
         loop {
             match crew.turn(host) {
                 Turn::Idle(timeout) => assert!(crew.lane.idle(timeout)),
@@ -280,14 +282,17 @@ mod tests {
     }
 
     /// Calls `act` with a crew of one, a client and a way to wake the worker.
-    fn with_crew(settings: Settings, act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write)) {
+    fn with_crew(
+        settings: Settings,
+        act: impl FnOnce(&SharedLane<'_, Engine<'_, Epoll>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
+    ) {
         with_crew_of(&Lonely::default(), settings, act);
     }
 
     fn with_crew_of(
         lock: &dyn GlobalLock,
         settings: Settings,
-        act: impl FnOnce(&SharedLane<'_>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
+        act: impl FnOnce(&SharedLane<'_, Engine<'_, Epoll>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         let settings = Settings { listen, workers: 1, ..settings };
@@ -299,7 +304,7 @@ mod tests {
         let wake = woken.as_fd();
         let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot: &slot, wake, running: &[] };
         let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
-        let crew = SharedLane::new(&setup, &settings, lock, reporter).expect("epoll works");
+        let crew = SharedLane::new(&setup, lock, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);
         let mut client = TcpStream::connect(address).expect("it listens");
         act(&crew, &mut client, &slot, &mut waker);

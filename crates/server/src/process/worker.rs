@@ -159,8 +159,7 @@ fn run_lane(post: &Post<'_>) -> Result<(), String> {
 fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = doors(post.listeners, post.seat);
-    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), post.settings, lock, reporter)
-        .map_err(|error| error.to_string())?;
+    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), lock, reporter).map_err(|error| error.to_string())?;
     reporter.report(WorkerState::Ready);
     if crew.work() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }

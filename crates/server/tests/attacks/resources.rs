@@ -86,10 +86,10 @@ fn a_head_at_a_byte_a_time_has_one_deadline() {
     let received = client.received();
     assert!(received.starts_with(b"HTTP/1.1 408 "));
     // Bytes that the attacker has had time for: the default is 30 seconds.
-    assert!(server.lane.engine().connections() <= 1);
+    assert!(server.lane.source().connections() <= 1);
     client.end();
     server.run();
-    assert_eq!(server.lane.engine().connections(), 0);
+    assert_eq!(server.lane.source().connections(), 0);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn sixty_thousand_idle_connections_make_room_for_one_more() {
     let clients: Vec<_> = (0..60_000).map(|_| server.world.connect()).collect();
     clients.iter().for_each(|client| client.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
     server.run();
-    assert_eq!(server.lane.engine().connections(), 60_000);
+    assert_eq!(server.lane.source().connections(), 60_000);
     let newcomer = server.world.connect();
     server.send(&newcomer, LAST);
     assert!(newcomer.received().starts_with(b"HTTP/1.1 200 "));

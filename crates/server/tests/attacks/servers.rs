@@ -58,7 +58,7 @@ fn listeners() -> Vec<Listener> {
 
 pub struct Simulated {
     pub world: World,
-    pub lane: Lane<'static, Sim>,
+    pub lane: Lane<'static, Engine<'static, Sim>>,
     listeners: &'static [Listener],
     app: App,
     asleep: Rc<Cell<bool>>,
@@ -86,12 +86,12 @@ impl Simulated {
     pub fn run(&mut self) {
         self.asleep.set(false);
         while !self.asleep.get() {
-            let next = self.lane.engine().next_exchange().expect("this backend cannot fail");
+            let next = self.lane.source().next_exchange().expect("this backend cannot fail");
             if let Some(exchange) = next {
                 (self.app)(&exchange.request(self.listeners), Reply::new(&self.lane, exchange.id()));
-                self.lane.engine().give_back(exchange);
+                self.lane.source().give_back(exchange);
             } else {
-                self.lane.engine().take_wake();
+                self.lane.source().take_wake();
             }
         }
     }
@@ -119,7 +119,7 @@ impl Server for Simulated {
         let bytes = client.received();
         client.end();
         self.run();
-        assert_eq!(self.lane.engine().connections(), 0, "it is closed when its client has gone");
+        assert_eq!(self.lane.source().connections(), 0, "it is closed when its client has gone");
         assert!(ending == Ending::Reset || !client.saw_reset(), "nothing was lost");
         Answer { bytes, ending }
     }

@@ -115,7 +115,7 @@ fn a_client_that_goes_takes_its_exchange_along() {
     client.reset();
     server.run();
     assert_eq!(server.connections(), 0);
-    assert_eq!(server.lane.engine().answering(), 0);
+    assert_eq!(server.lane.source().answering(), 0);
     // Another client in the same place.
     let next = server.connect();
     next.send(GET);
@@ -184,7 +184,7 @@ fn a_client_that_goes_while_its_request_is_out_leaves_the_next_alone() {
     };
     assert_eq!(read_only(&server.exchange(&next, &get("/after"))).text(), "GET /after ");
     assert_eq!(server.connections(), 2);
-    assert_eq!(server.lane.engine().answering(), 0);
+    assert_eq!(server.lane.source().answering(), 0);
 }
 
 #[test]
@@ -260,11 +260,11 @@ fn giving_everything_up_answers_or_cuts_each_connection() {
     let ids = kept.borrow().clone();
     server.lane.start(ids[1], ResponseHead { status: 200, fields: &[] }).expect("the client is there");
     answer(&server, ids[2], "done");
-    server.lane.engine().abandon_all();
+    server.lane.source().abandon_all();
     server.run();
     assert_eq!(read_only(&unanswered.received()).status, 500);
     assert!(begun.saw_reset() && !idle.closed());
-    assert_eq!(server.lane.engine().answering(), 0);
+    assert_eq!(server.lane.source().answering(), 0);
 }
 
 #[test]

@@ -300,7 +300,7 @@ fn an_aborted_request_is_forgotten_and_its_app_is_told() {
     let cancelled = reader.read(&client).take(1);
     assert_eq!((cancelled.output.len(), cancelled.end), (0, Some((0, COMPLETE))));
     let [first, second] = kept.borrow()[..] else { panic!("two are kept") };
-    assert_eq!(server.lane.engine().answering(), 1);
+    assert_eq!(server.lane.source().answering(), 1);
     assert_eq!(oribi_host::Outlet::respond(&server.lane, first, ok(), &[b"late"]), Err(ReplyError::Gone));
     // The id is free for another request, which the late answer does not reach.
     client.send(&request(1, "GET", "/again", b""));
@@ -312,7 +312,7 @@ fn an_aborted_request_is_forgotten_and_its_app_is_told() {
     server.run();
     reader.read(&client);
     assert_eq!((reader.take(1).text(), reader.take(2).text()), ("again".to_owned(), "second".to_owned()));
-    assert_eq!(server.lane.engine().answering(), 0);
+    assert_eq!(server.lane.source().answering(), 0);
 }
 
 #[test]
@@ -322,10 +322,10 @@ fn a_lost_connection_cancels_what_it_carried() {
     let client = server.connect();
     client.send(&[request(1, "GET", "/1", b""), begin(2, RESPONDER, true)].concat());
     server.run();
-    assert_eq!(server.lane.engine().answering(), 1);
+    assert_eq!(server.lane.source().answering(), 1);
     client.end();
     server.run();
-    assert_eq!((server.connections(), server.lane.engine().answering()), (0, 0));
+    assert_eq!((server.connections(), server.lane.source().answering()), (0, 0));
     let exchange = kept.borrow()[0];
     assert_eq!(oribi_host::Outlet::respond(&server.lane, exchange, ok(), &[b"late"]), Err(ReplyError::Gone));
 }

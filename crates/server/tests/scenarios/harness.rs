@@ -27,7 +27,7 @@ type App = Box<dyn FnMut(&Request<'_>, Reply<'_>)>;
 
 pub struct Server {
     pub world: World,
-    pub lane: Lane<'static, Sim>,
+    pub lane: Lane<'static, Engine<'static, Sim>>,
     /// Where the worker of the lane is told what to do.
     pub slot: &'static WorkerSlot,
     listeners: &'static [Listener],
@@ -91,7 +91,7 @@ impl Server {
     pub fn run(&mut self) {
         self.asleep.set(false);
         for _ in 0..MANY {
-            if !self.run_one() && (self.asleep.get() || self.lane.engine().finished()) {
+            if !self.run_one() && (self.asleep.get() || self.lane.source().finished()) {
                 return;
             }
         }
@@ -100,13 +100,13 @@ impl Server {
 
     /// Answers the next request; `false` if the server was woken or has nothing to do.
     pub fn run_one(&mut self) -> bool {
-        let next = self.lane.engine().next_exchange().expect("this backend cannot fail");
+        let next = self.lane.source().next_exchange().expect("this backend cannot fail");
         let Some(exchange) = next else {
-            self.lane.engine().take_wake();
+            self.lane.source().take_wake();
             return false;
         };
         (self.app)(&exchange.request(self.listeners), Reply::new(&self.lane, exchange.id()));
-        self.lane.engine().give_back(exchange);
+        self.lane.source().give_back(exchange);
         true
     }
 
@@ -125,7 +125,7 @@ impl Server {
         self.run();
         for wake_ups in 0..MANY {
             match self.timeout.get() {
-                Some(timeout) if timeout <= time && !self.lane.engine().finished() => {
+                Some(timeout) if timeout <= time && !self.lane.source().finished() => {
                     self.world.advance(timeout);
                     time -= timeout;
                     self.run();
@@ -149,15 +149,15 @@ impl Server {
     }
 
     pub fn stop(&mut self, empty_queue: bool) {
-        self.lane.engine().stop(empty_queue);
+        self.lane.source().stop(empty_queue);
     }
 
     pub fn finished(&self) -> bool {
-        self.lane.engine().finished()
+        self.lane.source().finished()
     }
 
     pub fn connections(&self) -> usize {
-        self.lane.engine().connections()
+        self.lane.source().connections()
     }
 }
 

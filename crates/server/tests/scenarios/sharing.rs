@@ -24,7 +24,7 @@ fn server(lanes: usize, idle: u32) -> Server {
     another.idle.store(idle, Relaxed);
     let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
     let census = Census { here, everywhere: count(), lanes, lanes_each: 1, idle, workers, bell: None };
-    server.lane.engine().take_part_in(census).expect("there is no bell");
+    server.lane.source().take_part_in(census).expect("there is no bell");
     server
 }
 
@@ -81,7 +81,7 @@ fn clients_that_ask_for_nothing_do_not_keep_others_from_being_taken() {
     let (this, another) = (presence(), presence());
     let (here, idle, workers) = (this.connections, this.idle, &*Box::leak(Box::new([this, another])));
     let census = Census { here, everywhere: count(), lanes: 2, lanes_each: 1, idle, workers, bell: None };
-    server.lane.engine().take_part_in(census).expect("there is no bell");
+    server.lane.source().take_part_in(census).expect("there is no bell");
     let _silent: Vec<_> = (0..100).map(|_| server.connect()).collect();
     let client = server.connect();
     client.send(GET);
@@ -100,7 +100,7 @@ fn the_lanes_of_a_worker_together_have_no_more_connections_than_it_may_have() {
     let everywhere = Box::leak(Box::new(AtomicU32::new(2)));
     let idle = Box::leak(Box::new(AtomicU32::new(0)));
     let census = Census { here, everywhere, lanes: 2, lanes_each: 2, idle, workers: &[], bell: None };
-    server.lane.engine().take_part_in(census).expect("there is no bell");
+    server.lane.source().take_part_in(census).expect("there is no bell");
     let client = server.connect();
     server.run();
     assert_eq!(server.connections(), 0, "both are another lane's");

@@ -109,12 +109,12 @@ fn a_response_that_has_begun_is_finished() {
     client.send(GET);
     server.run();
     let exchange = kept.borrow_mut().remove(0);
-    server.lane.engine().start(exchange, ok()).expect("the client is there");
-    server.lane.engine().write(exchange, b"one ").expect("the client is there");
+    server.lane.source().start(exchange, ok()).expect("the client is there");
+    server.lane.source().write(exchange, b"one ").expect("the client is there");
     server.stop(false);
     server.run();
-    server.lane.engine().write(exchange, b"two").expect("the client is there");
-    server.lane.engine().finish(exchange).expect("the client is there");
+    server.lane.source().write(exchange, b"two").expect("the client is there");
+    server.lane.source().finish(exchange).expect("the client is there");
     server.run();
     assert_eq!(read_only(&client.received()).text(), "one two");
     // Its head had promised another request: it has a moment to come, and its response says that it was the last.

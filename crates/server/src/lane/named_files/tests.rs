@@ -41,9 +41,9 @@ fn answers(script: Script, requests: &[(&str, &str)]) -> Vec<String> {
         .map(|(name, fields)| {
             let path = directory.path().join(name);
             client.send(format!("GET /?{} HTTP/1.1\r\nHost: x\r\n{fields}\r\n", path.display()).as_bytes());
-            let exchange = lane.engine().next_exchange().expect("this backend cannot fail").expect("a request is there");
+            let exchange = lane.source().next_exchange().expect("this backend cannot fail").expect("a request is there");
             lane.answer(exchange, &listeners, &mut host);
-            assert_eq!(lane.engine().answering(), 0, "it is answered");
+            assert_eq!(lane.source().answering(), 0, "it is answered");
             String::from_utf8(client.received()).expect("text")
         })
         .collect()
