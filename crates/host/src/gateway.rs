@@ -21,6 +21,18 @@ impl<'a> Gateway<'a> {
         Self { role, data, bytes, variables }
     }
 
+    /// The bytes that the places refer to.
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The places of the variables.
+    #[must_use]
+    pub const fn list(&self) -> &'a [Variable] {
+        self.variables
+    }
+
     /// All variables except those that are fields of the request's head, in the order sent: which well-known one, name, value.
     pub fn variables(&self) -> impl Iterator<Item = (Option<KnownVariable>, &'a [u8], &'a [u8])> + use<'a> {
         let bytes = self.bytes;

@@ -136,6 +136,20 @@ impl<'a> RequestHead<'a> {
         Self { bytes, layout }
     }
 
+    /// The bytes that the layout refers to.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The places of the parts.
+    #[inline]
+    #[must_use]
+    pub const fn layout(&self) -> &'a HeadLayout {
+        self.layout
+    }
+
     /// The method, case kept (methods are case-sensitive, RFC 9110, section 9.1).
     #[inline]
     #[must_use]

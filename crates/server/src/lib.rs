@@ -14,4 +14,5 @@ pub mod listen;
 pub mod log;
 pub mod process;
 pub mod scoreboard;
+pub mod slot;
 pub mod source;

@@ -1,0 +1,27 @@
+//! How requests and responses are written into the slots of a pool, between an edge and its workers.
+//!
+//! Both are written as numbers, which say where the parts are, and then the bytes of these parts as they are: nothing is parsed
+//! again. The two directions differ in trust: a worker trusts its edge and only makes sure that it does not panic; an edge
+//! believes nothing of what it reads, because whoever may write to the memory of a worker may have written it.
+
+#[cfg(test)]
+mod numbers;
+mod request;
+mod response;
+mod stored;
+
+pub use request::encode as encode_request;
+pub use response::{Content, Head, Heads, encode_head, encode_interim, encode_prepared};
+pub use stored::Stored;
+
+/// What was read makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("what stands in the slot is neither a request nor the head of a response")
+    }
+}
+
+impl std::error::Error for Malformed {}

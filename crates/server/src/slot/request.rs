@@ -1,0 +1,191 @@
+//! A request in its slot.
+//!
+//! | part | holds |
+//! |---|---|
+//! | numbers | what has the same size in every request: spans of the target, flags, lengths |
+//! | lines | for each field, and then for each variable of a gateway: where its name and its value are, and which known one it is |
+//! | text | the bytes that all spans refer to |
+//! | endpoints | address and port of the client, name and port of the server |
+//! | content | the content of the request, and the data for a filter, if they are not in files |
+
+use oribi_host::{Content, Gateway, Request};
+use oribi_message::{FieldPair, KnownField, Role, Span, TargetForm, Version};
+
+pub(super) const NUMBER: usize = size_of::<u32>();
+
+/// The numbers at the start of a request.
+pub(super) const NUMBERS: usize = 24;
+
+/// The numbers of a field or a variable.
+pub(super) const LINE: usize = 5 * NUMBER;
+
+/// The span of something that the request does not have.
+pub(super) const MISSING: [u32; 2] = [u32::MAX, u32::MAX];
+
+/// The bits of the first number.
+pub(super) mod flag {
+    pub(in super::super) const HTTP_1_0: u32 = 1;
+    pub(in super::super) const TARGET_HTTPS: u32 = 2;
+    pub(in super::super) const HTTPS: u32 = 4;
+    pub(in super::super) const UNDERSCORES: u32 = 8;
+    pub(in super::super) const GATEWAY: u32 = 16;
+}
+
+/// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
+/// content in a file only the size is written.
+#[must_use]
+pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -> Option<usize> {
+    let head = &request.head;
+    let layout = head.layout();
+    let text = head.bytes();
+    let gateway = request.gateway.as_ref();
+    let variables = gateway.map_or(&[][..], Gateway::list);
+    // The variables of a web server and the head that is made of them mostly refer to the same bytes.
+    let apart = gateway.map_or(&[][..], Gateway::bytes);
+    let apart = if std::ptr::eq(apart, text) { &[] } else { apart };
+
+    let fields = layout.fields.len() + added.len();
+    let added_bytes: usize = added.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let all_text = text.len() + added_bytes + apart.len();
+    let (content_kind, content_size, content) = split(&request.content);
+    let (data_kind, data_size, data) = split(&gateway.map_or(Content::None, |gateway| gateway.data));
+    let (remote, server) = (&request.remote, &request.server);
+    let numbers = numbers([
+        [flags(request), form(layout.form)],
+        span(layout.method),
+        span(layout.target),
+        span(layout.path),
+        layout.query.map_or(MISSING, span),
+        layout.authority.map_or(MISSING, span),
+        [count(fields)?, count(variables.len())?],
+        [count(all_text)?, content_kind | data_kind << 2],
+        [count(remote.address.len())?, count(remote.port.len())?],
+        [count(server.address.len())?, count(server.port.len())?],
+        halves(content_size),
+        halves(data_size),
+    ]);
+    let mut room = Room { rest: room, taken: 0 };
+    room.put(&numbers)?;
+    let lines = room.lines(fields + variables.len())?;
+    let (field_lines, variable_lines) = lines.split_at_mut(fields);
+    for (place, field) in field_lines.iter_mut().zip(&layout.fields) {
+        *place = line(field.name, field.value, field.known.map_or(0, |known| known as u32 + 1), 0);
+    }
+    let mut position = text.len();
+    for (place, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
+        let between = position + name.len();
+        let known = KnownField::lookup(name).map_or(0, |known| known as u32 + 1);
+        *place = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
+        position = between + value.len();
+    }
+    let shift = if apart.is_empty() { 0 } else { position as u32 };
+    for (place, variable) in variable_lines.iter_mut().zip(variables) {
+        *place = line(variable.name, variable.value, variable.known.map_or(0, |known| known as u32 + 1), shift);
+    }
+    room.put(text)?;
+    for (name, value) in added {
+        room.put(name)?;
+        room.put(value)?;
+    }
+    for bytes in [apart, remote.address, remote.port, server.address, server.port, content, data] {
+        room.put(bytes)?;
+    }
+    Some(room.taken)
+}
+
+/// Room that is filled from its start.
+struct Room<'a> {
+    rest: &'a mut [u8],
+    taken: usize,
+}
+
+impl<'a> Room<'a> {
+    #[inline]
+    fn take(&mut self, count: usize) -> Option<&'a mut [u8]> {
+        let (taken, rest) = std::mem::take(&mut self.rest).split_at_mut_checked(count)?;
+        self.rest = rest;
+        self.taken += count;
+        Some(taken)
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Option<()> {
+        if !bytes.is_empty() {
+            self.take(bytes.len())?.copy_from_slice(bytes);
+        }
+        Some(())
+    }
+
+    fn lines(&mut self, count: usize) -> Option<&'a mut [[u8; LINE]]> {
+        Some(self.take(count.checked_mul(LINE)?)?.as_chunks_mut().0)
+    }
+}
+
+fn flags(request: &Request<'_>) -> u32 {
+    let head = &request.head;
+    let set = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+    set(head.version() == Version::Http10, flag::HTTP_1_0)
+        | set(head.https(), flag::TARGET_HTTPS)
+        | set(request.https, flag::HTTPS)
+        | set(request.underscores, flag::UNDERSCORES)
+        | request.gateway.as_ref().map_or(0, |gateway| flag::GATEWAY | role(gateway.role) << 8)
+}
+
+const fn form(form: TargetForm) -> u32 {
+    match form {
+        TargetForm::Origin => 0,
+        TargetForm::Absolute => 1,
+        TargetForm::Authority => 2,
+        TargetForm::Asterisk => 3,
+    }
+}
+
+const fn role(role: Role) -> u32 {
+    match role {
+        Role::Responder => 0,
+        Role::Authorizer => 1,
+        Role::Filter => 2,
+    }
+}
+
+/// Which kind of content it is, its size, and the bytes that are written into the slot.
+const fn split<'a>(content: &Content<'a>) -> (u32, u64, &'a [u8]) {
+    match content {
+        Content::None => (0, 0, &[]),
+        Content::Memory(bytes) => (1, bytes.len() as u64, bytes),
+        Content::File { size, .. } => (2, *size, &[]),
+    }
+}
+
+/// A number of things, of which there are fewer than 2^32 in anything that fits into a slot.
+#[inline]
+fn count(count: usize) -> Option<u32> {
+    u32::try_from(count).ok()
+}
+
+const fn span(span: Span) -> [u32; 2] {
+    [span.start, span.end]
+}
+
+const fn halves(number: u64) -> [u32; 2] {
+    [number as u32, (number >> 32) as u32]
+}
+
+#[inline]
+fn numbers(pairs: [[u32; 2]; NUMBERS / 2]) -> [u8; NUMBERS * NUMBER] {
+    let mut bytes = [0; NUMBERS * NUMBER];
+    for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(pairs.as_flattened()) {
+        *place = number.to_ne_bytes();
+    }
+    bytes
+}
+
+#[inline]
+fn line(name: Span, value: Span, known: u32, shift: u32) -> [u8; LINE] {
+    let numbers = [name.start + shift, name.end + shift, value.start + shift, value.end + shift, known];
+    let mut bytes = [0; LINE];
+    for (place, number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *place = number.to_ne_bytes();
+    }
+    bytes
+}

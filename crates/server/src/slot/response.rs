@@ -1,0 +1,239 @@
+//! The head of a response, as a worker writes it and an edge reads it.
+//!
+//! | part | holds |
+//! |---|---|
+//! | numbers | status, what is said of the content, the number of fields, the size of the content |
+//! | lines | for each field: how long its name and its value are |
+//! | text | names and values, one after the other |
+
+use super::Malformed;
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+
+/// Status and kind in one number, the number of fields in another, and the size.
+const NUMBERS: usize = 16;
+
+/// The lengths of the name and the value of a field.
+const LINE: usize = 8;
+
+/// What is known of the content of a response when its head is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// That many bytes follow, and then the end.
+    Whole {
+        /// The number of bytes.
+        size: u64,
+    },
+    /// It follows piece by piece.
+    Started,
+    /// None: the head is that of an informational response.
+    Interim,
+}
+
+/// Appends the head of a final response to `bytes`.
+pub fn encode_head(head: &ResponseHead<'_>, content: Content, bytes: &mut Vec<u8>) {
+    encode(head.status, head.fields, content, bytes);
+}
+
+/// Appends the head of an informational response to `bytes`.
+pub fn encode_interim(status: u16, fields: &[FieldPair<'_>], bytes: &mut Vec<u8>) {
+    encode(status, fields, Content::Interim, bytes);
+}
+
+/// Appends the head of a response with status 200 and prepared fields to `bytes`.
+pub fn encode_prepared(fields: &PreparedFields, content: Content, bytes: &mut Vec<u8>) {
+    begin(200, content, fields.pairs().count(), bytes);
+    for pair in fields.pairs() {
+        put_line(pair, bytes);
+    }
+    for (name, value) in fields.pairs() {
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(value);
+    }
+}
+
+fn encode(status: u16, fields: &[FieldPair<'_>], content: Content, bytes: &mut Vec<u8>) {
+    begin(status, content, fields.len(), bytes);
+    for pair in fields {
+        put_line(*pair, bytes);
+    }
+    for (name, value) in fields {
+        bytes.extend_from_slice(name);
+        bytes.extend_from_slice(value);
+    }
+}
+
+fn begin(status: u16, content: Content, fields: usize, bytes: &mut Vec<u8>) {
+    let (kind, size) = match content {
+        Content::Started => (0, 0),
+        Content::Whole { size } => (1, size),
+        Content::Interim => (2, 0),
+    };
+    let numbers = u128::from(u32::from(status) | kind << 16) | (fields as u128) << 32 | u128::from(size) << 64;
+    bytes.extend_from_slice(&numbers.to_le_bytes());
+}
+
+#[inline]
+fn put_line((name, value): FieldPair<'_>, bytes: &mut Vec<u8>) {
+    // What does not fit into these numbers does not fit into the memory of a pool, either.
+    let line = name.len() as u64 | (value.len() as u64) << 32;
+    bytes.extend_from_slice(&line.to_le_bytes());
+}
+
+/// The head of a response that was read. Nobody has checked yet whether its status and fields are valid.
+#[derive(Clone, Copy, Debug)]
+pub struct Head<'a> {
+    /// Status and fields.
+    pub head: ResponseHead<'a>,
+    /// What follows.
+    pub content: Content,
+}
+
+/// Reads heads. It keeps the memory for the fields of the next one.
+#[derive(Debug, Default)]
+pub struct Heads {
+    fields: Vec<FieldPair<'static>>,
+}
+
+impl Heads {
+    /// Reads the head in `bytes`, which contain nothing else, and passes it to `then`.
+    ///
+    /// # Errors
+    /// What stands there is no head of a response.
+    pub fn read<T>(&mut self, bytes: &[u8], then: impl FnOnce(Head<'_>) -> T) -> Result<T, Malformed> {
+        let mut fields = std::mem::take(&mut self.fields);
+        let outcome = read(bytes, &mut fields)
+            .map(|(status, content)| then(Head { head: ResponseHead { status, fields: &fields }, content }));
+        self.fields = emptied(fields);
+        outcome
+    }
+}
+
+fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Content), Malformed> {
+    let (numbers, rest) = bytes.split_first_chunk::<NUMBERS>().ok_or(Malformed)?;
+    let numbers = u128::from_le_bytes(*numbers);
+    let (status, kind) = (numbers as u16, numbers as u32 >> 16);
+    let (count, size) = ((numbers >> 32) as u32 as usize, (numbers >> 64) as u64);
+    let (lines, mut text) = rest.split_at_checked(count.checked_mul(LINE).ok_or(Malformed)?).ok_or(Malformed)?;
+    // Whether a response may have this status, and these fields, is what the engine decides.
+    let content = match kind {
+        0 if size == 0 => Content::Started,
+        1 => Content::Whole { size },
+        2 if size == 0 => Content::Interim,
+        _ => return Err(Malformed),
+    };
+    // There are as many lines as that, so this is no more memory than was sent.
+    fields.reserve(count);
+    for line in lines.as_chunks::<LINE>().0 {
+        let lengths = u64::from_le_bytes(*line);
+        let (name, rest) = text.split_at_checked(lengths as u32 as usize).ok_or(Malformed)?;
+        let (value, rest) = rest.split_at_checked((lengths >> 32) as usize).ok_or(Malformed)?;
+        fields.push((name, value));
+        text = rest;
+    }
+    if text.is_empty() { Ok((status, content)) } else { Err(Malformed) }
+}
+
+/// The memory of `fields`, for others that live elsewhere.
+fn emptied(mut fields: Vec<FieldPair<'_>>) -> Vec<FieldPair<'static>> {
+    fields.clear();
+    // The library collects into the memory that it collects from if the sizes are equal.
+    fields.into_iter().map(|_| (&b""[..], &b""[..])).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::numbers::Numbers;
+
+    type Owned = (u16, Vec<(Vec<u8>, Vec<u8>)>, Content);
+
+    fn read_owned(heads: &mut Heads, bytes: &[u8]) -> Result<Owned, Malformed> {
+        heads.read(bytes, |Head { head, content }| {
+            let fields = head.fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+            (head.status, fields, content)
+        })
+    }
+
+    fn random_head(numbers: &mut Numbers) -> Owned {
+        let count = numbers.below(20);
+        let fields = (0..count).map(|_| (numbers.text(30), numbers.text(60))).collect();
+        let content = match numbers.below(3) {
+            0 => Content::Started,
+            1 => Content::Whole { size: numbers.next() >> numbers.below(64) },
+            _ => Content::Interim,
+        };
+        (numbers.next() as u16, fields, content)
+    }
+
+    fn encoded((status, fields, content): &Owned) -> Vec<u8> {
+        let pairs: Vec<FieldPair<'_>> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        let mut bytes = Vec::new();
+        match content {
+            Content::Interim => encode_interim(*status, &pairs, &mut bytes),
+            content => encode_head(&ResponseHead { status: *status, fields: &pairs }, *content, &mut bytes),
+        }
+        bytes
+    }
+
+    #[test]
+    fn heads_are_read_as_they_were_written() {
+        let (mut numbers, mut heads) = (Numbers::new(), Heads::default());
+        for _ in 0..2000 {
+            let head = random_head(&mut numbers);
+            assert_eq!(read_owned(&mut heads, &encoded(&head)), Ok(head));
+        }
+    }
+
+    #[test]
+    fn prepared_fields_are_read_as_fields() {
+        let pairs: [FieldPair<'_>; 3] = [(b"Content-Type", b"text/plain"), (b"X", b""), (b"ETag", b"\"a: b\"")];
+        let prepared = PreparedFields::new(&pairs).expect("they are valid");
+        let mut bytes = Vec::new();
+        encode_prepared(&prepared, Content::Whole { size: 5 }, &mut bytes);
+        let fields = pairs.map(|(name, value)| (name.to_vec(), value.to_vec())).to_vec();
+        assert_eq!(read_owned(&mut Heads::default(), &bytes), Ok((200, fields, Content::Whole { size: 5 })));
+    }
+
+    #[test]
+    fn a_head_that_was_cut_or_prolonged_is_none() {
+        let mut numbers = Numbers::new();
+        let mut heads = Heads::default();
+        for _ in 0..50 {
+            let mut bytes = encoded(&random_head(&mut numbers));
+            for length in 0..bytes.len() {
+                assert_eq!(read_owned(&mut heads, &bytes[..length]), Err(Malformed), "{length} of {bytes:?}");
+            }
+            bytes.push(0);
+            assert_eq!(read_owned(&mut heads, &bytes), Err(Malformed));
+        }
+    }
+
+    #[test]
+    fn a_head_with_any_bit_changed_is_read_or_refused() {
+        let (mut numbers, mut heads, mut refused) = (Numbers::new(), Heads::default(), 0);
+        for _ in 0..30 {
+            let head = random_head(&mut numbers);
+            let mut bytes = encoded(&head);
+            for bit in 0..bytes.len() * 8 {
+                bytes[bit / 8] ^= 1 << (bit % 8);
+                match read_owned(&mut heads, &bytes) {
+                    Ok(other) => assert!(other != head, "bit {bit} means nothing"),
+                    Err(Malformed) => refused += 1,
+                }
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+    }
+
+    #[test]
+    fn the_memory_for_fields_is_kept() {
+        let (mut heads, head) = (Heads::default(), random_head(&mut Numbers::new()));
+        let bytes = encoded(&(200, [head.1, vec![(vec![1], vec![2])]].concat(), Content::Started));
+        read_owned(&mut heads, &bytes).expect("a head");
+        let (before, room) = (heads.fields.as_ptr(), heads.fields.capacity());
+        read_owned(&mut heads, &bytes).expect("a head");
+        assert_eq!((heads.fields.as_ptr(), heads.fields.capacity()), (before, room));
+        assert!(room > 0);
+    }
+}

@@ -1,0 +1,419 @@
+//! A request that a worker has copied out of its slot.
+
+use super::Malformed;
+use super::request::{LINE, MISSING, NUMBER, NUMBERS, flag};
+use oribi_host::{Content, Endpoint, Gateway, Request};
+use oribi_message::{
+    FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Variable, Version,
+};
+use std::os::fd::BorrowedFd;
+
+/// Where content is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Place {
+    /// There is none.
+    #[default]
+    Nowhere,
+    /// In the slot, `start..end`.
+    Slot { start: usize, end: usize },
+    /// In a file with that many bytes, which the worker asks for.
+    File { size: u64 },
+}
+
+/// A request that was copied out of its slot. Reusable: [`Stored::read`] keeps the memory.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// What stood in the slot.
+    bytes: Vec<u8>,
+    /// Where the text is.
+    text: Span,
+    layout: HeadLayout,
+    variables: Vec<Variable>,
+    /// Address and port of the client, name and port of the server.
+    endpoints: [Span; 4],
+    https: bool,
+    underscores: bool,
+    role: Option<Role>,
+    content: Place,
+    data: Place,
+}
+
+impl Stored {
+    /// Copies a request out of its slot.
+    ///
+    /// # Errors
+    /// What stands there is no request.
+    pub fn read(&mut self, slot: &[u8]) -> Result<(), Malformed> {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(slot);
+        self.layout.clear();
+        self.variables.clear();
+        let (numbers, rest) = slot.split_first_chunk::<{ NUMBERS * NUMBER }>().ok_or(Malformed)?;
+        let numbers = Numbers(numbers);
+        let [flags, form] = numbers.pair(0);
+        let [fields, variables] = numbers.pair(6).map(|count| count as usize);
+        let [text, kinds] = numbers.pair(7);
+        let lines = fields.checked_add(variables).and_then(|lines| lines.checked_mul(LINE)).ok_or(Malformed)?;
+        let lines = rest.get(..lines).ok_or(Malformed)?.as_chunks::<LINE>().0;
+        let mut position = (NUMBERS * NUMBER + size_of_val(lines)) as u64;
+        let mut part = |size: u64| -> Result<Span, Malformed> {
+            let end = position.checked_add(size).filter(|end| *end <= slot.len() as u64).ok_or(Malformed)?;
+            let span = Span { start: small(position)?, end: small(end)? };
+            position = end;
+            Ok(span)
+        };
+        self.text = part(u64::from(text))?;
+        let [[a, b], [c, d]] = [numbers.pair(8), numbers.pair(9)];
+        self.endpoints = [part(a.into())?, part(b.into())?, part(c.into())?, part(d.into())?];
+        let mut place = |kind: u32, [low, high]: [u32; 2]| {
+            let size = u64::from(low) | u64::from(high) << 32;
+            Ok(match kind & 3 {
+                0 => Place::Nowhere,
+                1 => part(size).map(|span| Place::Slot { start: span.start as usize, end: span.end as usize })?,
+                _ => Place::File { size },
+            })
+        };
+        self.content = place(kinds, numbers.pair(10))?;
+        self.data = place(kinds >> 2, numbers.pair(11))?;
+
+        let within = |[start, end]: [u32; 2]| -> Result<Span, Malformed> {
+            if start <= end && end <= text { Ok(Span { start, end }) } else { Err(Malformed) }
+        };
+        let may_miss = |pair: [u32; 2]| if pair == MISSING { Ok(None) } else { within(pair).map(Some) };
+        let layout = &mut self.layout;
+        layout.method = within(numbers.pair(1))?;
+        layout.target = within(numbers.pair(2))?;
+        layout.path = within(numbers.pair(3))?;
+        layout.query = may_miss(numbers.pair(4))?;
+        layout.authority = may_miss(numbers.pair(5))?;
+        // Path and query are also asked for as one.
+        if layout.query.is_some_and(|query| query.end < layout.path.start) {
+            return Err(Malformed);
+        }
+        layout.form = match form {
+            0 => TargetForm::Origin,
+            1 => TargetForm::Absolute,
+            2 => TargetForm::Authority,
+            _ => TargetForm::Asterisk,
+        };
+        layout.https = flags & flag::TARGET_HTTPS != 0;
+        layout.version = if flags & flag::HTTP_1_0 != 0 { Version::Http10 } else { Version::Http11 };
+        self.https = flags & flag::HTTPS != 0;
+        self.underscores = flags & flag::UNDERSCORES != 0;
+        self.role = (flags & flag::GATEWAY != 0).then_some(match flags >> 8 {
+            0 => Role::Responder,
+            1 => Role::Authorizer,
+            _ => Role::Filter,
+        });
+        let (field_lines, variable_lines) = lines.split_at(fields);
+        layout.fields.reserve(fields);
+        for line in field_lines {
+            let [name_start, name_end, start, end, known] = line_numbers(line);
+            let (name, value) = (within([name_start, name_end])?, within([start, end])?);
+            let known = (known as usize).checked_sub(1).and_then(|number| KnownField::ALL.get(number).copied());
+            layout.fields.push(FieldLayout { name, value, known });
+        }
+        for line in variable_lines {
+            let [name_start, name_end, start, end, known] = line_numbers(line);
+            let (name, value) = (within([name_start, name_end])?, within([start, end])?);
+            let known = (known as usize).checked_sub(1).and_then(|number| KnownVariable::ALL.get(number).copied());
+            self.variables.push(Variable { name, value, known });
+        }
+        Ok(())
+    }
+
+    /// The request in the form for hosts, with the files that hold its content and the data for a filter. `None`: a file that
+    /// holds some of it is missing.
+    #[must_use]
+    pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
+        let view = |place: Place, file: Option<BorrowedFd<'a>>| match place {
+            Place::Nowhere => Some(Content::None),
+            Place::Slot { start, end } => Some(Content::Memory(&self.bytes[start..end])),
+            Place::File { size } => file.map(|file| Content::File { file, size }),
+        };
+        let data = view(self.data, data)?;
+        let [address, port, name, own_port] = self.endpoints.map(|span| span.of(&self.bytes));
+        Some(Request {
+            head: self.head(),
+            content: view(self.content, content)?,
+            remote: Endpoint { address, port },
+            server: Endpoint { address: name, port: own_port },
+            https: self.https,
+            underscores: self.underscores,
+            gateway: self.role.map(|role| Gateway::new(role, self.text.of(&self.bytes), &self.variables, data)),
+        })
+    }
+
+    /// The head of the request.
+    #[inline]
+    #[must_use]
+    pub fn head(&self) -> RequestHead<'_> {
+        RequestHead::new(self.text.of(&self.bytes), &self.layout)
+    }
+
+    /// Whether the content is in a file, which must be asked for.
+    #[must_use]
+    pub const fn has_content_file(&self) -> bool {
+        matches!(self.content, Place::File { .. })
+    }
+
+    /// Whether the data for a filter are in a file, which must be asked for.
+    #[must_use]
+    pub const fn has_data_file(&self) -> bool {
+        matches!(self.data, Place::File { .. })
+    }
+
+    /// Removes unknown fields whose names are `unwanted`.
+    pub fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
+        let text = self.text.of(&self.bytes);
+        self.layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(text)));
+    }
+}
+
+/// The numbers at the start of a request.
+struct Numbers<'a>(&'a [u8; NUMBERS * NUMBER]);
+
+impl Numbers<'_> {
+    #[inline]
+    fn pair(&self, number: usize) -> [u32; 2] {
+        let numbers = self.0.as_chunks().0;
+        [u32::from_ne_bytes(numbers[number * 2]), u32::from_ne_bytes(numbers[number * 2 + 1])]
+    }
+}
+
+#[inline]
+fn line_numbers(line: &[u8; LINE]) -> [u32; 5] {
+    let mut numbers = [0; 5];
+    for (number, bytes) in numbers.iter_mut().zip(line.as_chunks().0) {
+        *number = u32::from_ne_bytes(*bytes);
+    }
+    numbers
+}
+
+fn small(position: u64) -> Result<u32, Malformed> {
+    u32::try_from(position).map_err(|_| Malformed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::encode_request as encode;
+    use crate::slot::numbers::Numbers as Random;
+    use oribi_message::FieldPair;
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    /// A request at random, as an engine could have it. Some of its parts are used only in some cases.
+    #[derive(Debug)]
+    struct Made {
+        text: Vec<u8>,
+        layout: HeadLayout,
+        apart: Option<Vec<u8>>,
+        variables: Vec<Variable>,
+        role: Option<Role>,
+        endpoints: [Vec<u8>; 4],
+        flags: u64,
+        contents: [Option<(Vec<u8>, Option<u64>)>; 2],
+        added: Vec<(Vec<u8>, Vec<u8>)>,
+        file: File,
+    }
+
+    fn spans(random: &mut Random, text: &[u8]) -> Span {
+        let (one, other) = (random.below(text.len() + 1), random.below(text.len() + 1));
+        Span::new(one.min(other), one.max(other))
+    }
+
+    fn make(random: &mut Random) -> Made {
+        let text = random.text(400);
+        let mut span = || spans(random, &text);
+        let path = span();
+        let query = Some(span()).filter(|query| query.end >= path.start);
+        let (method, target, authority) = (span(), span(), Some(span()).filter(|span| span.len() % 2 == 0));
+        let fields = |random: &mut Random| FieldLayout {
+            name: spans(random, &text),
+            value: spans(random, &text),
+            known: KnownField::ALL.get(random.below(KnownField::ALL.len() * 2)).copied(),
+        };
+        let layout = HeadLayout {
+            method,
+            target,
+            form: [TargetForm::Origin, TargetForm::Absolute, TargetForm::Authority, TargetForm::Asterisk][random.below(4)],
+            path,
+            query,
+            authority,
+            https: random.below(2) == 0,
+            version: [Version::Http10, Version::Http11][random.below(2)],
+            fields: (0..random.below(30)).map(|_| fields(random)).collect(),
+        };
+        let role = [None, Some(Role::Responder), Some(Role::Authorizer), Some(Role::Filter)][random.below(4)];
+        let apart = (random.below(2) == 0).then(|| random.text(100));
+        let variables = |random: &mut Random| Variable {
+            name: spans(random, apart.as_ref().unwrap_or(&text)),
+            value: spans(random, apart.as_ref().unwrap_or(&text)),
+            known: KnownVariable::ALL.get(random.below(KnownVariable::ALL.len() * 2)).copied(),
+        };
+        let content = |random: &mut Random| match random.below(3) {
+            0 => None,
+            1 => Some((random.text(300), None)),
+            _ => Some((Vec::new(), Some(random.next() >> 8))),
+        };
+        Made {
+            layout,
+            variables: (0..random.below(20)).map(|_| variables(random)).collect(),
+            role,
+            endpoints: [random.text(41), random.text(5), random.text(60), random.text(5)],
+            flags: random.next(),
+            contents: [content(random), content(random)],
+            added: (0..random.below(3)).map(|_| (random.text(20), random.text(20))).collect(),
+            file: File::open("/dev/null").expect("a file"),
+            text,
+            apart,
+        }
+    }
+
+    impl Made {
+        fn request(&self) -> Request<'_> {
+            let content = |number: usize| match &self.contents[number] {
+                None => Content::None,
+                Some((_, Some(size))) => Content::File { file: self.file.as_fd(), size: *size },
+                Some((bytes, None)) => Content::Memory(bytes),
+            };
+            let bytes = self.apart.as_ref().unwrap_or(&self.text);
+            let [address, port, name, own_port] = &self.endpoints;
+            Request {
+                head: RequestHead::new(&self.text, &self.layout),
+                content: content(0),
+                remote: Endpoint { address, port },
+                server: Endpoint { address: name, port: own_port },
+                https: self.flags & 1 != 0,
+                underscores: self.flags & 2 != 0,
+                gateway: self.role.map(|role| Gateway::new(role, bytes, &self.variables, content(1))),
+            }
+        }
+
+        fn encode(&self, room: &mut [u8]) -> Option<usize> {
+            let added: Vec<FieldPair<'_>> = self.added.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+            encode(&self.request(), &added, room)
+        }
+    }
+
+    /// Everything that a host can ask a request for, as text.
+    fn told(request: &Request<'_>, added: &[(Vec<u8>, Vec<u8>)]) -> String {
+        let head = &request.head;
+        let content = |content: &Content<'_>| match content {
+            Content::None => "none".to_owned(),
+            Content::Memory(bytes) => format!("{bytes:?}"),
+            Content::File { size, .. } => format!("a file of {size}"),
+        };
+        let known = |name: &[u8]| (!name.is_empty()).then(|| KnownField::lookup(name)).flatten();
+        let fields = head.fields().map(|(known, name, value)| (known, name.to_vec(), value.to_vec()));
+        let fields: Vec<_> =
+            fields.chain(added.iter().map(|(name, value)| (known(name), name.clone(), value.clone()))).collect();
+        let parts = [head.method(), head.target(), head.path(), head.query()];
+        let gateway = request.gateway.as_ref().map(|gateway| {
+            let variables: Vec<_> = gateway.variables().collect();
+            format!("{:?} {variables:?} {}", gateway.role, content(&gateway.data))
+        });
+        let layout = head.layout();
+        format!(
+            "{parts:?} {} {:?} {:?} {} {:?} {fields:?} {} {:?} {:?} {} {} {gateway:?}",
+            layout.query.is_some(),
+            head.authority(),
+            head.form(),
+            head.https(),
+            head.version(),
+            content(&request.content),
+            request.remote,
+            request.server,
+            request.https,
+            request.underscores,
+        )
+    }
+
+    #[test]
+    fn requests_are_read_as_they_were_written() {
+        let (mut random, mut stored, mut room) = (Random::new(), Stored::default(), [0; 8192]);
+        for _ in 0..2000 {
+            let made = make(&mut random);
+            let length = made.encode(&mut room).expect("room for all of these");
+            stored.read(&room[..length]).expect("a request");
+            let file = Some(made.file.as_fd());
+            let request = stored.request(file, file).expect("its files");
+            assert_eq!(told(&request, &[]), told(&made.request(), &made.added));
+            if !made.added.is_empty() {
+                continue;
+            }
+            if made.layout.query.is_some() {
+                assert_eq!(request.head.path_and_query(), made.request().head.path_and_query());
+            }
+            let has_file = |content: &Option<(Vec<u8>, Option<u64>)>| matches!(content, Some((_, Some(_))));
+            assert_eq!(stored.has_content_file(), has_file(&made.contents[0]));
+            assert_eq!(stored.request(None, file).is_none(), has_file(&made.contents[0]));
+            assert_eq!(stored.has_data_file(), made.role.is_some() && has_file(&made.contents[1]));
+        }
+    }
+
+    #[test]
+    fn a_request_is_written_whole_or_not_at_all() {
+        let mut random = Random::new();
+        for _ in 0..50 {
+            let made = make(&mut random);
+            let mut room = vec![0; 8192];
+            let length = made.encode(&mut room).expect("room");
+            for less in 0..length {
+                assert_eq!(made.encode(&mut room[..less]), None, "{less} of {length}");
+            }
+            assert_eq!(made.encode(&mut room[..length]), Some(length));
+        }
+    }
+
+    #[test]
+    fn nothing_that_stands_in_a_slot_makes_a_worker_panic() {
+        let (mut random, mut stored, mut refused) = (Random::new(), Stored::default(), 0);
+        for _ in 0..20 {
+            let made = make(&mut random);
+            let mut room = vec![0; 8192];
+            let length = made.encode(&mut room).expect("room");
+            let file = Some(made.file.as_fd());
+            for less in 0..length {
+                refused += usize::from(stored.read(&room[..less]).is_err());
+            }
+            for bit in 0..length * 8 {
+                room[bit / 8] ^= 1 << (bit % 8);
+                match stored.read(&room[..length]) {
+                    Ok(()) => {
+                        let request = stored.request(file, file).expect("its files");
+                        let _ = (told(&request, &[]), request.head.path_and_query().len());
+                    }
+                    Err(Malformed) => refused += 1,
+                }
+                room[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+    }
+
+    #[test]
+    fn unwanted_fields_are_removed_if_nobody_knows_them() {
+        let (text, mut stored, mut room) = (b"a_bHostx", Stored::default(), [0; 1024]);
+        let field = |start, end, known| FieldLayout { name: Span::new(start, end), value: Span::new(7, 8), known };
+        let fields = vec![field(0, 3, None), field(3, 7, Some(KnownField::Host)), field(0, 1, None)];
+        let layout = HeadLayout { fields, ..HeadLayout::default() };
+        let endpoint = Endpoint { address: b"", port: b"0" };
+        let head = RequestHead::new(text, &layout);
+        let request = Request {
+            head,
+            content: Content::None,
+            remote: endpoint,
+            server: endpoint,
+            https: false,
+            underscores: false,
+            gateway: None,
+        };
+        let length = encode(&request, &[], &mut room).expect("room");
+        stored.read(&room[..length]).expect("a request");
+        stored.remove_fields(|name| name.len() == 3 || name == b"Host");
+        let names: Vec<&[u8]> = stored.head().fields().map(|(_, name, _)| name).collect();
+        assert_eq!(names, [&b"Host"[..], b"a"]);
+    }
+}
