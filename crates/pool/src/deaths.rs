@@ -206,6 +206,7 @@ fn an_answer_that_comes_while_the_edge_goes_to_sleep_is_not_slept_through() {
         let memory = Memory::new(SHAPE).expect("memory");
         let edge = Rc::new(RefCell::new(Edge::new(&memory).expect("an edge")));
         let mut worker = Worker::attach(&memory, 0).expect("a place");
+        rustix::io::read(edge.borrow().descriptor(), &mut [0; 8]).expect("a worker that takes a place rings");
         submit(&mut edge.borrow_mut(), "one");
         let slept = Rc::new(Cell::new(false));
         let (sleeper, sleeps) = (Rc::clone(&edge), Rc::clone(&slept));

@@ -32,7 +32,7 @@
 //! stranger overwrites a slot's word, this note tells a request that may have been run from one that has not.
 //!
 //! # What happens when a process dies
-//! * **A worker**: the edge reads what the worker had published; a complete response is sent as usual. All other requests
+//! * **A worker**: the edge watches the process that has taken a place ([`Edge::arrivals`]). It reads what the worker had published; a complete response is sent as usual. All other requests
 //!   that it had are [lost](Event::Lost), and its place is free for another ([`Edge::bury`]). Those that it had not taken wait on.
 //! * **A worker that does not end**: its slots and its area are not used again until it is gone.
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
@@ -60,7 +60,7 @@ mod step;
 mod words;
 mod worker;
 
-pub use edge::{Edge, Event, FilePart, Reserved, Ticket, Withdrawal};
+pub use edge::{Arrival, Edge, Event, FilePart, Reserved, Ticket, Withdrawal};
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;

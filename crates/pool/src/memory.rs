@@ -3,15 +3,15 @@
 use crate::passing::line;
 use crate::shape::{Layout, Shape};
 use crate::sleep::Bell;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// The memory of a pool. The process that forks the edge and the workers makes it. Each of these then opens its own side, as an
-/// [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. The memory exists as long as one process keeps
-/// it.
+/// [`Edge`](crate::Edge) or as a [`Worker`](crate::Worker), and drops the rest. A process that executes a program which forks
+/// workers passes the [descriptors](Memory::descriptors) on to it. The memory exists as long as one process keeps it.
 #[derive(Debug)]
 pub struct Memory {
     pub(crate) layout: Layout,
@@ -24,7 +24,8 @@ pub struct Memory {
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) bell: Arc<Bell>,
-    pub(crate) edge_end: Arc<OwnedFd>,
+    /// `None` in adopted memory, where no edge is made.
+    pub(crate) edge_end: Option<Arc<OwnedFd>>,
     pub(crate) worker_end: Arc<OwnedFd>,
 }
 
@@ -41,10 +42,39 @@ impl Memory {
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let place = |_| {
             let (edge_end, worker_end) = line()?;
-            Ok(Place { bell: Arc::new(Bell::new()?), edge_end: Arc::new(edge_end), worker_end: Arc::new(worker_end) })
+            Ok(Place { bell: Arc::new(Bell::new()?), edge_end: Some(Arc::new(edge_end)), worker_end: Arc::new(worker_end) })
         };
         let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
         Ok(Self { layout, file, edge_bell: Arc::new(Bell::new()?), places })
+    }
+
+    /// The descriptors that a program needs whose processes become workers of this memory: it [adopts](Memory::adopt) them, in
+    /// this order.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let places = self.places.iter().flat_map(|place| [place.bell.as_fd(), place.worker_end.as_fd()]);
+        [self.file.as_fd(), self.edge_bell.as_fd()].into_iter().chain(places)
+    }
+
+    /// The memory of another process, for its workers: no edge can be made of it.
+    ///
+    /// # Errors
+    /// These are not the [descriptors](Memory::descriptors) of memory of that shape.
+    pub fn adopt(shape: Shape, descriptors: impl IntoIterator<Item = OwnedFd>) -> io::Result<Self> {
+        let layout = Layout::new(shape)?;
+        let mut descriptors = descriptors.into_iter();
+        let mut next = || descriptors.next().ok_or_else(|| misfit("there are too few descriptors"));
+        let file = next()?;
+        let size = fstat(&file)?.st_size;
+        if u64::try_from(size).ok() != Some(layout.size() as u64) || !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+            return Err(misfit("the file is not memory of that shape"));
+        }
+        let edge_bell = Arc::new(Bell::from(next()?));
+        let place = |_| Ok(Place { bell: Arc::new(Bell::from(next()?)), edge_end: None, worker_end: Arc::new(next()?) });
+        let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
+        match descriptors.next() {
+            None => Ok(Self { layout, file, edge_bell, places }),
+            Some(_) => Err(misfit("there are too many descriptors")),
+        }
     }
 
     /// The shape of the memory.
@@ -70,5 +100,55 @@ impl Memory {
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+}
+
+fn misfit(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("this is no memory of a pool: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Edge, Worker};
+
+    const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 3, areas: 2, area_bytes: 512 };
+
+    fn copies(memory: &Memory) -> Vec<OwnedFd> {
+        memory.descriptors().map(|descriptor| descriptor.try_clone_to_owned().expect("a descriptor")).collect()
+    }
+
+    #[test]
+    fn adopted_memory_is_the_same_memory() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let adopted = Memory::adopt(SHAPE, copies(&memory)).expect("its own descriptors");
+        assert!(Edge::new(&adopted).is_err(), "it has no lines to workers");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let mut worker = Worker::attach_free(&adopted).expect("a place");
+        let mut reserved = edge.reserve().expect("a slot");
+        edge.room(&mut reserved)[..4].copy_from_slice(b"text");
+        edge.submit(reserved, 4);
+        let taken = worker.take().expect("a request");
+        assert_eq!(worker.request(&taken), b"text");
+        worker.finish(taken);
+    }
+
+    #[test]
+    fn what_is_not_memory_of_that_shape_is_not_adopted() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        assert!(Memory::adopt(Shape { slots: 9_000, ..SHAPE }, copies(&memory)).is_err(), "another size");
+        assert!(Memory::adopt(Shape { workers: 2, ..SHAPE }, copies(&memory)).is_err(), "fewer places");
+        assert!(Memory::adopt(Shape { workers: 4, ..SHAPE }, copies(&memory)).is_err(), "more places");
+        let mut few = copies(&memory);
+        few.pop();
+        assert!(Memory::adopt(SHAPE, few).is_err(), "one is missing");
+        let mut more = copies(&memory);
+        more.extend(copies(&memory).pop());
+        assert!(Memory::adopt(SHAPE, more).is_err(), "one too many");
+        let file = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a file");
+        ftruncate(&file, memory.layout.size() as u64).expect("a size");
+        let mut unsealed = copies(&memory);
+        unsealed[0] = file;
+        assert!(Memory::adopt(SHAPE, unsealed).is_err(), "somebody could shrink it");
     }
 }

@@ -98,6 +98,12 @@ impl Layout {
         self.consumed(worker, area) + 2
     }
 
+    /// The process that uses a place, as far as the edge has noticed; 0: none.
+    #[inline]
+    pub(crate) fn occupant(&self, worker: u32) -> usize {
+        self.consumed(self.shape.workers, 0) + worker as usize
+    }
+
     /// The words of the bytes of a request.
     #[inline]
     pub(crate) fn request(&self, slot: u32) -> Range<usize> {
@@ -110,11 +116,13 @@ impl Layout {
 impl Layout {
     /// Where workers begin to look for requests that nobody has taken.
     pub(crate) const HEAD: usize = 0;
+    /// How often a worker has taken a place.
+    pub(crate) const ARRIVALS: usize = LINE;
 
     /// The word that names the owner of a slot.
     #[inline]
     pub(crate) fn ownership(&self, slot: u32) -> usize {
-        LINE + slot as usize
+        2 * LINE + slot as usize
     }
 }
 
@@ -122,7 +130,7 @@ impl Layout {
 impl Layout {
     /// See [`crate::sleep`].
     pub(crate) const WORKER_SLEEP: usize = 0;
-    /// Not zero while a worker uses the place.
+    /// The process of the worker that uses the place; 0: none.
     pub(crate) const ATTACHED: usize = LINE;
     /// A bit for each area that has something to read.
     pub(crate) const NEWS: usize = 2 * LINE;
@@ -165,7 +173,7 @@ impl Layout {
         let area = shape.area_bytes.max(LEAST_AREA).next_power_of_two() as usize / WORD;
         let request = (shape.request_bytes as usize).div_ceil(WORD * LINE) * LINE;
         let small = Self { shape, queue, area, request, bodies: 0, requests_size: 0, claims_size: 0, answers_size: 0 };
-        let bodies = small.consumed(workers, 0).next_multiple_of(LINE);
+        let bodies = small.occupant(workers).next_multiple_of(LINE);
         let pages = |words: usize| words.checked_mul(WORD).and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
         let all = || {
             let requests_size = pages(bodies.checked_add(request.checked_mul(slots as usize)?)?)?;
@@ -216,6 +224,7 @@ mod tests {
         }
         for worker in 0..SHAPE.workers {
             taken.extend((0..SHAPE.areas).map(|area| layout.consumed(worker, area)).map(|at| at..at + 3));
+            taken.push(layout.occupant(worker)..layout.occupant(worker) + 1);
         }
         taken.sort_by_key(|range| range.start);
         assert!(taken.windows(2).all(|pair| pair[0].end <= pair[1].start), "{taken:?}");

@@ -94,6 +94,12 @@ impl Bell {
     }
 }
 
+impl From<OwnedFd> for Bell {
+    fn from(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+}
+
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()

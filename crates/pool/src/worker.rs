@@ -63,18 +63,37 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Takes the first place of the pool that is free. The process should then drop `memory`, to keep the rest of it out of
+    /// reach.
+    ///
+    /// # Errors
+    /// All places are in use ([`io::ErrorKind::AddrInUse`]), or the system refuses the memory.
+    pub fn attach_free(memory: &Memory) -> io::Result<Self> {
+        for number in 0..memory.shape().workers {
+            match Self::attach(memory, number) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+                outcome => return outcome,
+            }
+        }
+        let what = format!("all {} places of the pool are in use", memory.shape().workers);
+        Err(io::Error::new(io::ErrorKind::AddrInUse, what))
+    }
+
     /// Takes the place `number` of the pool, counted from 0. The process should then drop `memory`, to keep the rest of it out
     /// of reach.
     ///
     /// # Errors
-    /// There is no such place, another worker uses it, or the system refuses the memory.
+    /// There is no such place, another worker uses it ([`io::ErrorKind::AddrInUse`]), or the system refuses the memory.
     pub fn attach(memory: &Memory, number: u32) -> io::Result<Self> {
         let layout = memory.layout;
         let place = memory.places.get(number as usize).ok_or(io::ErrorKind::NotFound)?.clone();
         let requests = Readable::map(memory.as_fd(), layout.requests())?;
         let claims = Shared::map(memory.as_fd(), layout.claims())?;
         let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-        if answers.words()[Layout::ATTACHED].swap(1, SeqCst) != 0 {
+        // A stranger may have overwritten the word of a place whose worker lives; the edge's own word says so as well.
+        let is_free = requests.load(layout.occupant(number), SeqCst) == 0;
+        let process = u64::from(std::process::id());
+        if !is_free || answers.words()[Layout::ATTACHED].compare_exchange(0, process, SeqCst, SeqCst).is_err() {
             let what =
                 format!("the place {number} of the pool is another worker's, or that of one whose death was not seen to");
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
@@ -84,6 +103,9 @@ impl Worker {
             Area { written, published: written, busy: false }
         };
         let areas = (0..layout.shape.areas).map(area).collect();
+        // The edge must watch this process from now on, also while it has nothing else to do.
+        claims.words()[Layout::ARRIVALS].fetch_add(1, SeqCst);
+        memory.edge_bell.ring();
         let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
         let bell = place.bell;

@@ -1,11 +1,13 @@
 //! The edge's side of a pool: it puts requests into the queue and reads what workers answer.
 
 mod answers;
+mod arrivals;
 mod ledger;
 mod recovery;
 mod waking;
 
 pub use answers::{Event, FilePart};
+pub use arrivals::Arrival;
 
 use crate::mapping::Shared;
 use crate::memory::Memory;
@@ -60,6 +62,8 @@ struct Place {
     rung: Sleep,
     /// Its frames make no sense, and the edge no longer reads them.
     broken: bool,
+    /// Its worker's arrival was reported.
+    known: bool,
     /// The worker is dead, and the edge reads what it had published.
     dying: bool,
     /// The edge has read some of its frames, and has not yet checked whether the worker waits for room.
@@ -82,6 +86,8 @@ pub struct Edge {
     tail: u64,
     serial: Serial,
     sleep: Sleep,
+    /// What the count of arrivals was at the last look; `None`: look whatever it is.
+    arrivals: Option<u64>,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
     /// The areas, with their places, that have something to read.
@@ -94,13 +100,14 @@ impl Edge {
     /// The edge of newly made memory.
     ///
     /// # Errors
-    /// The system refuses the memory.
+    /// The system refuses the memory, or it was adopted.
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
         let places = memory.places.iter().zip(0..).map(|(place, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
-            let (bell, line) = (Arc::clone(&place.bell), Line::new(Arc::clone(&place.edge_end)));
-            Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, dying: false, read: false })
+            let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+            let (bell, line) = (Arc::clone(&place.bell), Line::new(Arc::clone(edge_end)));
+            Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, known: false, dying: false, read: false })
         });
         let shape = layout.shape;
         Ok(Self {
@@ -116,6 +123,7 @@ impl Edge {
             tail: 0,
             serial: Serial::from_bits(0),
             sleep: Sleep::AWAKE,
+            arrivals: None,
             unannounced: 0,
             lively: VecDeque::new(),
             found: VecDeque::new(),

@@ -108,9 +108,10 @@ impl Edge {
             words[self.layout.consumed(worker, area)].store(read, Release);
         }
         let place = &mut self.places[worker as usize];
-        (place.dying, place.broken, place.rung) = (false, false, Sleep::AWAKE);
+        (place.known, place.dying, place.broken, place.rung) = (false, false, false, Sleep::AWAKE);
         place.line.clear();
-        let words = place.answers.words();
+        self.requests.words()[self.layout.occupant(worker)].store(0, SeqCst);
+        let words = self.places[worker as usize].answers.words();
         words[Layout::NEWS].store(0, Relaxed);
         words[Layout::WORKER_SLEEP].store(Sleep::AWAKE.bits(), Relaxed);
         words[Layout::ATTACHED].store(0, SeqCst);
@@ -159,6 +160,8 @@ impl Edge {
     /// it, it is put into the queue again.
     pub fn audit(&mut self) {
         self.forget_taken();
+        // A stranger may have overwritten the count of arrivals.
+        self.arrivals = None;
         let head = &self.claims.words()[Layout::HEAD];
         if let Some(oldest) = self.waiting.front().map(|waiting| waiting.position)
             && head.load(Acquire).wrapping_sub(oldest) as i64 > 0

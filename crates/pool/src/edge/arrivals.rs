@@ -1,0 +1,153 @@
+//! Workers that have taken a place: the edge must learn of their end, so it watches their processes.
+//!
+//! A worker writes its process id into its place, counts its arrival in the claims, and rings. The edge keeps a note of each
+//! arrival in memory that only it can write: a place that has a note is given to nobody else until its worker was
+//! [buried](Edge::bury), whatever has been written to the place meanwhile.
+//!
+//! What can a worker do that lies about its process id? It can name a process that lives longer than itself: then nobody
+//! notices its own end, its place stays in use, and the requests that it had taken wait until their deadlines. It can name one
+//! that ends earlier: then it is buried alive, its requests are lost, and another worker gets its place while it still writes
+//! there; whatever it writes, only that place is affected, and frames that make no sense [break](super::Event::Broken) with it.
+//! The edge only watches the process. Whoever ends a process for it checks first that it is a worker of this server.
+
+use super::Edge;
+use crate::shape::Layout;
+use std::sync::atomic::Ordering::SeqCst;
+
+/// A worker that has taken a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The number of the place.
+    pub place: u32,
+    /// The id of the worker's process, as the worker says.
+    pub process: u32,
+}
+
+impl Edge {
+    /// The workers that have taken a place since the last call. After [`Edge::take_over`], all that are there. When one of
+    /// these processes has ended, or cannot be watched because it has ended already, [bury](Edge::bury) its place.
+    pub fn arrivals(&mut self) -> Vec<Arrival> {
+        let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
+        if self.arrivals.replace(count) == Some(count) {
+            return Vec::new();
+        }
+        let mut found = Vec::new();
+        for number in 0..self.layout.shape.workers {
+            let place = &mut self.places[number as usize];
+            let attached = place.answers.words()[Layout::ATTACHED].load(SeqCst);
+            let note = &self.requests.words()[self.layout.occupant(number)];
+            // What an edge has noted before counts, whatever the place says now.
+            let occupant = match note.load(SeqCst) {
+                0 => attached,
+                noted => noted,
+            };
+            if occupant == 0 || std::mem::replace(&mut place.known, true) {
+                continue;
+            }
+            note.store(occupant, SeqCst);
+            match u32::try_from(occupant).ok().filter(|process| i32::try_from(*process).is_ok()) {
+                Some(process) => found.push(Arrival { place: number, process }),
+                // There is nobody to watch.
+                None => self.break_with(number),
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Memory, Shape, Worker};
+
+    const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 3, areas: 2, area_bytes: 512 };
+
+    fn arrival(place: u32) -> Arrival {
+        Arrival { place, process: std::process::id() }
+    }
+
+    /// Buries a place, and handles what follows.
+    fn bury(edge: &mut Edge, place: u32) {
+        edge.bury(place);
+        while edge.next(&mut Vec::new()).is_some() {}
+    }
+
+    fn overwrite(memory: &Memory, place: u32, process: u64) {
+        let answers = crate::mapping::Shared::map(rustix::fd::AsFd::as_fd(memory), memory.answers(place)).expect("memory");
+        answers.words()[Layout::ATTACHED].store(process, SeqCst);
+    }
+
+    #[test]
+    fn workers_take_the_first_free_place_and_the_edge_is_told_once() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        assert_eq!(edge.arrivals(), []);
+        let first = Worker::attach_free(&memory).expect("a place");
+        let _second = Worker::attach_free(&memory).expect("a place");
+        assert_eq!(edge.arrivals(), [arrival(0), arrival(1)]);
+        assert_eq!(edge.arrivals(), []);
+        let _third = Worker::attach_free(&memory).expect("a place");
+        let error = Worker::attach_free(&memory).expect_err("no place is left");
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+        drop(first);
+        assert!(Worker::attach_free(&memory).is_err(), "its process may still write there");
+        bury(&mut edge, 0);
+        let _fourth = Worker::attach_free(&memory).expect("the place of the first");
+        assert_eq!(edge.arrivals(), [arrival(0), arrival(2)]);
+    }
+
+    #[test]
+    fn an_edge_that_sleeps_is_told_of_an_arrival() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        assert!(edge.prepare_to_sleep());
+        let _worker = Worker::attach_free(&memory).expect("a place");
+        let mut polled = [rustix::event::PollFd::from_borrowed_fd(edge.descriptor(), rustix::event::PollFlags::IN)];
+        assert_eq!(rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())), Ok(1));
+    }
+
+    #[test]
+    fn the_next_edge_is_told_of_all_workers() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let _noticed = Worker::attach_free(&memory).expect("a place");
+        assert_eq!(edge.arrivals(), [arrival(0)]);
+        let _unnoticed = Worker::attach_free(&memory).expect("a place");
+        drop(edge);
+        overwrite(&memory, 0, 0);
+        let mut edge = Edge::take_over(&memory).expect("memory");
+        assert_eq!(edge.arrivals(), [arrival(0), arrival(1)]);
+    }
+
+    #[test]
+    fn a_place_whose_word_was_overwritten_is_given_to_nobody_else() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let _worker = Worker::attach_free(&memory).expect("a place");
+        assert_eq!(edge.arrivals(), [arrival(0)]);
+        overwrite(&memory, 0, 0);
+        let _other = Worker::attach_free(&memory).expect("the next place");
+        assert_eq!(edge.arrivals(), [arrival(1)]);
+    }
+
+    #[test]
+    fn an_audit_finds_arrivals_that_were_not_counted() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        assert_eq!(edge.arrivals(), []);
+        overwrite(&memory, 2, 77);
+        assert_eq!(edge.arrivals(), []);
+        edge.audit();
+        assert_eq!(edge.arrivals(), [Arrival { place: 2, process: 77 }]);
+    }
+
+    #[test]
+    fn a_word_that_names_no_process_breaks_with_the_worker() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        overwrite(&memory, 1, u64::MAX);
+        edge.audit();
+        assert_eq!(edge.arrivals(), []);
+        assert!(matches!(edge.next(&mut Vec::new()), Some(Event::Broken(1))));
+    }
+}
