@@ -209,6 +209,21 @@ pub struct Settings {
     pub edge: EdgeChoice,
     /// How many edges there are, if there are any.
     pub edges: usize,
+    /// Requests that may wait for a worker at an edge; more are refused.
+    pub queue_limit: usize,
+    /// How long a request may wait for a worker at an edge.
+    pub queue_timeout: Duration,
+    /// The path of the probe that edges answer.
+    pub probe: Option<String>,
+    /// Whether an edge submits an idempotent request once more whose worker has died.
+    pub retry_lost: bool,
+    /// Whether an edge adds the field X-Request-Start.
+    pub request_start: bool,
+    /// How long an app may take before an edge has the place logged where it is.
+    pub request_warning: Duration,
+    /// How long an app may take before an edge has its worker ended; `None`: [`Settings::KILL_AFTER`] longer than
+    /// [`Timeouts::request`].
+    pub request_kill: Option<Duration>,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
     pub max_requests: Option<u64>,
     /// If set, each worker draws its limit between this number and `max_requests`.
@@ -257,6 +272,15 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
+    pub const KILL_AFTER: Duration = Duration::from_secs(5);
+
+    /// After which time an edge has the worker ended of an app that neither answers nor ends.
+    #[must_use]
+    pub fn kill_after(&self) -> Duration {
+        self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
+    }
+
     /// How many edges own the connections; 0: each worker has its own connections.
     #[must_use]
     pub fn edges_wanted(&self) -> usize {
@@ -303,6 +327,16 @@ impl Default for Settings {
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,
             edges: 1,
+            // About what eight workers answer within 13 s if a request takes 100 ms: whoever comes later is served better by a
+            // quick refusal. And no more memory than 128 MiB, if every request is as large as a slot.
+            queue_limit: 1024,
+            // Most people have gone by then, and most proxies in front give up after 60 s.
+            queue_timeout: Duration::from_secs(30),
+            probe: None,
+            retry_lost: false,
+            request_start: false,
+            request_warning: Timeouts::NEVER,
+            request_kill: None,
             max_requests: None,
             min_requests: None,
             spawn_interval: Duration::ZERO,

@@ -7,11 +7,11 @@ use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
-    accept_model, access_format, account, boolean, count, deadline, duration, duration_or_off, edge_choice, field_value,
-    file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path,
-    patience, protocol, show_accept_model, show_access_format, show_duration, show_edge_choice, show_file_mode,
-    show_file_names, show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span,
-    show_switch, size, size_limit, small_count, span, title_part,
+    accept_model, access_format, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, edge_choice,
+    field_value, file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target,
+    path, patience, probe_path, protocol, show_accept_model, show_access_format, show_duration, show_edge_choice,
+    show_file_mode, show_file_names, show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size,
+    show_span, show_switch, size, size_limit, small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -20,6 +20,8 @@ use std::time::Duration;
 const HEAD_BYTES: u64 = 1 << 30;
 /// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
+/// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
+const QUEUED: u32 = 32_768;
 /// The most edges: each watches every worker, and one can serve several workers on fast processors.
 const EDGES: u32 = 64;
 /// listen(2) takes an `int`.
@@ -240,6 +242,67 @@ static TABLE: &[Setting] = &[
         .aliases(&["http-processes"])
         .apply(|draft, text| small_count(text, 1..=EDGES).map(|number| draft.settings.edges = number))
         .show(|settings| settings.edges.to_string()),
+    Setting::new(
+        "queue-limit",
+        Section::Edges,
+        "NUMBER",
+        "Requests that may wait at an edge for a worker; more get a 503 with Retry-After",
+    )
+    .apply(|draft, text| small_count(text, 1..=QUEUED).map(|number| draft.settings.queue_limit = number))
+    .show(|settings| settings.queue_limit.to_string()),
+    Setting::new(
+        "queue-timeout",
+        Section::Edges,
+        "TIME",
+        "Time that a request may wait at an edge for a worker before it gets a 503 with Retry-After; or off",
+    )
+    .apply(|draft, text| deadline(text).map(|time| draft.settings.queue_timeout = time))
+    .show(|settings| show_duration(settings.queue_timeout)),
+    Setting::new(
+        "probe",
+        Section::Edges,
+        "PATH",
+        "Answer requests for this path, such as /healthz, at the edge: 200 while workers take requests, 503 while they do not or \
+         the server is stopping, and the length of the queue in JSON",
+    )
+    .default_words("none")
+    .apply(|draft, text| probe_path(text).map(|path| draft.settings.probe = path))
+    .show(|settings| settings.probe.clone().unwrap_or_default()),
+    Setting::new(
+        "retry-lost",
+        Section::Edges,
+        "",
+        "Give a request whose worker has died to another worker, once, if its method is idempotent (RFC 9110, section 9.2.2) and \
+         nothing was sent yet",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.retry_lost = on))
+    .show(|settings| show_switch(settings.retry_lost)),
+    Setting::new(
+        "x-request-start",
+        Section::Edges,
+        "",
+        "Tell the app by the field X-Request-Start when the edge had received the request (t= and seconds since 1970), unless a \
+         proxy in front has told it",
+    )
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))
+    .show(|settings| show_switch(settings.request_start)),
+    Setting::new(
+        "request-warning",
+        Section::Edges,
+        "TIME",
+        "Log which request takes that long and, where the language can tell, where its app is; or off",
+    )
+    .apply(|draft, text| deadline(text).map(|time| draft.settings.request_warning = time))
+    .show(|settings| show_duration(settings.request_warning)),
+    Setting::new(
+        "request-kill",
+        Section::Edges,
+        "TIME",
+        "End the worker of an app that has taken that long and has not ended after --request-timeout; auto is 5 seconds more than \
+         --request-timeout; or off",
+    )
+    .apply(|draft, text| deadline_or_auto(text).map(|time| draft.settings.request_kill = time))
+    .show(|settings| settings.request_kill.map_or_else(|| "auto".to_owned(), show_duration)),
     // ---- Timeouts
     Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {

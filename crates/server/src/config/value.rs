@@ -167,6 +167,24 @@ pub fn deadline(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Like [`deadline`]; `None` for `auto`.
+pub fn deadline_or_auto(text: &str) -> Result<Option<Duration>, String> {
+    if text.trim().eq_ignore_ascii_case("auto") { Ok(None) } else { deadline(text).map(Some) }
+}
+
+/// The path of a probe as clients send it; `None` for `off` and for an empty text.
+pub fn probe_path(text: &str) -> Result<Option<String>, String> {
+    let path = text.trim();
+    if path.is_empty() || is_off(path) {
+        return Ok(None);
+    }
+    let sent_as_it_is = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'?' | b'#');
+    if !path.starts_with('/') || !path.bytes().all(sent_as_it_is) {
+        return Err("expected a path such as /healthz, or off".to_owned());
+    }
+    Ok(Some(path.to_owned()))
+}
+
 /// A time; 0 and `off` mean that the thing does not happen at all.
 pub fn duration_or_off(text: &str) -> Result<Duration, String> {
     if is_off(text.trim()) { Ok(Duration::ZERO) } else { duration(text) }
