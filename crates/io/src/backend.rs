@@ -22,6 +22,8 @@ pub enum Event {
     Connection(usize),
     /// The descriptor given to [`Backend::watch`] has become readable.
     Wake,
+    /// The descriptor given to [`Backend::watch_bell`] has been written to.
+    Bell,
     /// Something changed for a socket.
     Socket {
         /// Which socket.
@@ -131,6 +133,16 @@ pub trait Backend {
     /// # Errors
     /// An error of the system.
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()>;
+
+    /// Reports [`Event::Bell`] for writes to `bell`, an eventfd, and ends a wait for each of them. The backend never reads from
+    /// it.
+    ///
+    /// # Errors
+    /// An error of the system; `Unsupported`: this backend watches only one descriptor beside its sockets.
+    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        let _ = bell;
+        Err(io::ErrorKind::Unsupported.into())
+    }
 
     /// Permits the backend to accept up to this many connections from `listener` before [`Backend::accept`] asks for them,
     /// which may save system calls. Initially none. Such a connection waits for this caller and cannot go to another, so this

@@ -361,6 +361,11 @@ impl Backend for Sim {
         Ok(())
     }
 
+    /// Whoever rings in this world calls [`World::wake`], too.
+    fn watch_bell(&mut self, _bell: BorrowedFd<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
     fn is_waited_at(&self, _listener: usize, _socket: BorrowedFd<'_>) -> bool {
         !self.world.0.queue.borrow().is_empty()
     }

@@ -60,7 +60,7 @@ mod step;
 mod words;
 mod worker;
 
-pub use edge::{Arrival, Edge, Event, FilePart, Reserved, Ticket, Withdrawal};
+pub use edge::{Arrival, Edge, Event, FilePart, Reserved, Staff, Ticket, Withdrawal};
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;

@@ -50,6 +50,7 @@ pub struct Uring {
     sockets: Sockets,
     listeners: Listeners,
     watched: Option<RawFd>,
+    bell: Option<RawFd>,
     now: Duration,
     /// Sockets whose receive is to be armed.
     to_receive: Vec<Key>,
@@ -97,6 +98,7 @@ impl Uring {
             sockets: Sockets::default(),
             listeners: Listeners::default(),
             watched: None,
+            bell: None,
             now: monotonic(),
             to_receive: Vec::new(),
             to_watch: Vec::new(),
@@ -171,6 +173,11 @@ impl Backend for Uring {
     fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
         self.watched = Some(pipe.as_raw_fd());
         self.watch_again()
+    }
+
+    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        self.bell = Some(bell.as_raw_fd());
+        self.watch_bell_again()
     }
 
     fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {

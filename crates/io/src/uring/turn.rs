@@ -137,6 +137,14 @@ impl Uring {
                     self.watch_again()?;
                 }
             }
+            Operation::Bell => {
+                if completion.result > 0 {
+                    self.others.push(Event::Bell);
+                }
+                if !completion.more {
+                    self.watch_bell_again()?;
+                }
+            }
             Operation::Indifferent => {}
         }
         Ok(())
@@ -147,6 +155,13 @@ impl Uring {
         let Some(pipe) = self.watched else { return Ok(()) };
         let name = Name { operation: Operation::Wake, ..Name::INDIFFERENT };
         self.ring.poll(pipe, PollFlags::IN.bits() as i16, true, name.number())
+    }
+
+    /// From now on reports writes to the watched bell.
+    pub(super) fn watch_bell_again(&mut self) -> io::Result<()> {
+        let Some(bell) = self.bell else { return Ok(()) };
+        let name = Name { operation: Operation::Bell, ..Name::INDIFFERENT };
+        self.ring.poll(bell, PollFlags::IN.bits() as i16, true, name.number())
     }
 
     fn received(&mut self, key: Key, completion: Completion) {

@@ -116,6 +116,9 @@ every_kernel! {
     nothing_is_reported_of_a_connection_that_was_given_away
 }
 
+conformance!(epoll_bells, Tcp<Epoll>: bells_are_told_of_once_for_each_ring);
+conformance!(uring_bells, Tcp<Uring>: bells_are_told_of_once_for_each_ring);
+
 /// The promises of backends that can share a listener.
 macro_rules! shared {
     ($($property:ident)*) => {

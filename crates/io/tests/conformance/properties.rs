@@ -2,6 +2,7 @@
 
 use crate::networks::{Far, Network, PATIENCE, Rig, Seen, Socket};
 use oribi_io::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
+use rustix::event::{EventfdFlags, eventfd};
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -359,6 +360,21 @@ pub fn wakes_come_once_for_each_write<N: Network>() {
         rig.network.wake();
         assert_eq!(rig.until(|_| true), Event::Wake);
         assert_eq!(rig.news(), [], "nobody reads the pipe, and it is reported once all the same");
+    }
+}
+
+pub fn bells_are_told_of_once_for_each_ring<N: Network>() {
+    let mut rig = Rig::<N>::new();
+    let bell = eventfd(0, EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
+    rig.backend.watch(rig.network.watched().as_fd()).expect("it can be watched");
+    rig.backend.watch_bell(bell.as_fd()).expect("it can be watched");
+    assert_eq!(rig.news(), []);
+    for _ in 0..3 {
+        rustix::io::write(&bell, &1u64.to_ne_bytes()).expect("it has room");
+        assert_eq!(rig.until(|_| true), Event::Bell);
+        assert_eq!(rig.news(), [], "nobody reads the bell, and it is told of once all the same");
+        rig.network.wake();
+        assert_eq!(rig.until(|_| true), Event::Wake);
     }
 }
 

@@ -29,6 +29,24 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(Entry);
 
+impl Ticket {
+    /// The number of its slot, counted from 0. It is nobody else's until the event that ends the request.
+    #[inline]
+    #[must_use]
+    pub const fn slot(self) -> u32 {
+        self.0.slot
+    }
+}
+
+/// How many places of a pool have workers, as these say themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Staff {
+    /// Workers.
+    pub attached: u32,
+    /// Those of them that wait for a request.
+    pub waiting: u32,
+}
+
 /// A slot that is being filled: submit or cancel it.
 #[derive(Debug)]
 #[must_use = "a slot that is neither submitted nor cancelled is lost"]
@@ -224,6 +242,20 @@ impl Edge {
     pub fn oldest(&mut self) -> Option<Ticket> {
         self.forget_taken();
         self.waiting.front().map(|waiting| Ticket(waiting.entry))
+    }
+
+    /// Counts the workers.
+    #[must_use]
+    pub fn staff(&self) -> Staff {
+        let mut staff = Staff::default();
+        for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
+            let words = place.answers.words();
+            let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
+            let waits = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed)).waits;
+            staff.attached += u32::from(attached);
+            staff.waiting += u32::from(attached && waits.for_work());
+        }
+        staff
     }
 
     /// Withdraws a request, because its client has gone or it has waited too long. If a worker already runs it, no further

@@ -23,6 +23,7 @@ mod carrier;
 mod connection;
 mod content;
 mod deadline;
+mod driven;
 mod exchange;
 mod fastcgi;
 mod framing;
@@ -58,6 +59,7 @@ use crate::source::Next;
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
+use oribi_host::ExchangeId;
 use oribi_io::{Backend, Event, Token};
 use oribi_proto::{fcgi, h1};
 use send::Gap;
@@ -144,6 +146,8 @@ pub struct Engine<'a, B: Backend> {
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
+    /// The exchanges that were given back and whose clients have gone before they were answered; `None`: nobody asks.
+    lost: Option<Vec<ExchangeId>>,
 }
 
 /// Whether connections are accepted.
@@ -238,6 +242,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             stamp,
             access_log,
             woken: false,
+            lost: None,
             backend,
         })
     }

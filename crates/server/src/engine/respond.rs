@@ -189,10 +189,23 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::start`.
     pub fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        self.start_with_size(exchange, head, None)
+    }
+
+    /// Begins a response with content of this size, if it is known.
+    ///
+    /// # Errors
+    /// As [`Engine::start`].
+    pub fn start_with_size(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        size: Option<u64>,
+    ) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
-        let terms = Terms { size: None, persist, preset: stamp.preset(None) };
+        let terms = Terms { size, persist, preset: stamp.preset(None) };
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
         }
@@ -209,13 +222,24 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
+        self.write_body(exchange, Body::Parts(&[piece]))
+    }
+
+    /// Like [`Engine::write`], for a piece that may be in a file. What waits of a file does not count as waiting.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::write`.
+    pub fn write_piece(&mut self, exchange: ExchangeId, piece: Piece<'_>) -> Result<usize, ReplyError> {
+        self.write_body(exchange, Body::Pieces(&[piece]))
+    }
+
+    #[inline]
+    fn write_body(&mut self, exchange: ExchangeId, body: Body<'_>) -> Result<usize, ReplyError> {
         let Self { connections, streams, outputs, gaps, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let index = target.index;
-        let parts = [piece];
-        let body = Body::Parts(&parts);
         target.response.line.output.get_or_insert_with(|| outputs.take());
-        let way = target.response.add_content(body, piece.len() as u64, gaps);
+        let way = target.response.add_content(body, body.size(), gaps);
         let still = match way {
             Way::Gathered => self.send_between(index, body),
             Way::Queued => {

@@ -287,6 +287,7 @@ impl<B: Backend> Engine<'_, B> {
                 self.answering -= 1;
                 let line = answering.answer.late_line();
                 self.record_late(line, connection.remote);
+                self.note_lost(Place::Connection(index), connection.serial);
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),
             State::Carrying(carrier) => self.lose_streams(*carrier),

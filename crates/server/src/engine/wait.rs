@@ -28,6 +28,8 @@ impl<B: Backend> Engine<'_, B> {
             }
             Event::Connection(door) => self.handle_connection_event(door),
             Event::Wake => self.woken = true,
+            // It has ended the wait, which is all that it is for: the edge looks at its pool after each wait.
+            Event::Bell => {}
         }
         true
     }

@@ -116,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Forgets a stream whose client has gone.
     fn lose_stream(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number) else { return };
-        let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
+        let (connection, id, remote, serial) = (stream.connection, stream.framing.id(), stream.remote, stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
                 // Only its connection has gone; its host will still give it back.
@@ -125,6 +125,7 @@ impl<B: Backend> Engine<'_, B> {
             let line = answer.late_line();
             self.answering -= 1;
             self.record_late(line, remote);
+            self.note_lost(Place::Stream(number), serial);
         }
         self.leave_carrier(connection, id);
         self.forget_stream(number);
