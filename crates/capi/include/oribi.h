@@ -131,6 +131,11 @@ int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                           size_t field_count);
 
+/* Changes the deadline of an exchange whose app is running: the app may take this time from now on before it is interrupted, and
+ * as long again whenever it has sent something. -1: it may take as long as it likes. Such an app gets no warnings, either. This
+ * ends with the exchange. */
+void oribi_extend_deadline(oribi_lane *lane, oribi_exchange exchange, int64_t milliseconds);
+
 /* Passes a message of the app on to the web server that the exchange came from, for its error log. 1: done. 0: there is no web
  * server, or the exchange has been answered; write the message to this server's own log. */
 int oribi_report(oribi_lane *lane, oribi_exchange exchange, const char *text, size_t size);
@@ -174,6 +179,25 @@ const char *oribi_last_error(void);
 /* Return values of oribi_host.answer, oribi_host.run_deferred and oribi_host.attend; may be or-ed. */
 #define ORIBI_AFTER_DEFERRED 1u /* call run_deferred as soon as the response has been sent */
 #define ORIBI_AFTER_RETIRE 2u   /* this context must not answer again: replace it */
+
+/* What an app that takes too long is told. */
+typedef enum oribi_order {
+    ORIBI_ORDER_WARN = 1,     /* write a backtrace of the app to the log, and let it go on */
+    ORIBI_ORDER_INTERRUPT = 2 /* raise an error in the app */
+} oribi_order;
+
+/* Passes an order to the app that answers `exchange` in this context; `milliseconds` is the time that the app has exceeded.
+ *
+ * Called IN A SIGNAL HANDLER, on the thread that is inside oribi_host.answer with this context and this exchange, each order at
+ * most once. It may do only what a signal handler may do (signal-safety(7)): set flags, and arm a hook by which the language
+ * reacts at the next moment that is safe. A system call in which the thread was ends with EINTR. Of the functions in this header
+ * it may call oribi_wake() only.
+ *
+ * The app may have returned to the host already. So the host forgets an order that the app did not receive when it returns from
+ * `answer`: an order must never reach the next exchange. If the error reaches the host, the host gives the exchange up with
+ * oribi_abandon(); then the server answers 504, or cuts the connection if something has been sent. An app that goes on
+ * nevertheless loses its process some time later (--request-kill). */
+typedef void oribi_interrupt_fn(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
 
 /* For a language whose threads share one lock: see there. */
 typedef struct oribi_lock oribi_lock;
@@ -234,6 +258,9 @@ typedef struct oribi_host {
      * calls a function that takes a lane or a crew. The threads of a worker are then the language's own and share one lane.
      * NULL: each lane has a thread of the server and a context of its own. */
     const oribi_lock *lock;
+
+    /* NULL: apps cannot be interrupted; a worker whose app does not end in time is ended. */
+    oribi_interrupt_fn *interrupt;
 } oribi_host;
 
 /* ---- Threads that share a lane ------------------------------------------------------------------------------------- */

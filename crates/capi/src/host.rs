@@ -3,18 +3,24 @@
 
 use crate::crew::OribiCrew;
 use crate::fence::fence;
-use crate::table::{OribiHost, OribiLock};
+use crate::table::{OribiHost, OribiInterruptFn, OribiLock};
 use crate::types::{OribiBytes, OribiContent, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, PathInfo};
-use oribi_host::{After, Crew, GlobalLock, Host, Outlet, Reply, Request, Runtime, Wait};
+use oribi_host::{After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Wait};
 use oribi_message::Role;
 use std::cell::RefCell;
 use std::ffi::c_void;
 use std::io;
 use std::ptr;
+use std::sync::Arc;
+use std::time::Duration;
 
 const AFTER_DEFERRED: u32 = 1;
 const AFTER_RETIRE: u32 = 2;
+
+/// `oribi_order`
+const ORDER_WARN: u32 = 1;
+const ORDER_INTERRUPT: u32 = 2;
 
 /// The runtime behind a table of functions.
 pub(crate) struct CRuntime {
@@ -180,6 +186,30 @@ impl GlobalLock for CLock {
     }
 }
 
+/// How orders reach a context.
+struct CInterruption {
+    interrupt: OribiInterruptFn,
+    context: *mut c_void,
+}
+
+// SAFETY: the context is used only by `interrupt`, on the thread that uses the context.
+unsafe impl Send for CInterruption {}
+// SAFETY: as above.
+unsafe impl Sync for CInterruption {}
+
+impl Interruption for CInterruption {
+    fn interrupt(&self, exchange: ExchangeId, order: Order, limit: Duration) {
+        let order = match order {
+            Order::Warn => ORDER_WARN,
+            Order::Interrupt => ORDER_INTERRUPT,
+        };
+        // No fence, which a signal handler could not have: the function is C's.
+        // SAFETY: the server calls this while the context answers the exchange, so the context lives; `CRuntime::new` was promised
+        // that the table's functions take its contexts.
+        unsafe { (self.interrupt)(self.context, exchange.0, order, limit.as_millis() as u64) };
+    }
+}
+
 /// A context behind a pointer.
 pub(crate) struct CHost {
     table: OribiHost,
@@ -190,6 +220,7 @@ pub(crate) struct CHost {
     shared_lane: Option<*const OribiLane>,
     environment: Environment,
     variables: Vec<OribiVariable>,
+    interruption: Option<Arc<CInterruption>>,
 }
 
 // SAFETY: the header allows a context to change threads between `leave` and `enter`; nothing else in here is bound to a thread.
@@ -206,7 +237,8 @@ impl CHost {
             return Err("the host could not open a context".to_owned());
         }
         let (environment, variables) = (Environment::new(), Vec::new());
-        Ok(Self { table, context, own_lane: Box::default(), shared_lane, environment, variables })
+        let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption { interrupt, context }));
+        Ok(Self { table, context, own_lane: Box::default(), shared_lane, environment, variables, interruption })
     }
 
     fn call(&self, function: Option<unsafe extern "C" fn(*mut c_void)>) {
@@ -261,6 +293,10 @@ impl Host for CHost {
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })
+    }
+
+    fn interruption(&self) -> Option<Arc<dyn Interruption>> {
+        self.interruption.clone().map(|interruption| interruption as Arc<dyn Interruption>)
     }
 
     fn run_deferred(&mut self) -> After {

@@ -10,6 +10,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::slice;
+use std::time::Duration;
 
 /// Fields and parts up to this number are passed on without an allocation.
 const FEW: usize = 32;
@@ -211,6 +212,20 @@ pub unsafe extern "C" fn oribi_inform(
         with(lane, |outlet| {
             with_fields(fields, field_count, |fields| outcome(outlet.inform(ExchangeId(exchange), status, fields)))
         })
+    }
+}
+
+/// Changes the deadline of an exchange whose app is running; a negative time: none.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_extend_deadline(lane: *const OribiLane, exchange: u64, milliseconds: i64) {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    let time = u64::try_from(milliseconds).ok().map(Duration::from_millis);
+    if let Some(outlet) = outlet {
+        fence((), || outlet.extend_deadline(ExchangeId(exchange), time));
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::crew::OribiCrew;
 use crate::types::{OribiLane, OribiRequest};
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::{MaybeUninit, offset_of};
 use std::ptr;
 
@@ -35,7 +35,11 @@ pub struct OribiHost {
     pub end: Option<unsafe extern "C" fn(data: *mut c_void, status: c_int)>,
     pub set_title: Option<unsafe extern "C" fn(data: *mut c_void, title: *const c_char, size: usize)>,
     pub lock: *const OribiLock,
+    pub interrupt: Option<OribiInterruptFn>,
 }
+
+/// `oribi_interrupt_fn`; the order is an `oribi_order`.
+pub type OribiInterruptFn = unsafe extern "C" fn(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64);
 
 impl OribiHost {
     /// Reads a table that may be older, and then smaller, than this one, or newer. `None`: it has not even what every host has.

@@ -8,6 +8,7 @@ mod content;
 mod crew;
 pub mod environment;
 mod gateway;
+mod interruption;
 mod native;
 mod reply;
 mod request;
@@ -15,11 +16,13 @@ mod request;
 pub use content::Content;
 pub use crew::{Crew, GlobalLock, Wait};
 pub use gateway::Gateway;
+pub use interruption::{Interruption, Order};
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
 pub use request::{Endpoint, Request};
 
 use std::io;
+use std::sync::Arc;
 
 /// A language runtime with a loaded app: one for each process, shared by its lanes.
 pub trait Runtime: Sync {
@@ -105,6 +108,12 @@ pub trait Host: Send {
     /// the next requests. An app may take its time, before and after it has answered, so it is not prompt.
     fn is_prompt(&self) -> bool {
         false
+    }
+
+    /// How orders reach an app that takes too long; `None`: this language cannot be interrupted, and a worker whose app does not
+    /// end in time must be ended. Called before each [`Host::answer`] for which there is a deadline.
+    fn interruption(&self) -> Option<Arc<dyn Interruption>> {
+        None
     }
 
     /// Runs what the app has deferred until the response is sent; called if [`After::deferred`] was set.

@@ -124,6 +124,13 @@ pub trait Outlet {
     /// Sends an informational (1xx) response before the final one. For an HTTP/1.0 client it does nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
+    /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is interrupted, and
+    /// as long again whenever it has sent something. `None`: it may take as long as it likes. Such an app gets no warnings, either.
+    /// This ends with the exchange.
+    fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
+        let _ = (exchange, time);
+    }
+
     /// Passes a message of the app on to the web server that the exchange came from, for its error log. `false`: there is no
     /// web server, and the message belongs into this server's own log.
     fn report(&self, exchange: ExchangeId, message: &[u8]) -> bool {

@@ -1,11 +1,12 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, process titles.
+//! changing the user, process titles, orders to running apps.
 
 mod adopt;
 mod children;
 mod fork;
 mod identity;
 mod last_resort;
+pub mod orders;
 mod shared;
 mod signal;
 mod title;

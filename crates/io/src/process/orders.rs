@@ -1,0 +1,403 @@
+//! Orders to the code that runs for an exchange: a signal makes the right thread read them.
+//!
+//! Another process writes orders into memory that it shares with this one, and then sends this process [`the signal`](signal),
+//! or has the kernel send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler
+//! looks through this table for orders that are new. If the handler runs on another thread than the app, it passes the signal on
+//! to that thread.
+//!
+//! The handler is installed without SA_RESTART: a system call in which the app waits must end.
+#![allow(unsafe_code)]
+
+use rustix::process::Pid;
+use std::cell::Cell;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
+
+/// Order: the app must be interrupted. This and [`WARN`] are bits of a word of orders; above them is the number of the run that
+/// the orders are for.
+pub const INTERRUPT: u64 = 2;
+/// Order: log where the app is.
+pub const WARN: u64 = 4;
+/// The number of the run begins here.
+const RUN: u32 = 24;
+
+/// A word of orders for a run.
+#[must_use]
+pub const fn order_word(run: u64, orders: u64) -> u64 {
+    run << RUN | orders
+}
+
+/// fcntl(2); `libc` does not have it.
+const F_SETSIG: libc::c_int = 10;
+
+/// The threads of a process that can run apps under a deadline at the same time; those beyond run without one. It is as many as
+/// lanes of a worker may be asked for.
+const PLACES: usize = 1024;
+
+/// The code that is ordered about.
+pub trait Receiver {
+    /// Receives new orders, one or more of the bits, in a signal handler on the thread that is inside [`obey`] with this
+    /// receiver. It may do only what a signal handler may do (signal-safety(7)), and preserves errno.
+    fn receive(&self, orders: u64);
+}
+
+/// Where the orders for a run come from.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The word of orders. Another process writes it.
+    pub orders: &'static AtomicU64,
+    /// The number of the present run.
+    pub run: Run,
+}
+
+/// The number of a run, of which orders carry the lowest 40 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// It does not change.
+    Fixed(u64),
+    /// It is in this word, and changes as the app gets on; orders for an earlier number are void.
+    In(&'static AtomicU64),
+}
+
+/// A thread that runs an app. Written by that thread; read by the handler on any thread.
+#[repr(align(64))]
+struct Place {
+    /// Whether a thread has the place.
+    taken: AtomicU32,
+    /// Whether the rest is valid for the handler.
+    busy: AtomicU32,
+    thread: AtomicI32,
+    orders: AtomicPtr<AtomicU64>,
+    run: AtomicPtr<AtomicU64>,
+    fixed_run: AtomicU64,
+    /// The word of orders that was received last.
+    received: AtomicU64,
+    /// Points into the frame of [`obey`], so only the thread itself may read through it, while the place is busy.
+    receiver: AtomicPtr<&'static dyn Receiver>,
+}
+
+impl Place {
+    const fn empty() -> Self {
+        Self {
+            taken: AtomicU32::new(0),
+            busy: AtomicU32::new(0),
+            thread: AtomicI32::new(0),
+            orders: AtomicPtr::new(null_mut()),
+            run: AtomicPtr::new(null_mut()),
+            fixed_run: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            receiver: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    fn take(&self) -> bool {
+        self.taken.load(Relaxed) == 0 && self.taken.compare_exchange(0, 1, Acquire, Relaxed).is_ok()
+    }
+
+    /// The word of orders, if there are some in it for the present run that were not received.
+    fn news(&self) -> Option<u64> {
+        if self.busy.load(Acquire) == 0 {
+            return None;
+        }
+        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Source`. If
+        // the place changes its thread at this moment, they lead to those of another run, whose orders will be checked again on
+        // its own thread.
+        let (orders, run) = unsafe { (&*self.orders.load(Relaxed), &*self.run.load(Relaxed)) };
+        let (word, run) = (orders.load(Acquire), run.load(Relaxed));
+        (word >> RUN == run << RUN >> RUN && self.new_orders(word) != 0).then_some(word)
+    }
+
+    fn new_orders(&self, word: u64) -> u64 {
+        let received = self.received.load(Relaxed);
+        let before = if received >> RUN == word >> RUN { received } else { 0 };
+        word & !before & (INTERRUPT | WARN)
+    }
+}
+
+static TABLE: [Place; PLACES] = [const { Place::empty() }; PLACES];
+/// The places below this number have been used.
+static USED: AtomicUsize = AtomicUsize::new(0);
+/// The process that has the handler. A process that it forks has a copy of the table, but its threads run no app of this server.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
+
+thread_local! {
+    /// The place that the thread had last.
+    static LAST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The signal by which a process is told to look for orders. Runtimes and libraries rarely use signals this far from both ends
+/// of the real-time signals; glibc takes the first two.
+#[must_use]
+pub fn signal() -> i32 {
+    libc::SIGRTMIN() + 3
+}
+
+/// Installs the handler of [`signal`] in this process.
+///
+/// # Errors
+/// An error of the system.
+pub fn receive_orders() -> io::Result<()> {
+    PROCESS.store(rustix::process::getpid().as_raw_nonzero().get(), Relaxed);
+    // SAFETY: all zeros are a valid action with an empty mask, and the handler does only what a handler may do.
+    let status = unsafe {
+        let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+        action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+        libc::sigaction(signal(), &raw const action, null_mut())
+    };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Runs `work`. Meanwhile the orders of `source` reach `receiver` on this thread.
+pub fn obey<T>(source: Source, receiver: &dyn Receiver, work: impl FnOnce() -> T) -> T {
+    let Some(place) = free_place() else { return work() };
+    place.orders.store(std::ptr::from_ref(source.orders).cast_mut(), Relaxed);
+    let run = match source.run {
+        Run::Fixed(run) => {
+            place.fixed_run.store(run, Relaxed);
+            &raw const place.fixed_run
+        }
+        Run::In(word) => std::ptr::from_ref(word),
+    };
+    place.run.store(run.cast_mut(), Relaxed);
+    // SAFETY: asks for a number.
+    place.thread.store(unsafe { libc::gettid() }, Relaxed);
+    place.received.store(0, Relaxed);
+    // Only this frame's own thread reads through the pointer, and only until the place is given back below.
+    place.receiver.store((&raw const receiver).cast_mut().cast(), Relaxed);
+    let _busy = Busy(place);
+    place.busy.store(1, Release);
+    // The orders may have come before the place was busy.
+    if place.news().is_some() {
+        read_orders(place);
+    }
+    work()
+}
+
+/// Gives a place back, also if an app's panic passes.
+struct Busy(&'static Place);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.store(0, Relaxed);
+        // The handler on this thread must find the place idle before anything else of it changes.
+        compiler_fence(Release);
+        self.0.taken.store(0, Release);
+    }
+}
+
+fn free_place() -> Option<&'static Place> {
+    let last = LAST.get();
+    if let Some(place) = TABLE.get(last)
+        && last < USED.load(Relaxed)
+        && place.take()
+    {
+        return Some(place);
+    }
+    let index = TABLE.iter().position(Place::take)?;
+    USED.fetch_max(index + 1, Release);
+    LAST.set(index);
+    TABLE.get(index)
+}
+
+/// Passes new orders of a place to its receiver.
+fn read_orders(place: &Place) {
+    if let Some(word) = place.news() {
+        let orders = place.new_orders(word);
+        place.received.store(word, Relaxed);
+        compiler_fence(Acquire);
+        // SAFETY: the place is busy and belongs to this thread, so the thread is inside `obey`, whose frame has the receiver. The
+        // handler interrupts that frame, or one that it has called, and returns before it continues.
+        let receiver = unsafe { &*place.receiver.load(Relaxed) };
+        receiver.receive(orders);
+    }
+}
+
+extern "C" fn on_signal(_signal: libc::c_int) {
+    // SAFETY: only asks for numbers and sends a signal, and errno is restored.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        let (process, thread) = (libc::getpid(), libc::gettid());
+        if PROCESS.load(Relaxed) == process {
+            for place in TABLE.iter().take(USED.load(Acquire)) {
+                if place.news().is_none() {
+                    continue;
+                }
+                let owner = place.thread.load(Relaxed);
+                if owner == thread {
+                    read_orders(place);
+                } else {
+                    // If that thread ends meanwhile, or has a new run, the signal does nothing.
+                    libc::syscall(libc::SYS_tgkill, process, owner, signal());
+                }
+            }
+        }
+        *errno = before;
+    }
+}
+
+/// Sends [`signal`] to a process, so that it looks for orders. The process must have called [`receive_orders`].
+///
+/// # Errors
+/// There is no such process, or it belongs to another user.
+pub fn tell_of_orders(process: Pid) -> io::Result<()> {
+    // SAFETY: sends a signal.
+    let status = unsafe { libc::kill(process.as_raw_nonzero().get(), signal()) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// From now on the kernel sends this process [`signal`] whenever something arrives at `socket`. This belongs to the socket, not
+/// to the descriptor: the process that asked for it last gets the signal, whoever else has the socket.
+///
+/// # Errors
+/// An error of the system.
+pub fn signal_on_input(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let descriptor = socket.as_raw_fd();
+    // SAFETY: the descriptor is open, and the commands take numbers.
+    let done = unsafe {
+        let flags = libc::fcntl(descriptor, libc::F_GETFL);
+        flags >= 0
+            && libc::fcntl(descriptor, libc::F_SETOWN, libc::getpid()) == 0
+            && libc::fcntl(descriptor, F_SETSIG, signal()) == 0
+            && libc::fcntl(descriptor, libc::F_SETFL, flags | libc::O_ASYNC) == 0
+    };
+    if done { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
+    use std::os::fd::AsFd;
+    use std::sync::mpsc;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    /// Notes what it receives, and on which thread.
+    #[derive(Default)]
+    struct Notes {
+        orders: AtomicU64,
+        times: AtomicU64,
+        thread: AtomicI32,
+    }
+
+    impl Receiver for Notes {
+        fn receive(&self, orders: u64) {
+            self.orders.fetch_or(orders, Relaxed);
+            self.times.fetch_add(1, Relaxed);
+            // SAFETY: asks for a number.
+            self.thread.store(unsafe { libc::gettid() }, Relaxed);
+        }
+    }
+
+    fn word() -> &'static AtomicU64 {
+        Box::leak(Box::default())
+    }
+
+    fn wait_until(what: &str, done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn tell() {
+        tell_of_orders(rustix::process::getpid()).expect("this process is there");
+    }
+
+    #[test]
+    fn an_order_reaches_the_thread_of_its_run_and_wakes_it() {
+        receive_orders().expect("handlers may be set");
+        let (orders, (started, starts)) = (word(), mpsc::channel());
+        let running = thread::spawn(move || {
+            let notes = Notes::default();
+            // SAFETY: asks for a number.
+            let this = unsafe { libc::gettid() };
+            started.send(this).expect("the test waits");
+            let rest = obey(Source { orders, run: Run::Fixed(7) }, &notes, || {
+                let long = libc::timespec { tv_sec: 600, tv_nsec: 0 };
+                // SAFETY: the pointer is good for the call.
+                unsafe { libc::nanosleep(&raw const long, null_mut()) }
+            });
+            assert_eq!(notes.thread.load(Relaxed), this);
+            (rest, notes.orders.load(Relaxed))
+        });
+        let call = format!("/proc/self/task/{}/syscall", starts.recv().expect("it starts"));
+        let sleeping = format!("{} ", libc::SYS_clock_nanosleep);
+        wait_until("the sleep", || std::fs::read_to_string(&call).is_ok_and(|text| text.starts_with(&sleeping)));
+        orders.store(order_word(7, WARN | INTERRUPT), Release);
+        tell();
+        assert_eq!(running.join().expect("it ends"), (-1, WARN | INTERRUPT));
+    }
+
+    #[test]
+    fn an_order_is_received_once_and_by_its_run_only() {
+        receive_orders().expect("handlers may be set");
+        let (orders, notes, number) = (word(), Notes::default(), word());
+        number.store(3, Relaxed);
+        let received = || (notes.times.load(Relaxed), notes.orders.load(Relaxed));
+        // Whichever thread gets the signal of the process, it is passed on to this one.
+        let tell_and_wait = || {
+            tell();
+            // By now this thread would have been told, because each signal is passed on at once; a little time makes it likely
+            // that a mistake is seen.
+            thread::sleep(Duration::from_millis(20));
+        };
+        orders.store(order_word(2, INTERRUPT), Release);
+        obey(Source { orders, run: Run::In(number) }, &notes, || {
+            tell_and_wait();
+            assert_eq!(received(), (0, 0), "for an earlier run");
+            orders.store(order_word(3, WARN), Release);
+            tell();
+            wait_until("the warning", || received() == (1, WARN));
+            tell_and_wait();
+            assert_eq!(received(), (1, WARN), "once");
+            orders.store(order_word(3, WARN | INTERRUPT), Release);
+            tell();
+            wait_until("the interruption", || received() == (2, WARN | INTERRUPT));
+            number.store(5, Relaxed);
+            tell_and_wait();
+            assert_eq!(received().0, 2, "the app has got on");
+        });
+        orders.store(order_word(5, INTERRUPT), Release);
+        tell_and_wait();
+        assert_eq!(received().0, 2, "the run is over");
+        obey(Source { orders, run: Run::In(number) }, &notes, || assert_eq!(received().0, 3, "it came before the run began"));
+    }
+
+    #[test]
+    fn what_arrives_at_a_socket_makes_the_process_look() {
+        receive_orders().expect("handlers may be set");
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets are to be had");
+        signal_on_input(here.as_fd()).expect("it is a socket");
+        let (orders, notes) = (word(), Notes::default());
+        obey(Source { orders, run: Run::Fixed(1) }, &notes, || {
+            for (round, order) in [WARN, WARN | INTERRUPT].into_iter().enumerate() {
+                orders.store(order_word(1, order), Release);
+                send(&there, b"look", SendFlags::empty()).expect("it is connected");
+                wait_until("the order", || notes.times.load(Relaxed) == round as u64 + 1);
+            }
+        });
+    }
+
+    #[test]
+    fn places_are_given_back() {
+        for _ in 0..3 * PLACES {
+            obey(Source { orders: word_of_none(), run: Run::Fixed(1) }, &Notes::default(), || ());
+        }
+        assert!(TABLE.iter().any(|place| place.taken.load(Relaxed) == 0));
+        let left = TABLE.iter().filter(|place| place.taken.load(Relaxed) == 1).count();
+        assert!(left < 10, "{left} are taken");
+    }
+
+    fn word_of_none() -> &'static AtomicU64 {
+        static NONE: AtomicU64 = AtomicU64::new(0);
+        &NONE
+    }
+}
