@@ -7,6 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 2, areas: 2, area_bytes: 512 };
 
@@ -166,6 +167,8 @@ impl Play<'_> {
             2 => worker.message(&mut hand.taken, bytes),
             3 => worker.wish(&mut hand.taken, Wish::Content),
             4 => worker.file(&mut hand.taken, self.file.as_fd(), 0, 8),
+            5 if length > 500 => worker.deadline(&mut hand.taken, Some(Duration::from_millis(length as u64))),
+            5 if length > 400 => worker.deadline(&mut hand.taken, None),
             _ => {
                 let taken = worker.content(&mut hand.taken, bytes);
                 hand.said.extend_from_slice(&bytes[..taken]);
@@ -179,18 +182,24 @@ impl Play<'_> {
         }
         worker.flush(&hand.taken);
         let _ = worker.orders(&hand.taken);
+        worker.hear().expect("nobody floods a worker");
         let _ = worker.fulfilled(&hand.taken).expect("nobody floods a worker");
     }
 
     fn finish(&mut self, number: usize) {
         let Player { worker, hands } = &mut self.players[number];
         let Some(hand) = hands.pop() else { return };
-        if self.source.byte() == 0 && number == STRANGER {
-            return worker.abandon(hand.taken);
+        let Hand { taken, text, mut said } = hand;
+        match self.source.byte() {
+            0 if number == STRANGER => return worker.abandon(taken),
+            way if way % 2 == 0 => match worker.respond(taken, &text, &[&text, b"end"]) {
+                Ok(()) => said.extend([&text, &text, &b"end"[..]].concat()),
+                Err(taken) => worker.finish(taken),
+            },
+            _ => worker.finish(taken),
         }
-        worker.finish(hand.taken);
         if number != STRANGER {
-            self.answered.insert(hand.text, hand.said);
+            self.answered.insert(text, said);
         }
     }
 
@@ -227,17 +236,27 @@ impl Play<'_> {
                 self.seen.broken += 1;
                 return;
             }
+            Event::Deadline(ticket, time) => {
+                assert!(self.answers || time.is_none_or(|time| (501..700).contains(&time.as_millis())));
+                self.asked(ticket);
+                return;
+            }
+            Event::Whole(ticket, head) => {
+                assert!(head <= bytes.len() && bytes.len() <= SHAPE.area_bytes as usize);
+                self.asked(ticket).said.extend_from_slice(bytes);
+                ticket
+            }
             Event::Finished(ticket) | Event::Abandoned(ticket) | Event::Lost(ticket) => ticket,
         };
         let asked = self.open.remove(&ticket).expect("a request ends once");
-        self.seen.finished += usize::from(matches!(event, Event::Finished(_)));
+        self.seen.finished += usize::from(matches!(event, Event::Finished(_) | Event::Whole(..)));
         self.seen.lost += usize::from(matches!(event, Event::Lost(_)));
         let text = self.texts.remove(&ticket).expect("every request has a text");
         match self.answered.remove(&text) {
             // A stranger who writes to the claims may have deceived both.
             _ if self.claims => {}
             Some(said) => {
-                assert!(matches!(event, Event::Finished(_)), "{event:?} of what was answered by the rules");
+                assert!(matches!(event, Event::Finished(_) | Event::Whole(..)), "{event:?} of what was answered by the rules");
                 assert_eq!(asked.said, said);
             }
             None => assert!(self.players[0].hands.iter().all(|hand| hand.text != text), "it is being answered"),
@@ -259,8 +278,10 @@ impl Play<'_> {
 
     fn withdraw(&mut self) {
         let Some(ticket) = self.any() else { return };
-        if self.source.byte() & 1 == 0 {
-            return self.edge.interrupt(ticket);
+        match self.source.byte() % 4 {
+            0 => return self.edge.interrupt(ticket),
+            2 => return self.edge.warn(ticket),
+            _ => {}
         }
         if self.edge.withdraw(ticket) != Withdrawal::Ended {
             self.open.remove(&ticket);

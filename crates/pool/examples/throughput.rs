@@ -73,9 +73,10 @@ fn drive(edge: &mut Edge, requests: u64) -> io::Result<()> {
         edge.gather();
         while let Some(event) = edge.next(&mut bytes) {
             match event {
-                Event::Head(_) => assert_eq!(bytes, HEAD),
-                Event::Content(_) => assert_eq!(bytes, CONTENT),
-                Event::Finished(_) => answered += 1,
+                Event::Whole(_, head) => {
+                    assert_eq!((&bytes[..head], &bytes[head..]), (HEAD, CONTENT));
+                    answered += 1;
+                }
                 other => return Err(io::Error::other(format!("{other:?}"))),
             }
         }
@@ -86,7 +87,7 @@ fn drive(edge: &mut Edge, requests: u64) -> io::Result<()> {
 fn work(mut worker: Worker, burn: Duration) -> io::Result<()> {
     let events = watch(worker.descriptor())?;
     loop {
-        let Some(mut taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
+        let Some(taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
             wait(&events)?;
             worker.awake();
             continue;
@@ -98,9 +99,7 @@ fn work(mut worker: Worker, burn: Duration) -> io::Result<()> {
                 std::hint::spin_loop();
             }
         }
-        worker.head(&mut taken, HEAD).map_err(|error| io::Error::other(format!("{error:?}")))?;
-        assert_eq!(worker.content(&mut taken, CONTENT), CONTENT.len());
-        worker.finish(taken);
+        worker.respond(taken, HEAD, &[CONTENT]).map_err(|_| io::Error::other("it does not fit"))?;
     }
 }
 

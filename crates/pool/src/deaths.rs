@@ -5,6 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 const SHAPE: Shape = Shape { slots: 8, request_bytes: 256, workers: 2, areas: 2, area_bytes: 512 };
 
@@ -33,6 +34,18 @@ fn answer_one(worker: &mut Worker, length: usize) -> bool {
     true
 }
 
+/// Answers one request with a whole response; `false` if there was no request.
+fn answer_whole(worker: &mut Worker, inform: bool) -> bool {
+    let Some(mut taken) = worker.take() else { return false };
+    let text = worker.request(&taken).to_vec();
+    if inform {
+        worker.interim(&mut taken, &text).expect("an empty area has room for it");
+        worker.flush(&taken);
+    }
+    worker.respond(taken, &text, &[&text, &text]).expect("an empty area has room for it");
+    true
+}
+
 /// How a request has ended, and what was answered.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
@@ -46,7 +59,15 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
     edge.gather();
     while let Some(event) = edge.next(&mut bytes) {
         match event {
-            Event::Head(ticket) | Event::Content(ticket) => outcomes.entry(ticket).or_default().said.extend(&bytes),
+            Event::Whole(ticket, head) => {
+                assert_eq!(head * 3, bytes.len());
+                let outcome = outcomes.entry(ticket).or_default();
+                outcome.said.extend(&bytes);
+                outcome.finished += 1;
+            }
+            Event::Head(ticket) | Event::Interim(ticket) | Event::Content(ticket) => {
+                outcomes.entry(ticket).or_default().said.extend(&bytes);
+            }
             Event::Finished(ticket) => outcomes.entry(ticket).or_default().finished += 1,
             Event::Lost(ticket) => outcomes.entry(ticket).or_default().lost += 1,
             other => panic!("{other:?}"),
@@ -87,6 +108,24 @@ fn run_until_step(last: u64, child: impl FnOnce(), mut meanwhile: impl FnMut()) 
 
 #[test]
 fn a_worker_that_dies_at_any_step_costs_the_request_that_it_had() {
+    die_at_any_step(20, |worker| {
+        for length in [3, LONG, 7] {
+            answer_one(worker, length);
+        }
+    });
+}
+
+#[test]
+fn a_worker_that_dies_at_any_step_of_a_whole_response_costs_the_request_that_it_had() {
+    die_at_any_step(12, |worker| {
+        for inform in [false, true, false] {
+            answer_whole(worker, inform);
+        }
+    });
+}
+
+/// Lets a worker die at each step of `answer_three`, of which there are more than `steps`.
+fn die_at_any_step(steps: u64, answer_three: impl Fn(&mut Worker)) {
     let mut died_with = [0, 0];
     for last in 0..1000 {
         let memory = Memory::new(SHAPE).expect("memory");
@@ -96,9 +135,7 @@ fn a_worker_that_dies_at_any_step_costs_the_request_that_it_had() {
         let mut outcomes = HashMap::new();
         let child = || {
             let mut worker = Worker::attach(&memory, 0).expect("a place");
-            for length in [3, LONG, 7] {
-                answer_one(&mut worker, length);
-            }
+            answer_three(&mut worker);
             assert!(worker.prepare_to_sleep(false).is_some());
             std::mem::forget(worker);
         };
@@ -124,7 +161,7 @@ fn a_worker_that_dies_at_any_step_costs_the_request_that_it_had() {
         edge.audit();
         assert_eq!((edge.depth(), edge.reserve_all()), (0, SHAPE.slots as usize), "at step {last}");
         if !died {
-            assert!(died_with.iter().all(|count| *count > 3) && last > 20, "{died_with:?}");
+            assert!(died_with.iter().all(|count| *count > 3) && last > steps, "{died_with:?}");
             return;
         }
     }
@@ -173,6 +210,94 @@ fn a_worker_behind_an_edge_that_was_replaced_answers_the_next_requests() {
         edge.audit();
         assert_eq!(edge.reserve_all(), SHAPE.slots as usize, "after {steps} steps");
     }
+}
+
+#[test]
+fn a_whole_response_that_a_replaced_edge_has_not_read_is_thrown_away() {
+    for read in [false, true] {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("an edge");
+        let mut worker = Worker::attach(&memory, 1).expect("a place");
+        submit(&mut edge, "first");
+        assert!(answer_whole(&mut worker, true));
+        edge.gather();
+        if read {
+            assert!(matches!(edge.next(&mut Vec::new()), Some(Event::Interim(_))));
+        }
+        drop(edge);
+        let mut edge = Edge::take_over(&memory).expect("another edge");
+        let mut outcomes = HashMap::new();
+        let second = submit(&mut edge, "second");
+        assert!(answer_whole(&mut worker, false));
+        collect(&mut edge, &mut outcomes);
+        let said = b"second".repeat(3);
+        assert_eq!(outcomes, HashMap::from([(second, Outcome { said, finished: 1, lost: 0 })]));
+        assert_eq!(edge.reserve_all(), SHAPE.slots as usize);
+    }
+}
+
+#[test]
+fn a_whole_response_is_written_only_if_it_fits() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    // What the area has room for: 64 words but three.
+    for (length, fits) in [(488, true), (489, false), (0, true), (488, true)] {
+        let ticket = submit(&mut edge, "one");
+        let taken = worker.take().expect("a request");
+        let (head, content) = (vec![b'h'; length / 2], vec![b'c'; length - length / 2]);
+        let left = worker.respond(taken, &head, &[&content]).err();
+        assert_eq!(left.is_none(), fits, "{length}");
+        left.into_iter().for_each(|taken| worker.finish(taken));
+        edge.gather();
+        let mut bytes = Vec::new();
+        match edge.next(&mut bytes) {
+            Some(Event::Whole(of, size)) if fits => {
+                assert_eq!((of, &bytes[..size], &bytes[size..]), (ticket, &head[..], &content[..]));
+            }
+            Some(Event::Finished(of)) if !fits => assert_eq!(of, ticket),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn orders_add_up_and_call_on_the_line() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    let calls = |worker: &Worker| rustix::io::ioctl_fionread(worker.line()).expect("a socket") / 8;
+    let ticket = submit(&mut edge, "one");
+    edge.warn(ticket);
+    let taken = worker.take().expect("a request");
+    assert_eq!((worker.orders(&taken).warned, calls(&worker)), (true, 0), "nobody had it");
+    edge.interrupt(ticket);
+    assert_eq!(worker.orders(&taken), crate::Orders { gone: false, interrupted: true, warned: true });
+    assert_eq!(calls(&worker), 1);
+    worker.hear().expect("the line works");
+    assert_eq!(calls(&worker), 0);
+    assert_eq!(edge.withdraw(ticket), crate::Withdrawal::Running);
+    assert!(worker.orders(&taken).gone);
+    edge.interrupt(ticket);
+    assert_eq!(calls(&worker), 0, "nobody waits for it any more");
+    worker.finish(taken);
+}
+
+#[test]
+fn an_app_can_change_its_deadline() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    let ticket = submit(&mut edge, "one");
+    assert_eq!(ticket.slot(), 0);
+    let mut taken = worker.take().expect("a request");
+    for time in [Some(Duration::from_millis(1500)), None] {
+        worker.deadline(&mut taken, time).expect("room");
+        edge.gather();
+        let event = edge.next(&mut Vec::new());
+        assert!(matches!(event, Some(Event::Deadline(of, then)) if of == ticket && then == time), "{event:?}");
+    }
+    worker.finish(taken);
 }
 
 #[test]

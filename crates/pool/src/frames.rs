@@ -14,6 +14,9 @@ pub(crate) const RESERVE: usize = 1;
 /// once, and a few more, so that no exchange begins where next to nothing fits.
 pub(crate) const ROOM_TO_BEGIN: usize = 8;
 
+/// Bytes before the head of a whole response.
+const WHOLE: usize = 2 * WORD;
+
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -28,9 +31,18 @@ pub(crate) enum Kind {
     Interim = 7,
     Message = 8,
     Wish = 9,
+    /// A whole response: the entry of its exchange, the number of bytes of its head, the head, and the content. It ends the
+    /// exchange.
+    Whole = 10,
+    Deadline = 11,
 }
 
 impl Kind {
+    /// Whether it is the last frame of an exchange.
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Self::End | Self::Abandon | Self::Whole)
+    }
+
     const fn from_bits(bits: u64) -> Option<Self> {
         Some(match bits {
             1 => Self::Begin,
@@ -42,6 +54,8 @@ impl Kind {
             7 => Self::Interim,
             8 => Self::Message,
             9 => Self::Wish,
+            10 => Self::Whole,
+            11 => Self::Deadline,
             _ => return None,
         })
     }
@@ -60,7 +74,14 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
+    /// The number of words of a frame with a whole response.
+    #[inline]
+    pub(crate) const fn words_of_whole(bytes: usize) -> usize {
+        1 + (WHOLE + bytes).div_ceil(WORD)
+    }
+
     /// The number of words of the whole frame.
+    #[inline]
     pub(crate) const fn words(self) -> usize {
         1 + self.length.div_ceil(WORD)
     }
@@ -84,38 +105,125 @@ impl Circle<'_> {
     }
 
     /// Writes a frame and returns the position after it. The caller has checked that there is room.
+    #[inline]
     pub(crate) fn write(self, position: u64, kind: Kind, bytes: &[u8]) -> u64 {
-        let header = Header { kind, length: bytes.len() };
-        self.at(position).store(header.bits(), Relaxed);
-        let mut position = position + 1;
-        let (words, rest) = bytes.as_chunks::<WORD>();
-        for word in words {
-            self.at(position).store(u64::from_ne_bytes(*word), Relaxed);
-            position += 1;
+        self.at(position).store(Header { kind, length: bytes.len() }.bits(), Relaxed);
+        let mut joint = Joint::new(self, position + 1);
+        joint.put(bytes);
+        joint.end()
+    }
+
+    /// Writes a frame with a whole response and returns the position after it. The caller has checked that there is room.
+    #[inline]
+    pub(crate) fn write_whole(self, position: u64, entry: u64, head: &[u8], parts: &[&[u8]]) -> u64 {
+        let content: usize = parts.iter().map(|part| part.len()).sum();
+        let length = WHOLE + head.len() + content;
+        self.at(position).store(Header { kind: Kind::Whole, length }.bits(), Relaxed);
+        self.at(position + 1).store(entry, Relaxed);
+        self.at(position + 2).store(head.len() as u64, Relaxed);
+        let mut joint = Joint::new(self, position + 3);
+        joint.put(head);
+        for part in parts {
+            joint.put(part);
         }
-        if !rest.is_empty() {
-            let mut last = [0; WORD];
-            last[..rest.len()].copy_from_slice(rest);
-            self.at(position).store(u64::from_ne_bytes(last), Relaxed);
-            position += 1;
-        }
-        position
+        joint.end()
     }
 
     /// The frame at `position`, if it has at most `most` words.
+    #[inline]
     pub(crate) fn header(self, position: u64, most: usize) -> Option<Header> {
         Header::from_bits(self.at(position).load(Relaxed), most)
     }
 
     /// Copies the bytes of the frame at `position` into `bytes`.
+    #[inline]
     pub(crate) fn read(self, position: u64, header: Header, bytes: &mut Vec<u8>) {
-        let words = header.words() - 1;
+        self.read_bytes(position + 1, header.length, bytes);
+    }
+
+    /// Copies head and content of the whole response at `position` into `bytes`, and returns the two numbers before them; `None`
+    /// if the frame is too short for these.
+    #[inline]
+    pub(crate) fn read_whole(self, position: u64, header: Header, bytes: &mut Vec<u8>) -> Option<[u64; 2]> {
+        let length = header.length.checked_sub(WHOLE)?;
+        self.read_bytes(position + 3, length, bytes);
+        Some([position + 1, position + 2].map(|at| self.at(at).load(Relaxed)))
+    }
+
+    fn read_bytes(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
         bytes.clear();
-        bytes.resize(words * WORD, 0);
-        for (word, copy) in (position + 1..).zip(bytes.as_chunks_mut::<WORD>().0) {
-            *copy = self.at(word).load(Relaxed).to_ne_bytes();
+        bytes.resize(length.next_multiple_of(WORD), 0);
+        let copies = bytes.as_chunks_mut::<WORD>().0;
+        let (one, other) = self.run(position, copies.len());
+        let (start, end) = copies.split_at_mut(one.len());
+        for (words, copies) in [(one, start), (other, end)] {
+            for (word, copy) in words.iter().zip(copies) {
+                *copy = word.load(Relaxed).to_ne_bytes();
+            }
         }
-        bytes.truncate(header.length);
+        bytes.truncate(length);
+    }
+
+    /// `count` words from `position` on, of which there are at least that many: those up to the end of the memory, and those at
+    /// its start.
+    #[inline]
+    fn run(&self, position: u64, count: usize) -> (&[AtomicU64], &[AtomicU64]) {
+        let start = position as usize & (self.0.len() - 1);
+        let before = count.min(self.0.len() - start);
+        (&self.0[start..start + before], &self.0[..count - before])
+    }
+}
+
+/// Writes bytes from several places one behind the other into whole words.
+struct Joint<'a> {
+    circle: Circle<'a>,
+    position: u64,
+    /// Bytes of a word that is not full yet, and how many of them there are.
+    begun: [u8; WORD],
+    count: usize,
+}
+
+impl<'a> Joint<'a> {
+    #[inline]
+    const fn new(circle: Circle<'a>, position: u64) -> Self {
+        Self { circle, position, begun: [0; WORD], count: 0 }
+    }
+
+    #[inline]
+    fn put(&mut self, mut bytes: &[u8]) {
+        if self.count > 0 {
+            let (first, rest) = bytes.split_at(bytes.len().min(WORD - self.count));
+            self.begun[self.count..self.count + first.len()].copy_from_slice(first);
+            self.count += first.len();
+            if self.count < WORD {
+                return;
+            }
+            self.circle.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
+            self.position += 1;
+            bytes = rest;
+        }
+        let (words, rest) = bytes.as_chunks::<WORD>();
+        let (one, other) = self.circle.run(self.position, words.len());
+        let (start, end) = words.split_at(one.len());
+        for (places, words) in [(one, start), (other, end)] {
+            for (place, word) in places.iter().zip(words) {
+                place.store(u64::from_ne_bytes(*word), Relaxed);
+            }
+        }
+        self.position += words.len() as u64;
+        self.begun = [0; WORD];
+        self.begun[..rest.len()].copy_from_slice(rest);
+        self.count = rest.len();
+    }
+
+    /// Writes what is left and returns the position behind it.
+    #[inline]
+    fn end(self) -> u64 {
+        if self.count == 0 {
+            return self.position;
+        }
+        self.circle.at(self.position).store(u64::from_ne_bytes(self.begun), Relaxed);
+        self.position + 1
     }
 }
 
@@ -159,6 +267,27 @@ mod tests {
     }
 
     #[test]
+    fn whole_responses_are_read_as_they_were_written_wherever_the_circle_closes() {
+        let words = words(16);
+        let circle = Circle(&words);
+        let text = b"the head and the content of a whole response, in a few parts of any size";
+        let mut read = Vec::new();
+        for start in 0..16 {
+            for (head, middle, end) in [(0, 0, 0), (0, 0, 1), (3, 4, 9), (8, 16, 24), (7, 8, 9), (20, 20, 72), (1, 2, 72)] {
+                let parts = [&text[head..middle], &[], &text[middle..end]];
+                let after = circle.write_whole(start, 77, &text[..head], &parts);
+                let header = circle.header(start, 16).expect("a frame");
+                assert_eq!((header.kind, start + header.words() as u64), (Kind::Whole, after));
+                assert_eq!(header.words(), Header::words_of_whole(end));
+                assert_eq!(circle.read_whole(start, header, &mut read), Some([77, head as u64]));
+                assert_eq!(read, &text[..end]);
+            }
+        }
+        let short = Header { kind: Kind::Whole, length: 15 };
+        assert_eq!(circle.read_whole(0, short, &mut read), None);
+    }
+
+    #[test]
     fn a_frame_that_is_longer_than_what_was_published_is_none() {
         let words = words(16);
         let circle = Circle(&words);
@@ -168,14 +297,14 @@ mod tests {
         assert_eq!(circle.header(0, 3), None);
         words[0].store(2 | u64::MAX << 8, Relaxed);
         assert_eq!(circle.header(0, 16), None);
-        words[0].store(10, Relaxed);
+        words[0].store(12, Relaxed);
         assert_eq!(circle.header(0, 16), None, "no such kind");
     }
 
     #[test]
     fn kinds_are_read_as_they_were_written() {
         let kinds: Vec<Kind> = (0..=255).filter_map(Kind::from_bits).collect();
-        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=9).collect::<Vec<_>>());
+        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=11).collect::<Vec<_>>());
     }
 
     #[test]

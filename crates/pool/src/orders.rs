@@ -4,6 +4,10 @@ use crate::words::Serial;
 
 const GONE: u64 = 1;
 const INTERRUPTED: u64 = 2;
+const WARNED: u64 = 4;
+
+/// The deadline, in milliseconds, of an app that may take as long as it likes.
+pub(crate) const NO_DEADLINE: u64 = u64::MAX;
 
 /// The edge's orders to the worker that has taken a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -12,12 +16,14 @@ pub struct Orders {
     pub gone: bool,
     /// The app has taken too long and must be interrupted.
     pub interrupted: bool,
+    /// The app takes long: whoever runs it should tell the log where it is.
+    pub warned: bool,
 }
 
 impl Orders {
     pub(crate) fn bits(self, serial: Serial) -> u64 {
         let flag = |set: bool, bit: u64| if set { bit } else { 0 };
-        serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED)
+        serial.bits() << 24 | flag(self.gone, GONE) | flag(self.interrupted, INTERRUPTED) | flag(self.warned, WARNED)
     }
 
     /// The orders for the use of a slot with that serial number.
@@ -25,7 +31,16 @@ impl Orders {
         if bits >> 24 != serial.bits() {
             return Self::default();
         }
-        Self { gone: bits & GONE != 0, interrupted: bits & INTERRUPTED != 0 }
+        Self { gone: bits & GONE != 0, interrupted: bits & INTERRUPTED != 0, warned: bits & WARNED != 0 }
+    }
+
+    /// These orders and others.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            gone: self.gone | other.gone,
+            interrupted: self.interrupted | other.interrupted,
+            warned: self.warned | other.warned,
+        }
     }
 }
 
@@ -36,6 +51,8 @@ pub enum Wish {
     Content,
     /// The client's socket.
     Socket,
+    /// The file with the data for a filter.
+    Data,
 }
 
 impl Wish {
@@ -43,6 +60,7 @@ impl Wish {
         match self {
             Self::Content => 1,
             Self::Socket => 2,
+            Self::Data => 3,
         }
     }
 
@@ -50,6 +68,7 @@ impl Wish {
         match bits {
             1 => Some(Self::Content),
             2 => Some(Self::Socket),
+            3 => Some(Self::Data),
             _ => None,
         }
     }
@@ -62,18 +81,16 @@ mod tests {
     #[test]
     fn orders_are_for_one_use_of_a_slot() {
         let (first, second) = (Serial::from_bits(7), Serial::from_bits(8));
-        for gone in [false, true] {
-            for interrupted in [false, true] {
-                let orders = Orders { gone, interrupted };
-                assert_eq!(Orders::from_bits(orders.bits(first), first), orders);
-                assert_eq!(Orders::from_bits(orders.bits(first), second), Orders::default());
-            }
+        for number in 0..8 {
+            let orders = Orders { gone: number & 1 != 0, interrupted: number & 2 != 0, warned: number & 4 != 0 };
+            assert_eq!(Orders::from_bits(orders.bits(first), first), orders);
+            assert_eq!(Orders::from_bits(orders.bits(first), second), Orders::default());
         }
     }
 
     #[test]
     fn wishes_are_understood() {
-        for wish in [Wish::Content, Wish::Socket] {
+        for wish in [Wish::Content, Wish::Socket, Wish::Data] {
             assert_eq!(Wish::from_bits(wish.bits()), Some(wish));
         }
         assert_eq!(Wish::from_bits(0), None);

@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -46,6 +46,20 @@ impl Line {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags)?;
         Ok(())
+    }
+
+    /// Sends a message without a descriptor. If the line is full, the peer has unread messages and is told all the same.
+    pub(crate) fn call(&self, tag: u64) {
+        let _ = send(&self.socket, &tag.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Reads what has come, and keeps the descriptors for whoever asks for them.
+    ///
+    /// # Errors
+    /// The peer sends more than anybody asks for, or the system refuses.
+    pub(crate) fn hear(&mut self) -> io::Result<()> {
+        // No descriptor has this tag, because no entry and no honest count has.
+        self.take(u64::MAX).map(drop)
     }
 
     /// The descriptor with that tag; `None` if it has not come yet.
@@ -123,6 +137,10 @@ mod tests {
             assert_eq!(inode(&got), inode(&files[tag as usize]));
         }
         assert!(receiver.take(1).expect("an empty line").is_none());
+        sender.call(3);
+        sender.pass(3, sender.as_fd()).expect("room");
+        receiver.hear().expect("a line that works");
+        assert!(receiver.take(3).expect("a line that works").is_some(), "the call was no descriptor");
     }
 
     #[test]

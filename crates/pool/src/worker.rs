@@ -1,9 +1,9 @@
 //! A worker's side of a pool: it takes a request when it has nothing to do, and writes the answer.
 
-use crate::frames::{Circle, Kind, RESERVE, ROOM_TO_BEGIN};
+use crate::frames::{Circle, Header, Kind, RESERVE, ROOM_TO_BEGIN};
 use crate::mapping::{Readable, Shared};
 use crate::memory::Memory;
-use crate::orders::{Orders, Wish};
+use crate::orders::{NO_DEADLINE, Orders, Wish};
 use crate::passing::Line;
 use crate::queue::Queue;
 use crate::shape::{Layout, WORD};
@@ -15,6 +15,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::time::Duration;
 
 /// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
 /// ends.
@@ -142,6 +143,34 @@ impl Worker {
         Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), Acquire), taken.entry.serial)
     }
 
+    /// Reads what has come on the [line](Self::line): calls, of which [`Worker::orders`] has the meaning, and descriptors, which
+    /// are kept for [`Worker::fulfilled`]. Call it when the line is readable.
+    ///
+    /// # Errors
+    /// The edge has sent what nobody has asked for, or the system refuses.
+    pub fn hear(&mut self) -> io::Result<()> {
+        self.line.hear()
+    }
+
+    /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From now on the bytes of the request
+    /// may belong to another one. There is nothing cheaper: the edge reads it in one piece.
+    ///
+    /// # Errors
+    /// There is no room for it now: nothing was written, and the exchange goes on.
+    #[inline]
+    pub fn respond(&mut self, taken: Taken, head: &[u8], parts: &[&[u8]]) -> Result<(), Taken> {
+        let bytes = head.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if Header::words_of_whole(bytes) > self.room(taken.area) {
+            return Err(taken);
+        }
+        let circle = Circle(&self.answers.words()[self.layout.area(taken.area)]);
+        let written = &mut self.areas[taken.area as usize].written;
+        step();
+        *written = circle.write_whole(*written, taken.entry.bits(), head, parts);
+        self.let_go(&taken);
+        Ok(())
+    }
+
     /// Writes the head of the response, in a form that the edge can read.
     ///
     /// # Errors
@@ -220,6 +249,18 @@ impl Worker {
             *place = number.to_ne_bytes();
         }
         self.write(taken, Kind::File, &bytes);
+        Ok(())
+    }
+
+    /// Tells the edge that the app wants another deadline for this request: that time from now, or none.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn deadline(&mut self, taken: &mut Taken, time: Option<Duration>) -> Result<(), Unfit> {
+        let most = NO_DEADLINE - 1;
+        let time = time.map_or(NO_DEADLINE, |time| u64::try_from(time.as_millis()).unwrap_or(most).min(most));
+        self.write_whole(taken, Kind::Deadline, &time.to_ne_bytes())?;
+        self.flush(taken);
         Ok(())
     }
 

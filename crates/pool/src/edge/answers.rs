@@ -3,15 +3,18 @@
 use super::ledger::State;
 use super::{Edge, Ticket};
 use crate::frames::{Circle, Header, Kind, numbers};
-use crate::orders::Wish;
+use crate::orders::{NO_DEADLINE, Wish};
 use crate::shape::Layout;
 use crate::words::{Entry, Ownership};
 use std::fs::File;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
 
 /// An event of the pool. Its bytes, if it has any, are in the buffer that was passed to [`Edge::next`].
 #[derive(Debug)]
 pub enum Event {
+    /// A whole response: the head has that many bytes, and the content follows it. The ticket is no longer valid.
+    Whole(Ticket, usize),
     /// The head of a response.
     Head(Ticket),
     /// The head of an informational response.
@@ -24,6 +27,8 @@ pub enum Event {
     Message(Ticket),
     /// The worker asks for something: see [`Edge::fulfil`].
     Wish(Ticket, Wish),
+    /// The app wants another deadline: that time from now, or none.
+    Deadline(Ticket, Option<Duration>),
     /// The response is complete; the ticket is no longer valid.
     Finished(Ticket),
     /// The worker has abandoned the exchange; the ticket is no longer valid.
@@ -176,7 +181,7 @@ impl Edge {
         }
         while left > 0 {
             match circle.header(position, left) {
-                Some(header) if !matches!(header.kind, Kind::End | Kind::Abandon) => {
+                Some(header) if !header.kind.ends() => {
                     left -= header.words();
                     position = position.wrapping_add(header.words() as u64);
                 }
@@ -222,10 +227,15 @@ impl Edge {
             }
             let circle = Circle(&place.answers.words()[self.layout.area(area)]);
             let header = circle.header(reader.read, most).ok_or(Breach)?;
-            circle.read(reader.read, header, bytes);
             place.read = true;
+            let event = if header.kind == Kind::Whole {
+                let numbers = circle.read_whole(reader.read, header, bytes).ok_or(Breach)?;
+                self.understand_whole(worker, area, numbers, bytes.len())
+            } else {
+                circle.read(reader.read, header, bytes);
+                self.understand(worker, area, header, bytes)
+            };
             let read = reader.read.wrapping_add(header.words() as u64);
-            let event = self.understand(worker, area, header, bytes);
             let reader = self.reader(worker, area);
             reader.read = read;
             let speaks = if let Speaks::Of(entry) = reader.speaks { entry.bits() } else { 0 };
@@ -268,7 +278,7 @@ impl Edge {
         let ticket = Ticket(entry);
         let forsaken = self.records[entry.slot as usize].forsaken;
         let event = match header.kind {
-            Kind::Begin => return Err(Breach),
+            Kind::Begin | Kind::Whole => return Err(Breach),
             Kind::Head => Event::Head(ticket),
             Kind::Interim => Event::Interim(ticket),
             Kind::Content => Event::Content(ticket),
@@ -276,6 +286,10 @@ impl Edge {
             Kind::Wish => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;
                 Event::Wish(ticket, Wish::from_bits(bits).ok_or(Breach)?)
+            }
+            Kind::Deadline => {
+                let [time] = numbers(bytes).ok_or(Breach)?;
+                Event::Deadline(ticket, (time != NO_DEADLINE).then(|| Duration::from_millis(time)))
             }
             Kind::File => {
                 let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;
@@ -289,6 +303,30 @@ impl Edge {
             }
         };
         Ok((!forsaken).then_some(event))
+    }
+
+    /// Reads a frame with a whole response: the entry of its exchange, and the number of bytes of its head.
+    #[inline]
+    fn understand_whole(
+        &mut self,
+        worker: u32,
+        area: u32,
+        [entry, head]: [u64; 2],
+        length: usize,
+    ) -> Result<Option<Event>, Breach> {
+        let entry = Entry::from_bits(entry).ok_or(Breach)?;
+        let head = usize::try_from(head).ok().filter(|head| *head <= length).ok_or(Breach)?;
+        let speaks = match self.reader(worker, area).speaks {
+            // It has already sent something else: an informational response, for instance.
+            speaks @ Speaks::Of(begun) if begun == entry => speaks,
+            Speaks::Of(_) => return Err(Breach),
+            Speaks::OfNothing | Speaks::OfThePast => self.begin(worker, area, entry)?,
+        };
+        self.reader(worker, area).speaks = Speaks::OfNothing;
+        let Speaks::Of(entry) = speaks else { return Ok(None) };
+        let forsaken = self.records[entry.slot as usize].forsaken;
+        self.release(entry);
+        Ok((!forsaken).then_some(Event::Whole(Ticket(entry), head)))
     }
 
     /// A worker begins to answer a request.

@@ -271,16 +271,31 @@ impl Edge {
             self.release(entry);
             return Withdrawal::Unseen;
         }
-        self.order(entry, Orders { gone: true, interrupted: true });
+        self.order(entry, Orders { gone: true, ..Orders::default() });
         self.forsake(entry);
         Withdrawal::Running
     }
 
-    /// Orders the worker to interrupt an app that takes too long. The app may still answer.
+    /// Orders the worker to interrupt an app that takes too long. The app may still answer. The worker's [line](crate::Worker::line)
+    /// becomes readable, too: a process that asked the kernel for a signal then gets one, whatever it is doing.
     pub fn interrupt(&mut self, ticket: Ticket) {
-        let record = &self.records[ticket.0.slot as usize];
-        if record.serial == ticket.0.serial && !record.forsaken {
-            self.order(ticket.0, Orders { gone: false, interrupted: true });
+        self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
+    }
+
+    /// Orders the worker to tell where an app is that takes long. Its [line](crate::Worker::line) becomes readable, too.
+    pub fn warn(&mut self, ticket: Ticket) {
+        self.order_at_once(ticket, Orders { warned: true, ..Orders::default() });
+    }
+
+    fn order_at_once(&mut self, ticket: Ticket, orders: Orders) {
+        if self.current(ticket.0).is_none_or(|record| record.forsaken || record.state == State::Filling) {
+            return;
+        }
+        self.order(ticket.0, orders);
+        if let Some(worker) = self.holder(ticket)
+            && let Some(place) = self.places.get(worker as usize)
+        {
+            place.line.call(ticket.0.bits());
         }
     }
 
@@ -316,7 +331,9 @@ impl Edge {
     }
 
     fn order(&mut self, entry: Entry, orders: Orders) {
-        self.requests.words()[self.layout.orders(entry.slot)].store(orders.bits(entry.serial), SeqCst);
+        let word = &self.requests.words()[self.layout.orders(entry.slot)];
+        let all = Orders::from_bits(word.load(Relaxed), entry.serial).and(orders);
+        word.store(all.bits(entry.serial), SeqCst);
         // A worker that waits for room would not see it.
         if let Some(worker) = self.holder(Ticket(entry))
             && let Some(place) = self.places.get_mut(worker as usize)

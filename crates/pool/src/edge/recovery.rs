@@ -4,6 +4,7 @@ use super::answers::{Reader, Speaks};
 use super::ledger::{Record, State};
 use super::{Edge, Event, Ticket};
 use crate::memory::Memory;
+use crate::orders::Orders;
 use crate::shape::Layout;
 use crate::sleep::Sleep;
 use crate::words::{Entry, Ownership, Serial};
@@ -38,7 +39,7 @@ impl Edge {
                 edge.release(entry);
             } else {
                 edge.records[slot as usize] = Record { forsaken: true, ..Record::new(serial, State::Submitted) };
-                edge.order(entry, crate::Orders { gone: true, interrupted: true });
+                edge.order(entry, Orders { gone: true, ..Orders::default() });
             }
         }
         for (worker, area) in (0..shape.workers).flat_map(|worker| (0..shape.areas).map(move |area| (worker, area))) {
