@@ -44,7 +44,7 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
         name: "oribi-server",
-        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-files"],
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-pool", "oribi-files"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

@@ -9,6 +9,7 @@ mod attention;
 pub mod config;
 mod crew;
 pub mod engine;
+pub mod keeper;
 pub mod lane;
 pub mod listen;
 pub mod log;
