@@ -34,9 +34,9 @@ static _Thread_local Context *own;
 /* The kernel's number of Ruby's main thread in the process `main_process`; written before the server can interrupt anything. */
 static volatile pid_t main_thread, main_process;
 
-/* The signal for which Ruby has the trap. The server and the Lua host use lower ones of the real-time signals. */
+/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
 static int messenger(void) {
-    return SIGRTMIN + 3;
+    return SIGRTMIN + 4;
 }
 
 /* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
