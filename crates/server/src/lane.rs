@@ -441,6 +441,11 @@ impl<'a, S: Source> Lane<'a, S> {
         self.pass_on_command(&mut source) && !source.finished()
     }
 
+    /// What its source watches beside connections.
+    pub(crate) fn attention(&self) -> Option<&Attention> {
+        self.attention.as_ref()
+    }
+
     /// Whether the lane accepts no more connections.
     pub(crate) fn stops(&self) -> bool {
         self.source.borrow().stops()

@@ -8,6 +8,7 @@
 mod attention;
 pub mod config;
 mod crew;
+pub mod edge;
 pub mod engine;
 pub mod keeper;
 pub mod lane;

@@ -13,7 +13,7 @@ use crate::mapping::Shared;
 use crate::memory::Memory;
 use crate::orders::Orders;
 use crate::passing::Line;
-use crate::shape::{Layout, WORD};
+use crate::shape::{Layout, Shape, WORD};
 use crate::sleep::{Bell, Sleep};
 use crate::words::{Entry, Ownership, Serial};
 use answers::Reader;
@@ -51,6 +51,14 @@ pub struct Staff {
 #[derive(Debug)]
 #[must_use = "a slot that is neither submitted nor cancelled is lost"]
 pub struct Reserved(Entry);
+
+impl Reserved {
+    /// The number of the slot, counted from 0.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.0.slot
+    }
+}
 
 /// What became of a request that was withdrawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,6 +154,12 @@ impl Edge {
             lively: VecDeque::new(),
             found: VecDeque::new(),
         })
+    }
+
+    /// The shape of the memory.
+    #[must_use]
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
     }
 
     /// Reserves a slot for a request; `None` if all are in use.

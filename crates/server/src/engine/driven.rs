@@ -39,6 +39,12 @@ impl<B: Backend> Engine<'_, B> {
         self.look(timeout)
     }
 
+    /// Whether to check [`Engine::take_wake`] and [`Engine::finished`].
+    #[must_use]
+    pub fn is_woken_or_finished(&self) -> bool {
+        self.woken || self.finished()
+    }
+
     /// The time on the backend's clock, as of the last wait or answer.
     #[must_use]
     pub fn now(&self) -> Duration {

@@ -1,0 +1,268 @@
+//! What workers say, on its way to the clients. The pool has checked which exchange it belongs to; everything else is checked
+//! here or by the engine, as if a stranger had written it.
+
+use super::EdgeLoop;
+use crate::slot::{Content, Head, Malformed};
+use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_io::Backend;
+use oribi_pool::{Event, FilePart, Ticket, Wish};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Passes on what workers have said; returns whether there was anything.
+    pub(super) fn handle_answers(&mut self) -> bool {
+        self.pool.gather();
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let mut any = false;
+        while let Some(event) = self.pool.next(&mut bytes) {
+            any = true;
+            self.handle_answer(event, &bytes);
+        }
+        self.bytes = bytes;
+        self.send_lone_heads();
+        if any {
+            self.moved = self.now();
+        }
+        any
+    }
+
+    fn handle_answer(&mut self, event: Event, bytes: &[u8]) {
+        match event {
+            Event::Whole(ticket, head) => self.handle_whole(ticket, bytes, head),
+            Event::Head(ticket) => self.handle_head(ticket, bytes),
+            Event::Interim(ticket) => self.handle_interim(ticket, bytes),
+            Event::Content(ticket) => self.handle_content(ticket, bytes),
+            Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
+            Event::Message(ticket) => self.handle_message(ticket, bytes),
+            Event::Wish(ticket, wish) => self.handle_wish(ticket, wish),
+            Event::Deadline(ticket, time) => self.change_deadline(ticket, time),
+            Event::Finished(ticket) => self.handle_end(ticket, false),
+            Event::Abandoned(ticket) => self.handle_end(ticket, true),
+            Event::Lost(ticket) => self.handle_loss(ticket),
+            Event::Broken(place) => self.handle_breach(place),
+        }
+    }
+
+    /// The exchange whose client waits for what a worker has said, and which has made progress by that.
+    #[inline]
+    fn destination(&mut self, ticket: Ticket) -> Option<ExchangeId> {
+        let now = if self.deadlines.are_set() { Some(self.now()) } else { None };
+        let entry = self.table.get(ticket)?;
+        if now.is_some() {
+            entry.progress = now;
+        }
+        entry.exchange
+    }
+
+    #[inline]
+    fn handle_whole(&mut self, ticket: Ticket, bytes: &[u8], head: usize) {
+        let Some(entry) = self.table.remove(ticket) else { return };
+        let Some(exchange) = entry.exchange else { return };
+        let (head, content) = bytes.split_at(head);
+        let lane = &self.lane;
+        let answered = self.heads.read(head, |Head { head, content: kind }| match kind {
+            Content::Whole { size } if !entry.begun && size == content.len() as u64 => {
+                Ok(lane.source().respond(exchange, head, &[content]))
+            }
+            _ => Err(Malformed),
+        });
+        match answered.and_then(|answered| answered) {
+            Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
+            Ok(_) => {}
+            Err(Malformed) if entry.begun => lane.source().abandon(exchange),
+            Err(Malformed) => {
+                log::error!("a worker has answered with what is no response");
+                self.refuse(exchange, 502);
+            }
+        }
+    }
+
+    fn handle_head(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let lane = &self.lane;
+        let begun = self.heads.read(bytes, |Head { head, content }| {
+            let size = match content {
+                Content::Whole { size } => Some(size),
+                Content::Started => None,
+                Content::Interim => return Err(Malformed),
+            };
+            Ok(lane.source().start_with_size(exchange, head, size))
+        });
+        match begun.and_then(|begun| begun) {
+            Ok(Ok(())) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.begun = true;
+                }
+                self.unsent_heads.push(ticket);
+            }
+            Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
+            Err(Malformed) => self.handle_nonsense(ticket),
+        }
+    }
+
+    fn handle_interim(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let lane = &self.lane;
+        let sent = self.heads.read(bytes, |Head { head, content }| match content {
+            Content::Interim => Ok(lane.source().inform(exchange, head.status, head.fields)),
+            Content::Whole { .. } | Content::Started => Err(Malformed),
+        });
+        // The final response is still to come if this one was not sent.
+        if let Err(Malformed) = sent.and_then(|sent| sent) {
+            self.handle_nonsense(ticket);
+        }
+    }
+
+    fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let written = self.lane.source().write(exchange, bytes);
+        self.note_written(ticket, written);
+    }
+
+    fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let FilePart { offset, size } = part;
+        let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
+        match file {
+            Some(file) if ends_somewhere => {
+                let piece = Piece::File { file: &Arc::new(file), offset, size };
+                let written = self.lane.source().write_piece(exchange, piece);
+                self.note_written(ticket, written);
+            }
+            Some(_) => self.handle_nonsense(ticket),
+            None => {
+                log::error!("a response was cut off: the file did not come that its worker wanted to send");
+                self.give_up(ticket);
+            }
+        }
+    }
+
+    /// Content was written. A client that takes it slowly keeps its worker waiting.
+    fn note_written(&mut self, ticket: Ticket, written: Result<usize, ReplyError>) {
+        match written {
+            Ok(waiting) => {
+                if waiting > self.settings.limits.output_bytes && self.pool.pause(ticket) {
+                    if let Some(entry) = self.table.get(ticket) {
+                        entry.paused = true;
+                    }
+                    self.paused.push(ticket);
+                }
+            }
+            Err(refusal) => self.handle_refusal(ticket, refusal),
+        }
+    }
+
+    /// The engine does not take a response any more. If its client has gone, the engine says so.
+    fn handle_refusal(&mut self, ticket: Ticket, refusal: ReplyError) {
+        if let ReplyError::Invalid(why) = refusal {
+            log::error!("the response of an app is invalid: {why}");
+            if let Some(entry) = self.table.get(ticket) {
+                entry.exchange = None;
+            }
+        }
+    }
+
+    fn handle_message(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        if !self.lane.source().report(exchange, bytes) {
+            log::error!("{}", String::from_utf8_lossy(bytes).trim_end());
+        }
+    }
+
+    fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {
+        let Some(entry) = self.table.remove(ticket) else { return };
+        let Some(exchange) = entry.exchange else { return };
+        let mut engine = self.lane.source();
+        if abandoned || !entry.begun {
+            engine.abandon(exchange);
+        } else if let Err(ReplyError::Invalid(why)) = engine.finish(exchange) {
+            log::error!("the response of an app is invalid: {why}");
+            engine.abandon(exchange);
+        }
+    }
+
+    /// A worker has written what makes no sense into the frames of an exchange.
+    fn handle_nonsense(&mut self, ticket: Ticket) {
+        let holder = self.pool.holder(ticket);
+        self.fail(ticket, 502);
+        if let Some(place) = holder {
+            self.handle_breach(place);
+        }
+    }
+
+    fn handle_wish(&mut self, ticket: Ticket, wish: Wish) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        let outcome = match wish {
+            Wish::Content | Wish::Data => {
+                let entry = self.table.get(ticket);
+                let file = entry.and_then(|entry| if wish == Wish::Content { &entry.content } else { &entry.data }.as_ref());
+                file.map_or(Err(io::ErrorKind::NotFound.into()), |file| self.pool.fulfil(ticket, file.as_fd()))
+            }
+            Wish::Socket => self.pass_socket(ticket, exchange),
+        };
+        if let Err(error) = outcome {
+            log::error!("cannot give a worker what its app asks for: {error}");
+            self.give_up(ticket);
+        }
+    }
+
+    /// Gives an app the socket of its client, or puts that off until earlier responses have left.
+    fn pass_socket(&mut self, ticket: Ticket, exchange: ExchangeId) -> io::Result<()> {
+        let taken = self.lane.source().take_socket(exchange);
+        match taken {
+            Ok(socket) => self.pool.fulfil(ticket, socket.as_fd()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.awaited_sockets.push(ticket);
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends the heads behind which nothing has come: whoever sends a head alone wants it to arrive.
+    fn send_lone_heads(&mut self) {
+        let mut heads = std::mem::take(&mut self.unsent_heads);
+        for ticket in heads.drain(..) {
+            if let Some(exchange) = self.table.exchange(ticket) {
+                let sent = self.lane.source().write(exchange, b"");
+                self.note_written(ticket, sent);
+            }
+        }
+        self.unsent_heads = heads;
+    }
+
+    /// Goes on with those who wait for their clients.
+    pub(super) fn look_after_clients(&mut self) {
+        if !self.paused.is_empty() {
+            let mut paused = std::mem::take(&mut self.paused);
+            paused.retain(|&ticket| !self.resume_if_taken(ticket));
+            paused.append(&mut self.paused);
+            self.paused = paused;
+        }
+        if !self.awaited_sockets.is_empty() {
+            for ticket in std::mem::take(&mut self.awaited_sockets) {
+                self.handle_wish(ticket, Wish::Socket);
+            }
+        }
+    }
+
+    /// Reads on for a client that has taken enough, or has gone.
+    fn resume_if_taken(&mut self, ticket: Ticket) -> bool {
+        let most = self.settings.limits.output_bytes;
+        let exchange = self.table.exchange(ticket);
+        let waits = exchange.is_some_and(|exchange| self.lane.source().waiting(exchange).is_ok_and(|waiting| waiting > most));
+        if waits {
+            return false;
+        }
+        self.pool.resume(ticket);
+        let now = self.now();
+        if let Some(entry) = self.table.get(ticket) {
+            entry.paused = false;
+            entry.progress = entry.progress.map(|_| now);
+        }
+        true
+    }
+}

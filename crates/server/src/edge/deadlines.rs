@@ -1,0 +1,152 @@
+//! Apps that take too long: their clients get an answer at the timeout, whatever the apps do.
+//!
+//! The time counts from when a worker took the request or last did something for its client, and not while the client keeps the
+//! app waiting. The edge learns that a request was taken by looking (see `timers`), a few milliseconds late at most while
+//! workers are free, and some tens of milliseconds while requests queue.
+
+use super::EdgeLoop;
+use super::table::{Entry, Stage};
+use crate::config::{Settings, Timeouts};
+use crate::keeper::Reason;
+use oribi_io::Backend;
+use oribi_pool::Ticket;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// The deadlines of apps.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    warning: Duration,
+    timeout: Duration,
+    kill: Duration,
+    /// Requests that may wait for a worker, in the order in which they came.
+    untaken: VecDeque<Ticket>,
+    /// Nothing is due earlier.
+    due: Option<Duration>,
+}
+
+impl Deadlines {
+    pub(super) fn new(settings: &Settings) -> Self {
+        let (warning, timeout, kill) = (settings.request_warning, settings.timeouts.request, settings.kill_after());
+        Self { warning, timeout, kill, untaken: VecDeque::new(), due: None }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(super) fn are_set(&self) -> bool {
+        self.first() < Timeouts::NEVER
+    }
+
+    fn first(&self) -> Duration {
+        self.warning.min(self.timeout).min(self.kill)
+    }
+
+    pub(super) const fn due(&self) -> Option<Duration> {
+        self.due
+    }
+
+    #[inline]
+    pub(super) fn submitted(&mut self, ticket: Ticket) {
+        if self.are_set() {
+            self.untaken.push_back(ticket);
+        }
+    }
+
+    fn look_at(&mut self, time: Duration) {
+        self.due = Some(self.due.map_or(time, |due| due.min(time)));
+    }
+
+    /// The next stage of an app that began at `progress`, and its time; `None`: there is none.
+    fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
+        let progress = entry.progress.filter(|_| !entry.paused)?;
+        let timeout = entry.asked.map_or(self.timeout, |asked| asked.unwrap_or(Timeouts::NEVER));
+        // An app that has asked for more time is not killed before that, either.
+        let kill = self.kill.saturating_add(timeout.saturating_sub(self.timeout));
+        let stages = [(Stage::Warned, self.warning), (Stage::Interrupted, timeout), (Stage::Killed, kill)];
+        let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
+        to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
+    }
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Notes which of the requests that came first have been taken.
+    pub(super) fn note_taken(&mut self, now: Duration) {
+        while let Some(&ticket) = self.deadlines.untaken.front() {
+            if let Some(entry) = self.table.get(ticket) {
+                if entry.progress.is_none() && self.pool.holder(ticket).is_none() {
+                    return;
+                }
+                entry.progress.get_or_insert(now);
+                self.deadlines.look_at(now + self.deadlines.first());
+            }
+            self.deadlines.untaken.pop_front();
+        }
+    }
+
+    /// An app asks for another deadline.
+    pub(super) fn change_deadline(&mut self, ticket: Ticket, time: Option<Duration>) {
+        let now = self.now();
+        let Some(entry) = self.table.get(ticket) else { return };
+        entry.asked = Some(time);
+        entry.progress = Some(now);
+        if let Some((_, at)) = self.deadlines.next(entry) {
+            self.deadlines.look_at(at);
+        }
+    }
+
+    /// Does what is due.
+    pub(super) fn see_to_deadlines(&mut self, now: Duration) {
+        self.deadlines.due = None;
+        let mut due = Vec::new();
+        for entry in self.table.entries() {
+            match self.deadlines.next(entry) {
+                Some((stage, at)) if at <= now => due.push((entry.ticket, stage)),
+                Some((_, at)) => self.deadlines.due = Some(self.deadlines.due.map_or(at, |due| due.min(at))),
+                None => {}
+            }
+        }
+        for (ticket, stage) in due {
+            self.go_to_stage(ticket, stage, now);
+        }
+    }
+
+    fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
+        let holder = self.pool.holder(ticket);
+        let Some(entry) = self.table.get(ticket) else { return };
+        let Some(place) = holder else {
+            // Its client had gone, and its worker has finished with it meanwhile.
+            if entry.exchange.is_none() {
+                self.table.remove(ticket);
+            }
+            return;
+        };
+        entry.stage = stage;
+        let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
+        let next = self.deadlines.next(entry);
+        let (label, process) = (self.table.label(ticket), self.workers.process(place).unwrap_or_default());
+        if let Some((_, at)) = next {
+            self.deadlines.look_at(at);
+        }
+        match stage {
+            Stage::Nothing => {}
+            Stage::Warned => {
+                log::warn!("{label} has been running for {took:.1} s in worker {process}");
+                self.pool.warn(ticket);
+            }
+            Stage::Interrupted => {
+                log::error!(
+                    "{label} has been running for {took:.1} s in worker {process}: its client gets a 504, and the app is interrupted"
+                );
+                self.fail(ticket, 504);
+                self.pool.interrupt(ticket);
+            }
+            Stage::Killed => {
+                log::error!(
+                    "{label} has been running for {took:.1} s in worker {process} and does not end: the worker is ended"
+                );
+                self.end_worker(place, Reason::Stuck);
+            }
+        }
+        self.pool.wake_workers();
+    }
+}

@@ -1,0 +1,218 @@
+//! The loop of an edge: it owns client connections and runs no app.
+//!
+//! An edge is a [lane](crate::lane) without a host. Each complete request that its engine hands out is answered at once by a
+//! probe (`probe`) or a file, or goes into a slot of the pool (`queue`), and the engine gets it back. Workers take requests from
+//! there, and what they answer passes on to the engine (`answers`), which sends it. The table (`table`) says which exchange
+//! is in which slot.
+//!
+//! One turn of the loop handles what the engine and the pool have to tell, wakes workers once, and then waits in the backend for
+//! clients, workers and commands together. What is due without any of these is in `timers`: requests that have waited too
+//! long (`queue`), apps that take too long (`deadlines`), workers that have died (`workers`), requests that died with them
+//! (`failures`).
+
+mod answers;
+mod deadlines;
+mod failures;
+mod probe;
+mod queue;
+mod setup;
+mod table;
+#[cfg(test)]
+mod tests;
+mod timers;
+mod workers;
+
+pub use setup::shape;
+
+use crate::config::{IoModel, Settings};
+use crate::engine::Engine;
+use crate::keeper::{EdgeSetup, Keeper};
+use crate::lane::{Lane, LaneSetup};
+use crate::listen::Listener;
+use crate::scoreboard::WorkerSlot;
+use crate::slot::Heads;
+use deadlines::Deadlines;
+#[cfg(feature = "libevent")]
+use oribi_io::Libevent;
+use oribi_io::{Backend, Epoll, Uring};
+use oribi_pool::Ticket;
+use queue::Queue;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use table::Table;
+use timers::Timers;
+use workers::Workers;
+
+/// How often in a row the pool is looked at before the backend is asked for events. More would keep clients waiting whose
+/// requests have arrived; fewer would ask the kernel for every few answers.
+const LOOKS_AT_POOL: usize = 4;
+
+/// Serves until the edge's command says otherwise and everything that was accepted is answered.
+///
+/// # Errors
+/// The system refuses something essential.
+pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
+    let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
+    let settings = setup::settings_of_edge(setup.lane.settings, &pool);
+    match settings.io {
+        IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
+        IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
+        #[cfg(feature = "libevent")]
+        IoModel::Libevent => run_on(Libevent::new()?, setup, &settings, pool),
+        #[cfg(not(feature = "libevent"))]
+        IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
+    }
+}
+
+fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, pool: oribi_pool::Edge) -> io::Result<()> {
+    let lane_setup = LaneSetup { settings, ..setup.lane };
+    let told = lane_setup.log_opening();
+    let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
+    let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
+    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper);
+    edge.obey();
+    while edge.turn()? {}
+    edge.leave();
+    Ok(())
+}
+
+/// The state of an edge.
+struct EdgeLoop<'a, B: Backend> {
+    lane: Lane<'a, Engine<'a, B>>,
+    settings: &'a Settings,
+    listeners: &'a [Listener],
+    slot: &'a WorkerSlot,
+    pool: oribi_pool::Edge,
+    table: Table,
+    queue: Queue,
+    deadlines: Deadlines,
+    workers: Workers,
+    timers: Timers,
+    /// Whoever ends workers for this edge.
+    keeper: Option<&'a Keeper>,
+    heads: Heads,
+    /// The bytes of the pool's latest event.
+    bytes: Vec<u8>,
+    /// Exchanges whose responses wait for slow clients, so that the pool is not read for them.
+    paused: Vec<Ticket>,
+    /// Responses of which only the head has come, and has not been sent.
+    unsent_heads: Vec<Ticket>,
+    /// Clients who are to get their sockets as soon as earlier responses have left.
+    awaited_sockets: Vec<Ticket>,
+    /// When workers were last seen to take or to answer requests.
+    moved: Duration,
+}
+
+impl<'a, B: Backend> EdgeLoop<'a, B> {
+    fn new(lane: Lane<'a, Engine<'a, B>>, setup: &LaneSetup<'a>, pool: oribi_pool::Edge) -> io::Result<Self> {
+        let settings = setup.settings;
+        {
+            let mut engine = lane.source();
+            engine.note_lost_exchanges();
+            engine.accept_ahead(true);
+            engine.answer_in_batches();
+            match (engine.watch_news(pool.descriptor()), lane.attention()) {
+                (Err(error), Some(attention)) if error.kind() == io::ErrorKind::Unsupported => {
+                    attention.watch(pool.descriptor())?;
+                }
+                (outcome, _) => outcome?,
+            }
+        }
+        let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
+        Ok(Self {
+            lane,
+            settings,
+            listeners: setup.listeners,
+            slot: setup.slot,
+            pool,
+            table,
+            queue: Queue::default(),
+            deadlines: Deadlines::new(settings),
+            workers,
+            timers: Timers::default(),
+            keeper: None,
+            heads: Heads::default(),
+            bytes: Vec::new(),
+            paused: Vec::new(),
+            unsent_heads: Vec::new(),
+            awaited_sockets: Vec::new(),
+            moved: Duration::ZERO,
+        })
+    }
+
+    /// Sets who ends workers for this edge.
+    fn kept_by(self, keeper: &'a Keeper) -> Self {
+        Self { keeper: Some(keeper), ..self }
+    }
+
+    /// Does everything there is to do now, and waits once; `false`: the edge ends.
+    fn turn(&mut self) -> io::Result<bool> {
+        for _ in 0..LOOKS_AT_POOL {
+            self.take_requests();
+            self.pool.wake_workers();
+            if !self.handle_answers() {
+                break;
+            }
+        }
+        self.withdraw_lost();
+        self.look_after_clients();
+        if self.lane.source().is_woken_or_finished() && !self.obey() {
+            return Ok(false);
+        }
+        self.see_to_arrivals();
+        self.see_to_timers();
+        self.wait()?;
+        Ok(true)
+    }
+
+    /// Takes the requests that are complete.
+    fn take_requests(&mut self) {
+        // An edge answers, or gives back, at once. Whatever answers with a file takes that back for the app behind it.
+        self.lane.source().expect_prompt_answers(true);
+        loop {
+            let next = self.lane.source().next_at_hand();
+            let Some(exchange) = next else { return };
+            self.slot.requests.fetch_add(1, Relaxed);
+            if let Some(exchange) = self.answer_probe(exchange)
+                && let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners)
+            {
+                self.submit(exchange);
+            }
+            self.lane.source().expect_prompt_answers(true);
+        }
+    }
+
+    /// Waits for news of any kind.
+    fn wait(&mut self) -> io::Result<()> {
+        let may_sleep = self.pool.prepare_to_sleep();
+        let timeout = if may_sleep { self.time_left() } else { Some(Duration::ZERO) };
+        let waited = self.lane.source().wait_at_most(timeout);
+        if may_sleep {
+            self.pool.awake();
+        }
+        waited
+    }
+
+    /// Reads the command; `false`: the edge ends.
+    fn obey(&mut self) -> bool {
+        let goes_on = self.lane.obey();
+        if self.lane.attention().is_some_and(crate::attention::Attention::take) {
+            self.bury_the_dead();
+        }
+        goes_on
+    }
+
+    /// Tells workers that nobody waits any more.
+    fn leave(&mut self) {
+        for ticket in self.table.tickets() {
+            self.pool.withdraw(ticket);
+        }
+        self.pool.wake_workers();
+        self.lane.source().abandon_all();
+    }
+
+    fn now(&self) -> Duration {
+        self.lane.source().now()
+    }
+}

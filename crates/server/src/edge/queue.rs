@@ -1,0 +1,236 @@
+//! The queue: requests go into the pool, wait there for a worker, and leave it unanswered if they have waited too long.
+
+use super::EdgeLoop;
+use super::table::Entry;
+use crate::engine::Exchange;
+use crate::slot::encode_request;
+use oribi_host::{Content, ExchangeId, Request};
+use oribi_io::Backend;
+use oribi_message::{FieldPair, ResponseHead};
+use oribi_pool::{Ticket, Withdrawal};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+/// Requests that wait longer are written of in the log.
+const LONG: Duration = Duration::from_secs(1);
+
+/// At most one line of the log in this time says that requests wait.
+const SAID_EVERY: Duration = Duration::from_secs(10);
+
+/// A request that has waited for this long, and whose client has ended its side, is dropped: people and proxies that give up do
+/// that, and there is nobody left to answer. (A client that ends its side earlier may have sent its only request.)
+const PATIENCE_OF_ENDED_CLIENTS: Duration = Duration::from_secs(1);
+
+/// A client is asked to come back after this time at the latest.
+const LONGEST_RETRY: u64 = 60;
+
+/// What the edge remembers of its queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// When the log was last told that requests wait.
+    said: Option<Duration>,
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// Puts a request into the queue.
+    pub(super) fn submit(&mut self, exchange: Exchange) {
+        let id = exchange.id();
+        let is_full = self.table.used() >= self.settings.queue_limit && self.pool.depth() >= self.settings.queue_limit;
+        let reserved = if is_full { None } else { self.pool.reserve() };
+        let Some(mut reserved) = reserved else {
+            self.refuse_for_now(id);
+            return self.lane.source().give_back(exchange);
+        };
+        let request = exchange.request(self.listeners);
+        let start = if self.settings.request_start { request_start(&request, self.lane.source().wall_clock()) } else { None };
+        let field = start.as_ref().map(|start| (&b"X-Request-Start"[..], start.as_bytes()));
+        let slot = reserved.slot();
+        let room = self.pool.room(&mut reserved);
+        let fitted = match fit(&request, field.as_slice(), room, &self.settings.temporary_directory) {
+            Ok(fitted) => fitted,
+            Err(status) => {
+                self.pool.cancel(reserved);
+                self.refuse(id, status);
+                return self.lane.source().give_back(exchange);
+            }
+        };
+        let retry = self.settings.retry_lost && is_idempotent(request.head.method());
+        self.table.keep_copy(slot, if retry { &room[..fitted.size] } else { &[] });
+        let is_watched = self.deadlines.are_set();
+        if is_watched {
+            self.table.keep_label(slot, &[request.head.method(), b" ", request.head.target()]);
+        }
+        let ticket = self.pool.submit(reserved, fitted.size);
+        let now = self.now();
+        if self.table.used() == 0 {
+            self.moved = now;
+        }
+        self.table.insert(Entry { content: fitted.content, data: fitted.data, ..Entry::new(ticket, id, now) });
+        self.deadlines.submitted(ticket);
+        self.timers.submitted(now, is_watched);
+        self.lane.source().give_back(exchange);
+    }
+
+    /// Answers with an error of the server's own.
+    pub(super) fn refuse(&mut self, exchange: ExchangeId, status: u16) {
+        self.answer_with(exchange, status, &[]);
+    }
+
+    /// Answers that the client may come back.
+    fn refuse_for_now(&mut self, exchange: ExchangeId) {
+        // Who comes now would wait about as long as the oldest request has waited.
+        let seconds = self.oldest_wait().unwrap_or_default().as_secs() + 1;
+        let seconds = seconds.min(LONGEST_RETRY).to_string();
+        self.answer_with(exchange, 503, &[(b"Retry-After", seconds.as_bytes())]);
+    }
+
+    fn answer_with(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) {
+        let page = format!("{}\n", oribi_message::reason(status));
+        let mut all: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"text/plain; charset=utf-8")];
+        all.extend_from_slice(fields);
+        // If this fails, the client has gone.
+        let _ = self.lane.source().respond(exchange, ResponseHead { status, fields: &all }, &[page.as_bytes()]);
+    }
+
+    /// How long the oldest request has waited for a worker.
+    pub(super) fn oldest_wait(&mut self) -> Option<Duration> {
+        let oldest = self.pool.oldest()?;
+        let now = self.now();
+        self.table.get(oldest).map(|entry| now.saturating_sub(entry.submitted))
+    }
+
+    /// Takes requests out of the queue that have waited too long, or whose clients do not wait any more.
+    pub(super) fn look_at_queue(&mut self, now: Duration) {
+        while let Some(ticket) = self.pool.oldest() {
+            let waited = self.table.get(ticket).map_or(Duration::ZERO, |entry| now.saturating_sub(entry.submitted));
+            if waited < self.settings.queue_timeout || self.pool.withdraw(ticket) != Withdrawal::Unseen {
+                break;
+            }
+            if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
+                self.refuse_for_now(exchange);
+            }
+        }
+        if self.oldest_wait().is_some_and(|wait| wait >= PATIENCE_OF_ENDED_CLIENTS) {
+            self.drop_those_without_clients(now);
+            self.say_that_requests_wait(now);
+        }
+    }
+
+    fn drop_those_without_clients(&mut self, now: Duration) {
+        let engine = self.lane.source();
+        let is_left = |entry: &&Entry| {
+            let has_ended = entry.exchange.is_some_and(|exchange| engine.client_has_ended(exchange));
+            has_ended && !entry.begun && now.saturating_sub(entry.submitted) >= PATIENCE_OF_ENDED_CLIENTS
+        };
+        let left: Vec<Ticket> = self.table.entries().filter(is_left).map(|entry| entry.ticket).collect();
+        drop(engine);
+        for ticket in left {
+            if self.pool.holder(ticket).is_none()
+                && self.pool.withdraw(ticket) == Withdrawal::Unseen
+                && let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange)
+            {
+                self.lane.source().hang_up(exchange);
+            }
+        }
+    }
+
+    fn say_that_requests_wait(&mut self, now: Duration) {
+        let Some(wait) = self.oldest_wait().filter(|wait| *wait >= LONG) else { return };
+        if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
+            return;
+        }
+        self.queue.said = Some(now);
+        let (depth, staff) = (self.pool.depth(), self.pool.staff());
+        let advice = if staff.attached == 0 {
+            "there is no worker yet: see above why, if it does not start"
+        } else {
+            "all workers are busy: more of them (--workers, --threads) or faster answers would help"
+        };
+        log::warn!(
+            "{} for a worker, the oldest for {:.1} s; {} of {} are free: {advice}",
+            if depth == 1 { "1 request waits".to_owned() } else { format!("{depth} requests wait") },
+            wait.as_secs_f64(),
+            staff.waiting,
+            crate::config::counted(staff.attached as usize, "worker"),
+        );
+    }
+
+    /// Withdraws the requests whose clients have gone.
+    pub(super) fn withdraw_lost(&mut self) {
+        loop {
+            let lost = self.lane.source().take_lost();
+            let Some(exchange) = lost else { return };
+            if let Some(ticket) = self.table.find(exchange) {
+                let withdrawn = self.pool.withdraw(ticket);
+                if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
+                    // Its app may be stuck all the same.
+                    if let Some(entry) = self.table.get(ticket) {
+                        entry.exchange = None;
+                    }
+                } else {
+                    self.table.remove(ticket);
+                }
+            }
+        }
+    }
+}
+
+/// A request in a slot.
+struct Fitted {
+    /// The bytes of the slot that it takes.
+    size: usize,
+    /// The file with its content, and with the data for a filter, if they are not in the slot.
+    content: Option<File>,
+    data: Option<File>,
+}
+
+/// Writes a request into a slot. Content that does not fit is written to a file in `directory`.
+///
+/// # Errors
+/// The status to answer with.
+fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], directory: &Path) -> Result<Fitted, u16> {
+    let data = request.gateway.map_or(Content::None, |gateway| gateway.data);
+    let own = |content: &Content<'_>| match content {
+        Content::File { file, .. } => file.try_clone_to_owned().map(File::from).map(Some),
+        Content::None | Content::Memory(_) => Ok(None),
+    };
+    let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
+    let (content, data) = kept.map_err(cannot_keep)?;
+    if let Some(size) = encode_request(request, added, room) {
+        return Ok(Fitted { size, content, data });
+    }
+    // The engine puts content into a file by itself if it is too large for a slot with the largest head.
+    let Content::Memory(bytes) = request.content else { return Err(431) };
+    let spooled = spool(bytes, directory).map_err(cannot_keep)?;
+    let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
+    match encode_request(&Request { content: elsewhere, ..*request }, added, room) {
+        Some(size) => Ok(Fitted { size, content: Some(spooled), data }),
+        None => Err(431),
+    }
+}
+
+fn cannot_keep(error: io::Error) -> u16 {
+    log::error!("cannot keep the content of a request: {error}");
+    500
+}
+
+fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {
+    let mut file = tempfile::tempfile_in(directory)?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// The value of X-Request-Start, unless the request has that field.
+fn request_start(request: &Request<'_>, now: Duration) -> Option<String> {
+    let is_there = request.head.fields().any(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"));
+    (!is_there).then(|| format!("t={}.{:06}", now.as_secs(), now.subsec_micros()))
+}
+
+/// Whether the intended effect of several requests with this method is that of one (RFC 9110, section 9.2.2).
+pub(super) fn is_idempotent(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS" | b"TRACE" | b"PUT" | b"DELETE")
+}

@@ -1,0 +1,58 @@
+//! The sizes of an edge's pool, and the settings of its engine.
+
+use crate::config::Settings;
+use oribi_pool::Shape;
+
+/// Bytes of content that a slot has room for next to the largest head. As much fits into the buffer that a request is received
+/// into; larger content goes to a file anyhow as soon as it would be too much to copy.
+const CONTENT_BYTES: usize = 32 << 10;
+
+/// Bytes of a slot for each field of a request: where its name and its value are.
+const FIELD_BYTES: usize = 32;
+
+/// Bytes of a slot for everything else: numbers, addresses, the field that the edge adds.
+const OTHER_BYTES: usize = 1 << 10;
+
+/// Responses that one worker may have unfinished at once: those of its threads, and those that its apps send piece by piece.
+const AREAS: u32 = 64;
+
+/// Bytes of a response that may wait for the edge. Most responses fit, and then their worker never waits.
+const AREA_BYTES: u32 = 256 << 10;
+
+/// The settings for the engine of an edge.
+pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> Settings {
+    let mut settings = settings.clone();
+    // Content that does not fit into a slot must be in a file, so it is received into one.
+    let room = (pool.shape().request_bytes as usize).saturating_sub(head_bytes(&settings)).max(CONTENT_BYTES);
+    settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
+    // An edge counts as a worker with one lane among edges.
+    settings.workers = settings.edges_wanted().max(1);
+    // What an app names instead of content is looked for by its worker.
+    settings.files.sendfile_roots.clear();
+    settings.files.accelerated.clear();
+    settings
+}
+
+/// The bytes of the largest head in a slot. A web server may send twice as much as a client: see the engine's limits.
+fn head_bytes(settings: &Settings) -> usize {
+    let limits = &settings.limits;
+    let variables = oribi_proto::fcgi::Limits::default().pairs;
+    limits.head_bytes.saturating_mul(2).saturating_add((limits.fields + variables) * FIELD_BYTES + OTHER_BYTES)
+}
+
+/// The sizes of a pool with room for `workers` that are alive at the same time.
+#[must_use]
+pub fn shape(settings: &Settings, workers: u32) -> Shape {
+    let request_bytes = head_bytes(settings).saturating_add(CONTENT_BYTES);
+    // As many as may wait, and as many as workers may be answering. A worker that has more unfinished at once takes the place
+    // of one that could wait.
+    let answering = workers.saturating_mul(u32::try_from(settings.threads).unwrap_or(u32::MAX).saturating_add(8));
+    let slots = u32::try_from(settings.queue_limit).unwrap_or(u32::MAX).saturating_add(answering);
+    Shape {
+        slots: slots.min(65_535),
+        request_bytes: u32::try_from(request_bytes).unwrap_or(u32::MAX),
+        workers,
+        areas: AREAS,
+        area_bytes: AREA_BYTES,
+    }
+}

@@ -1,0 +1,160 @@
+//! Which exchange is in which slot of the pool.
+
+use oribi_host::ExchangeId;
+use oribi_pool::Ticket;
+use std::fs::File;
+use std::time::Duration;
+
+/// How much of the method and the target is kept for the log.
+const LABEL_BYTES: usize = 200;
+
+/// What is known of a request in the pool.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) ticket: Ticket,
+    /// `None`: its client has its answer, or has gone, and what the worker still says is thrown away.
+    pub(super) exchange: Option<ExchangeId>,
+    /// When it came into the pool.
+    pub(super) submitted: Duration,
+    /// When a worker was first seen to have it, or last did something for its client; `None`: it waits. Only kept if apps have
+    /// deadlines.
+    pub(super) progress: Option<Duration>,
+    /// A worker has begun to answer.
+    pub(super) begun: bool,
+    /// See [`super::EdgeLoop::paused`].
+    pub(super) paused: bool,
+    /// Its content, if it did not fit into the slot.
+    pub(super) content: Option<File>,
+    /// The data for a filter, in the same way.
+    pub(super) data: Option<File>,
+    /// How far deadlines have been used up.
+    pub(super) stage: Stage,
+    /// What replaces `--request-timeout`: an app has asked for it. `Some(None)`: no timeout.
+    pub(super) asked: Option<Option<Duration>>,
+    /// It was lost once already.
+    pub(super) retried: bool,
+}
+
+/// What was done about an app that takes long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Stage {
+    Nothing,
+    Warned,
+    Interrupted,
+    Killed,
+}
+
+/// What a slot keeps from one request to the next: memory.
+#[derive(Debug, Default)]
+struct Place {
+    entry: Option<Entry>,
+    /// Method and target, for the log.
+    label: Vec<u8>,
+    /// The bytes of the request, for another try.
+    copy: Vec<u8>,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Table {
+    places: Vec<Place>,
+    used: usize,
+}
+
+impl Entry {
+    pub(super) const fn new(ticket: Ticket, exchange: ExchangeId, now: Duration) -> Self {
+        Self {
+            ticket,
+            exchange: Some(exchange),
+            submitted: now,
+            progress: None,
+            begun: false,
+            paused: false,
+            content: None,
+            data: None,
+            stage: Stage::Nothing,
+            asked: None,
+            retried: false,
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn new(slots: u32) -> Self {
+        Self { places: (0..slots).map(|_| Place::default()).collect(), used: 0 }
+    }
+
+    /// How many requests are in the pool.
+    pub(super) const fn used(&self) -> usize {
+        self.used
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) {
+        let place = &mut self.places[entry.ticket.slot() as usize];
+        // A request whose client had gone may have been there.
+        self.used += usize::from(place.entry.is_none());
+        place.entry = Some(entry);
+    }
+
+    #[inline]
+    pub(super) fn get(&mut self, ticket: Ticket) -> Option<&mut Entry> {
+        self.places.get_mut(ticket.slot() as usize)?.entry.as_mut().filter(|entry| entry.ticket == ticket)
+    }
+
+    /// The exchange of a request whose client waits for an answer.
+    #[inline]
+    pub(super) fn exchange(&mut self, ticket: Ticket) -> Option<ExchangeId> {
+        self.get(ticket)?.exchange
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
+        self.get(ticket)?;
+        self.used -= 1;
+        self.places[ticket.slot() as usize].entry.take()
+    }
+
+    /// The request of an exchange.
+    pub(super) fn find(&self, exchange: ExchangeId) -> Option<Ticket> {
+        self.entries().find(|entry| entry.exchange == Some(exchange)).map(|entry| entry.ticket)
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.places.iter().filter_map(|place| place.entry.as_ref())
+    }
+
+    pub(super) fn tickets(&self) -> Vec<Ticket> {
+        self.entries().map(|entry| entry.ticket).collect()
+    }
+
+    /// Keeps method and target of the request in a slot, for the log.
+    pub(super) fn keep_label(&mut self, slot: u32, parts: &[&[u8]]) {
+        let label = &mut self.places[slot as usize].label;
+        label.clear();
+        parts.iter().for_each(|part| label.extend_from_slice(part));
+        label.truncate(LABEL_BYTES);
+    }
+
+    /// The method and the target, as far as they are kept.
+    pub(super) fn label(&self, ticket: Ticket) -> String {
+        String::from_utf8_lossy(&self.places[ticket.slot() as usize].label).into_owned()
+    }
+
+    /// Keeps the bytes of the request in a slot, for another try; none: there will be none.
+    pub(super) fn keep_copy(&mut self, slot: u32, bytes: &[u8]) {
+        let copy = &mut self.places[slot as usize].copy;
+        copy.clear();
+        copy.extend_from_slice(bytes);
+    }
+
+    /// Passes what is kept for the log on to another slot.
+    pub(super) fn move_label(&mut self, from: u32, to: u32) {
+        let label = std::mem::take(&mut self.places[from as usize].label);
+        self.places[to as usize].label = label;
+    }
+
+    /// Takes the bytes of the request; empty: they were not kept.
+    pub(super) fn take_copy(&mut self, slot: u32) -> Vec<u8> {
+        std::mem::take(&mut self.places[slot as usize].copy)
+    }
+}

@@ -1,0 +1,207 @@
+//! Requests and responses on their way through the pool.
+
+use super::*;
+use oribi_pool::Wish;
+
+#[test]
+fn a_worker_answers_and_the_connection_stays() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.world.connect();
+    for number in 0..3 {
+        assert_eq!(site.exchange(&client, &post(&format!("/{number}"), b"content")), "");
+        app.echo();
+        assert_response(&site.received(&client), "200", &format!("POST /{number} content"));
+    }
+    assert_eq!(site.edge.table.used(), 0);
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_their_order() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(&[get("/1"), get("/2"), get("/3")].concat());
+    for number in 1..=3 {
+        app.echo();
+        assert_response(&site.received(&client), "200", &format!("GET /{number} "));
+    }
+}
+
+#[test]
+fn requests_are_taken_in_the_order_in_which_they_came_and_by_whoever_is_free() {
+    let mut site = Site::standard();
+    let (mut one, mut other) = (site.worker(), site.worker());
+    let clients: Vec<Client> = (0..4).map(|number| site.asking(&get(&format!("/{number}")))).collect();
+    let stuck = one.take();
+    assert_eq!(one.seen(), "GET /0 ");
+    for (number, client) in clients.iter().enumerate().skip(1) {
+        other.echo();
+        assert_response(&site.received(client), "200", &format!("GET /{number} "));
+    }
+    one.answer(stuck, "late");
+    assert_response(&site.received(&clients[0]), "200", "late");
+}
+
+#[test]
+fn content_that_is_larger_than_a_slot_comes_in_a_file() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let content: Vec<u8> = (0..900_000_u32).map(|number| number as u8).collect();
+    for chunked in [false, true] {
+        let request = if chunked {
+            let mut bytes = b"POST /f HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            for chunk in content.chunks(50_000) {
+                bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                bytes.extend_from_slice(chunk);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            bytes.extend_from_slice(b"0\r\n\r\n");
+            bytes
+        } else {
+            post("/f", &content)
+        };
+        let client = site.asking(&request);
+        let mut taken = app.take();
+        assert!(app.stored.has_content_file());
+        app.worker.wish(&mut taken, Wish::Content).expect("it has room");
+        site.run();
+        let file = app.worker.fulfilled(&taken).expect("the line works").expect("the file has come");
+        assert!(read(file, content.len()) == content);
+        app.answer(taken, "read");
+        assert_response(&site.received(&client), "200", "read");
+    }
+}
+
+#[test]
+fn pieces_are_sent_as_they_come_and_a_head_alone_as_well() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let mut taken = app.take();
+    app.worker.interim(&mut taken, &head(103, &[(b"Link", b"</a>")], Content::Interim)).expect("it has room");
+    app.worker.flush(&taken);
+    assert_eq!(site.received(&client), "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n");
+    app.worker.head(&mut taken, &head(200, &[(b"X-A", b"b")], Content::Started)).expect("it has room");
+    app.worker.flush(&taken);
+    let begun = site.received(&client);
+    assert!(begun.starts_with("HTTP/1.1 200 ") && begun.contains("X-A: b\r\n") && begun.ends_with("\r\n\r\n"), "{begun}");
+    assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
+    app.worker.flush(&taken);
+    assert_eq!(site.received(&client), "5\r\npiece\r\n");
+    app.worker.finish(taken);
+    assert_eq!(site.received(&client), "0\r\n\r\n");
+    assert_eq!(site.exchange(&client, GET), "", "the connection stays");
+    app.echo();
+    assert_response(&site.received(&client), "200", "GET / ");
+}
+
+#[test]
+fn a_size_that_is_known_is_sent_and_kept_to() {
+    for (sent, complete) in [(5, true), (3, false)] {
+        let mut site = Site::standard();
+        let mut app = site.worker();
+        let client = site.asking(GET);
+        let mut taken = app.take();
+        app.worker.head(&mut taken, &head(200, &[], Content::Whole { size: 5 })).expect("it has room");
+        assert_eq!(app.worker.content(&mut taken, &b"piece"[..sent]), sent);
+        app.worker.finish(taken);
+        let received = site.received(&client);
+        assert!(received.contains("Content-Length: 5\r\n") && received.ends_with(&"\r\n\r\npiece"[..4 + sent]), "{received}");
+        assert_eq!(client.saw_end() || client.closed(), !complete, "what is too short must not look complete");
+    }
+}
+
+#[test]
+fn files_are_sent_from_their_place() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let mut file = tempfile::tempfile().expect("a file");
+    std::io::Write::write_all(&mut file, b"0123456789").expect("room");
+    let mut taken = app.take();
+    app.worker.head(&mut taken, &head(200, &[], Content::Whole { size: 6 })).expect("it has room");
+    assert_eq!(app.worker.content(&mut taken, b"<"), 1);
+    app.worker.file(&mut taken, file.as_fd(), 3, 4).expect("it has room");
+    assert_eq!(app.worker.content(&mut taken, b">"), 1);
+    app.worker.finish(taken);
+    assert_response(&site.received(&client), "200", "<3456>");
+    assert!(!client.closed());
+}
+
+#[test]
+fn parts_of_files_that_cannot_be_are_not_sent() {
+    for (offset, size) in [(u64::MAX, 2), (i64::MAX as u64, 1), (0, 100)] {
+        let mut site = Site::standard();
+        let mut app = site.worker();
+        let client = site.asking(GET);
+        let mut file = tempfile::tempfile().expect("a file");
+        std::io::Write::write_all(&mut file, b"0123456789").expect("room");
+        let mut taken = app.take();
+        app.worker.head(&mut taken, &head(200, &[], Content::Whole { size })).expect("it has room");
+        app.worker.file(&mut taken, file.as_fd(), offset, size).expect("it has room");
+        app.worker.finish(taken);
+        site.run();
+        assert!(client.saw_reset() || client.closed(), "{offset} {size}");
+    }
+}
+
+#[test]
+fn an_app_that_abandons_gets_its_client_an_error() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let taken = app.take();
+    app.worker.abandon(taken);
+    assert_response(&site.received(&client), "500", "Internal Server Error\n");
+    site.exchange(&client, GET);
+    let mut taken = app.take();
+    app.worker.head(&mut taken, &head(200, &[], Content::Started)).expect("it has room");
+    assert_eq!(app.worker.content(&mut taken, b"half"), 4);
+    app.worker.abandon(taken);
+    site.run();
+    assert!(client.saw_reset(), "half of a response must not look like one");
+}
+
+#[test]
+fn responses_that_break_the_rules_of_http_become_errors() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let taken = app.take();
+    app.answer_with(taken, 200, &[(b"X-Bad", b"a\r\nb: c")], "content");
+    let received = site.received(&client);
+    assert!(received.starts_with("HTTP/1.1 500 ") && !received.contains("b: c"), "{received}");
+}
+
+#[test]
+fn heads_that_make_no_sense_get_a_502_and_the_worker_is_reported() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    let mut taken = app.take();
+    app.worker.head(&mut taken, b"no head").expect("it has room");
+    app.worker.flush(&taken);
+    assert_response(&site.received(&client), "502", "Bad Gateway\n");
+    let plea = site.pleas.next().expect("the keeper is asked");
+    assert_eq!((plea.process, plea.reason), (std::process::id(), keeper::Reason::Broken));
+    app.worker.finish(taken);
+    site.run();
+    assert_eq!(site.edge.table.used(), 0);
+}
+
+#[test]
+fn files_in_front_of_the_app_need_no_worker() {
+    let directory = tempfile::tempdir().expect("a directory");
+    std::fs::write(directory.path().join("a.txt"), "a file").expect("room");
+    let mut settings = Settings::default();
+    settings.files.mounts.push(oribi_files::Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
+    let mut site = Site::new(settings);
+    let client = site.world.connect();
+    for _ in 0..2 {
+        assert_response(&site.exchange(&client, &get("/files/a.txt")), "200", "a file");
+    }
+    assert_eq!(site.exchange(&client, &get("/files/none")), "");
+    let mut app = site.worker();
+    app.echo();
+    assert_response(&site.received(&client), "200", "GET /files/none ");
+}

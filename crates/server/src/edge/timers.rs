@@ -1,0 +1,77 @@
+//! What an edge does because time has passed.
+
+use super::EdgeLoop;
+use oribi_io::Backend;
+use std::time::Duration;
+
+/// How long after a request another sleeping worker is woken if the request still waits: the one that was woken for it may have
+/// died, or may have been stopped, before it took it.
+const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(1);
+
+/// How often shared memory is compared with what the edge knows, and the queue is looked at, while there are requests.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// How often the edge looks which requests were taken, if apps have deadlines.
+const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(25);
+
+/// When something is due.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    wake_another: Option<Duration>,
+    look: Option<Duration>,
+    look_for_takers: Option<Duration>,
+}
+
+impl Timers {
+    /// A request has come into the pool.
+    #[inline]
+    pub(super) fn submitted(&mut self, now: Duration, watched: bool) {
+        self.wake_another.get_or_insert(now + WAKE_ANOTHER_AFTER);
+        self.look.get_or_insert(now + LOOKS_EVERY);
+        if watched {
+            self.look_for_takers.get_or_insert(now + WAKE_ANOTHER_AFTER);
+        }
+    }
+}
+
+impl<B: Backend> EdgeLoop<'_, B> {
+    /// How long nothing is due.
+    pub(super) fn time_left(&self) -> Option<Duration> {
+        if self.table.used() == 0 {
+            return None;
+        }
+        let Timers { wake_another, look, look_for_takers } = self.timers;
+        let due = [wake_another, look, look_for_takers, self.deadlines.due()].into_iter().flatten().min();
+        due.map(|due| due.saturating_sub(self.now()))
+    }
+
+    /// Does what is due.
+    pub(super) fn see_to_timers(&mut self) {
+        if self.table.used() == 0 {
+            self.timers = Timers::default();
+            return;
+        }
+        let now = self.now();
+        let is_due = |time: &mut Option<Duration>| time.take_if(|time| *time <= now).is_some();
+        if is_due(&mut self.timers.wake_another) {
+            self.pool.wake_another();
+        }
+        if is_due(&mut self.timers.look_for_takers) {
+            self.note_taken(now);
+            if self.pool.depth() > 0 {
+                self.timers.look_for_takers = Some(now + LOOKS_FOR_TAKERS_EVERY);
+            }
+        }
+        if is_due(&mut self.timers.look) {
+            self.pool.audit();
+            self.look_at_queue(now);
+            if self.pool.staff().waiting > 0 {
+                self.moved = now;
+            }
+            self.timers.look = Some(now + LOOKS_EVERY);
+        }
+        if self.deadlines.due().is_some_and(|due| due <= now) {
+            self.see_to_deadlines(now);
+        }
+    }
+}
