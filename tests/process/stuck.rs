@@ -1,5 +1,5 @@
-//! Black-box tests of the request timeout: an app that keeps its client waiting too long loses its worker. See `roles` for why
-//! it has no harness.
+//! Black-box tests of the last deadline of an app: one that keeps its client waiting too long, and that cannot be interrupted,
+//! loses its worker. See `roles` for why it has no harness.
 
 // Each test program uses its own part of them.
 #[allow(dead_code)]
@@ -38,7 +38,7 @@ fn main() {
 
 fn settings() -> Settings {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
-    // Longer than the request timeout, unless a test is about it.
+    // Longer than the deadline, unless a test is about it.
     let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 30 });
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
@@ -46,7 +46,8 @@ fn settings() -> Settings {
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would come too late for a test.
         respawn_interval: Duration::from_secs(600),
-        timeouts: Timeouts { request: TIMEOUT, graceful, ..Settings::default().timeouts },
+        request_kill: Some(TIMEOUT),
+        timeouts: Timeouts { graceful, ..Settings::default().timeouts },
         ..Settings::default()
     };
     oribi_server::log::prepare(&settings).expect("standard error is there");

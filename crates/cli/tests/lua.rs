@@ -252,7 +252,7 @@ fn a_pattern_that_never_ends_costs_its_worker_and_no_request_of_another_thread()
         end",
     );
     let timeout = Duration::from_secs(2);
-    let _server = place.serve(&["app.lua", "--threads", "2", "--request-timeout", "2"]);
+    let _server = place.serve(&["app.lua", "--threads", "2", "--request-kill", "2"]);
     let mut others: Vec<UnixStream> = (0..8).map(|_| place.connect()).collect();
     for connection in &mut others {
         connection.write_all(request("/", "keep-alive").as_bytes()).expect("sent");

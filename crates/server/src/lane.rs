@@ -1,6 +1,7 @@
 //! A lane: one source of requests and one host's context on one thread.
 
 mod app_chunks;
+mod deadlines;
 mod named_files;
 mod outlet;
 
@@ -10,16 +11,16 @@ use crate::crew::{Roster, WaitForNews};
 use crate::engine::{Census, Engine};
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
-use crate::scoreboard::running::RunningApps;
+use crate::scoreboard::running::{RunningApps, RunningLine};
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
 use crate::source::{LentRequest, Source};
 use app_chunks::AppChunks;
+use deadlines::Deadlines;
 use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
-use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Wait};
+use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Request, Wait};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::process::SharedLine;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
 use oribi_message::ResponseHead;
 use std::cell::{Cell, RefCell, RefMut};
@@ -41,7 +42,7 @@ pub struct LaneSetup<'a> {
     /// The worker's part of the scoreboard.
     pub slot: &'a WorkerSlot,
     /// Lines on which the supervisor sees what the threads of the lane are running; empty: none.
-    pub running: &'static [SharedLine],
+    pub running: &'static [RunningLine],
     /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
     pub wake: BorrowedFd<'a>,
 }
@@ -185,6 +186,8 @@ pub struct Lane<'a, S: Source> {
     logs_opened: Cell<u32>,
     /// What the supervisor watches; `None`: nothing.
     running: Option<RunningApps>,
+    /// Passes orders to apps that take too long; `None`: they may take as long as they like.
+    deadlines: Option<Deadlines>,
     /// How threads wait, if several share the lane.
     aside: Option<Aside<'a, S>>,
     /// Files that are sent without asking the host.
@@ -254,6 +257,7 @@ impl<'a, S: Source> Lane<'a, S> {
             slot,
             logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
             running: None,
+            deadlines: None,
             aside: None,
             files: None,
             named: None,
@@ -262,13 +266,15 @@ impl<'a, S: Source> Lane<'a, S> {
         }
     }
 
-    /// Applies `settings` to the lane: files in front of its host, files that the host may name, and which fields the host
-    /// gets.
+    /// Applies `settings` to the lane: files in front of its host, files that the host may name, which fields the host gets,
+    /// and deadlines of apps.
     pub(crate) fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         let mounts = (!files.mounts.is_empty()).then(|| Mounts::open(&files.mounts, &files.options)).transpose()?;
         let named = NamedFiles::open(files)?.map(Named::new);
-        Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, ..self })
+        let deadlines =
+            settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
+        Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, deadlines, ..self })
     }
 
     /// Sets the attention that its source watches.
@@ -307,7 +313,7 @@ impl<'a, S: Source> Lane<'a, S> {
     }
 
     /// Sets the lines that show what its threads are running.
-    pub(crate) fn watched(self, lines: &'static [SharedLine]) -> Self {
+    pub(crate) fn watched(self, lines: &'static [RunningLine]) -> Self {
         Self { running: RunningApps::on(lines), ..self }
     }
 
@@ -370,7 +376,10 @@ impl<'a, S: Source> Lane<'a, S> {
             // Pending output would otherwise wait for this app.
             source.submit();
         }
-        let after = host.answer(&request, Reply::new(self, id));
+        let after = match &self.deadlines {
+            None => host.answer(&request, Reply::new(self, id)),
+            Some(deadlines) => self.answer_in_time(deadlines, &exchange, &request, host),
+        };
         self.leave_app(id);
         if let Some(running) = &self.running {
             running.end(id);
@@ -382,6 +391,25 @@ impl<'a, S: Source> Lane<'a, S> {
         }
         self.source().send_now(id);
         self.run_deferred(host, after)
+    }
+
+    /// Lets `host` answer, and passes on what whoever keeps the deadlines orders meanwhile.
+    fn answer_in_time(
+        &self,
+        deadlines: &Deadlines,
+        exchange: &S::Exchange,
+        request: &Request<'_>,
+        host: &mut dyn Host,
+    ) -> After {
+        let id = exchange.id();
+        let kept_here = self.running.as_ref().and_then(|running| running.mailbox(id));
+        let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(exchange));
+        match (mailbox, host.interruption()) {
+            (Some(mailbox), Some(interruption)) => {
+                deadlines.keep(id, mailbox, interruption, || host.answer(request, Reply::new(self, id)))
+            }
+            _ => host.answer(request, Reply::new(self, id)),
+        }
     }
 
     /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.

@@ -6,6 +6,7 @@
 use crate::listen::Listener;
 use oribi_host::{ExchangeId, Piece, ReplyError, Request};
 use oribi_io::Waiter;
+use oribi_io::process::orders::Mailbox;
 use oribi_message::{FieldPair, PreparedFields, RequestHead, ResponseHead};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -122,6 +123,11 @@ pub trait Source {
     /// Gives an exchange up.
     fn abandon(&mut self, exchange: ExchangeId);
 
+    /// Gives up an exchange whose app was interrupted because it took too long.
+    fn abandon_late(&mut self, exchange: ExchangeId) {
+        self.abandon(exchange);
+    }
+
     /// Gives up every exchange that was lent, because the context that held them is going.
     fn abandon_all(&mut self);
 
@@ -184,6 +190,19 @@ pub trait Source {
 
     /// Takes the news that a waiter has found.
     fn collect(&mut self, waiter: &mut Self::Waiter);
+
+    // ---- Deadlines of apps -------------------------------------------------------------------------------------------------
+
+    /// Where orders for the app of an exchange arrive, if whoever sent the request keeps its deadline.
+    fn mailbox(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
+        let _ = exchange;
+        None
+    }
+
+    /// See [`oribi_host::Outlet::extend_deadline`].
+    fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
+        let _ = (exchange, time);
+    }
 
     // ---- Commands ----------------------------------------------------------------------------------------------------------
 

@@ -47,7 +47,7 @@ pub trait Receiver {
 
 /// Where the orders for a run come from.
 #[derive(Clone, Copy, Debug)]
-pub struct Source {
+pub struct Mailbox {
     /// The word of orders. Another process writes it.
     pub orders: &'static AtomicU64,
     /// The number of the present run.
@@ -103,7 +103,7 @@ impl Place {
         if self.busy.load(Acquire) == 0 {
             return None;
         }
-        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Source`. If
+        // SAFETY: both pointers were set before the place became busy, and lead to memory that is never freed: see `Mailbox`. If
         // the place changes its thread at this moment, they lead to those of another run, whose orders will be checked again on
         // its own thread.
         let (orders, run) = unsafe { (&*self.orders.load(Relaxed), &*self.run.load(Relaxed)) };
@@ -151,11 +151,11 @@ pub fn receive_orders() -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Runs `work`. Meanwhile the orders of `source` reach `receiver` on this thread.
-pub fn obey<T>(source: Source, receiver: &dyn Receiver, work: impl FnOnce() -> T) -> T {
+/// Runs `work`. Meanwhile the orders of `mailbox` reach `receiver` on this thread.
+pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() -> T) -> T {
     let Some(place) = free_place() else { return work() };
-    place.orders.store(std::ptr::from_ref(source.orders).cast_mut(), Relaxed);
-    let run = match source.run {
+    place.orders.store(std::ptr::from_ref(mailbox.orders).cast_mut(), Relaxed);
+    let run = match mailbox.run {
         Run::Fixed(run) => {
             place.fixed_run.store(run, Relaxed);
             &raw const place.fixed_run
@@ -319,7 +319,7 @@ mod tests {
             // SAFETY: asks for a number.
             let this = unsafe { libc::gettid() };
             started.send(this).expect("the test waits");
-            let rest = obey(Source { orders, run: Run::Fixed(7) }, &notes, || {
+            let rest = obey(Mailbox { orders, run: Run::Fixed(7) }, &notes, || {
                 let long = libc::timespec { tv_sec: 600, tv_nsec: 0 };
                 // SAFETY: the pointer is good for the call.
                 unsafe { libc::nanosleep(&raw const long, null_mut()) }
@@ -349,7 +349,7 @@ mod tests {
             thread::sleep(Duration::from_millis(20));
         };
         orders.store(order_word(2, INTERRUPT), Release);
-        obey(Source { orders, run: Run::In(number) }, &notes, || {
+        obey(Mailbox { orders, run: Run::In(number) }, &notes, || {
             tell_and_wait();
             assert_eq!(received(), (0, 0), "for an earlier run");
             orders.store(order_word(3, WARN), Release);
@@ -367,7 +367,7 @@ mod tests {
         orders.store(order_word(5, INTERRUPT), Release);
         tell_and_wait();
         assert_eq!(received().0, 2, "the run is over");
-        obey(Source { orders, run: Run::In(number) }, &notes, || assert_eq!(received().0, 3, "it came before the run began"));
+        obey(Mailbox { orders, run: Run::In(number) }, &notes, || assert_eq!(received().0, 3, "it came before the run began"));
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).expect("sockets are to be had");
         signal_on_input(here.as_fd()).expect("it is a socket");
         let (orders, notes) = (word(), Notes::default());
-        obey(Source { orders, run: Run::Fixed(1) }, &notes, || {
+        obey(Mailbox { orders, run: Run::Fixed(1) }, &notes, || {
             for (round, order) in [WARN, WARN | INTERRUPT].into_iter().enumerate() {
                 orders.store(order_word(1, order), Release);
                 send(&there, b"look", SendFlags::empty()).expect("it is connected");
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn places_are_given_back() {
         for _ in 0..3 * PLACES {
-            obey(Source { orders: word_of_none(), run: Run::Fixed(1) }, &Notes::default(), || ());
+            obey(Mailbox { orders: word_of_none(), run: Run::Fixed(1) }, &Notes::default(), || ());
         }
         assert!(TABLE.iter().any(|place| place.taken.load(Relaxed) == 0));
         let left = TABLE.iter().filter(|place| place.taken.load(Relaxed) == 1).count();

@@ -142,7 +142,7 @@ pub struct Timeouts {
     pub write: Duration,
     /// How long a closed connection lingers to read what the client is still sending. Zero: not at all.
     pub linger: Duration,
-    /// How long an app may keep a client waiting, for its answer or for the next piece of it.
+    /// How long an app may keep a client waiting, for its answer or for the next piece of it, before it is interrupted.
     pub request: Duration,
     /// How long workers may take to finish when the server stops. Zero: not at all.
     pub graceful: Duration,
@@ -219,9 +219,9 @@ pub struct Settings {
     pub retry_lost: bool,
     /// Whether an edge adds the field X-Request-Start.
     pub request_start: bool,
-    /// How long an app may take before an edge has the place logged where it is.
+    /// How long an app may take before the place where it is is logged.
     pub request_warning: Duration,
-    /// How long an app may take before an edge has its worker ended; `None`: [`Settings::KILL_AFTER`] longer than
+    /// How long an app may take before its worker is ended; `None`: [`Settings::KILL_AFTER`] longer than
     /// [`Timeouts::request`].
     pub request_kill: Option<Duration>,
     /// Requests after which a worker (or, with threads, a lane's interpreter) is replaced; `None`: never.
@@ -275,7 +275,7 @@ impl Settings {
     /// How long an app has for ending after it was interrupted, if [`Settings::request_kill`] says nothing else.
     pub const KILL_AFTER: Duration = Duration::from_secs(5);
 
-    /// After which time an edge has the worker ended of an app that neither answers nor ends.
+    /// After which time the worker is ended of an app that neither answers nor ends.
     #[must_use]
     pub fn kill_after(&self) -> Duration {
         self.request_kill.unwrap_or_else(|| self.timeouts.request.saturating_add(Self::KILL_AFTER)).min(Timeouts::NEVER)
@@ -301,10 +301,16 @@ impl Settings {
         }
     }
 
-    /// How many threads of each worker are watched for apps that are stuck.
+    /// Whether something happens to apps that take long.
+    #[must_use]
+    pub fn has_app_deadlines(&self) -> bool {
+        [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
+    }
+
+    /// How many threads of each worker the supervisor watches for apps that take too long: none if edges do.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
-        if self.timeouts.request == Timeouts::NEVER { 0 } else { self.threads }
+        if self.has_app_deadlines() && self.edges_wanted() == 0 { self.threads } else { 0 }
     }
 }
 

@@ -286,23 +286,6 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))
     .show(|settings| show_switch(settings.request_start)),
-    Setting::new(
-        "request-warning",
-        Section::Edges,
-        "TIME",
-        "Log which request takes that long and, where the language can tell, where its app is; or off",
-    )
-    .apply(|draft, text| deadline(text).map(|time| draft.settings.request_warning = time))
-    .show(|settings| show_duration(settings.request_warning)),
-    Setting::new(
-        "request-kill",
-        Section::Edges,
-        "TIME",
-        "End the worker of an app that has taken that long and has not ended after --request-timeout; auto is 5 seconds more than \
-         --request-timeout; or off",
-    )
-    .apply(|draft, text| deadline_or_auto(text).map(|time| draft.settings.request_kill = time))
-    .show(|settings| settings.request_kill.map_or_else(|| "auto".to_owned(), show_duration)),
     // ---- Timeouts
     Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {
@@ -337,14 +320,31 @@ static TABLE: &[Setting] = &[
         .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.write = time))
         .show(|settings| show_duration(settings.timeouts.write)),
     Setting::new(
+        "request-warning",
+        Section::Timeouts,
+        "TIME",
+        "Time after which the log says which request takes long, and where its app is, if its language can tell; or off",
+    )
+    .apply(|draft, text| deadline(text).map(|time| draft.settings.request_warning = time))
+    .show(|settings| show_duration(settings.request_warning)),
+    Setting::new(
         "request-timeout",
         Section::Timeouts,
         "TIME",
-        "Time for an app to produce its answer, or the next piece of it, before its worker is ended and replaced; or off",
+        "Time for an app to produce its answer, or the next piece of it, before it is interrupted and the client gets a 504; or off",
     )
     .aliases(&["harakiri", "worker-timeout", "max-request-time"])
     .apply(|draft, text| deadline(text).map(|time| draft.settings.timeouts.request = time))
     .show(|settings| show_duration(settings.timeouts.request)),
+    Setting::new(
+        "request-kill",
+        Section::Timeouts,
+        "TIME",
+        "Time after which the worker is ended and replaced of an app that has neither answered nor obeyed --request-timeout; \
+         auto is 5 seconds more than that; or off",
+    )
+    .apply(|draft, text| deadline_or_auto(text).map(|time| draft.settings.request_kill = time))
+    .show(|settings| settings.request_kill.map_or_else(|| "auto".to_owned(), show_duration)),
     Setting::new(
         "keepalive-timeout",
         Section::Timeouts,

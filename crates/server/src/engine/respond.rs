@@ -297,6 +297,11 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Gives an exchange up.
     pub fn abandon(&mut self, exchange: ExchangeId) {
+        self.give_up(exchange, 500);
+    }
+
+    /// Gives an exchange up; `status` is what the client gets if nothing was sent.
+    pub(super) fn give_up(&mut self, exchange: ExchangeId, status: u16) {
         let Ok(target) = Target::find(&mut self.connections, &mut self.streams, exchange) else { return };
         let index = target.index;
         let framing = target.response.framing;
@@ -316,9 +321,9 @@ impl<B: Backend> Engine<'_, B> {
                 self.give_up_stream(exchange);
             }
             _ => {
-                let head = ResponseHead { status: 500, fields: TEXT };
+                let head = ResponseHead { status, fields: TEXT };
                 // The head is valid; if the client has gone, nobody is left to be told.
-                let _ = self.respond(exchange, head, &[b"Internal Server Error\n"]);
+                let _ = self.respond(exchange, head, &[oribi_message::reason(status).as_bytes(), b"\n"]);
             }
         }
     }

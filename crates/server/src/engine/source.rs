@@ -116,6 +116,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.abandon(exchange);
     }
 
+    fn abandon_late(&mut self, exchange: ExchangeId) {
+        self.give_up(exchange, 504);
+    }
+
     #[inline]
     fn abandon_all(&mut self) {
         self.abandon_all();

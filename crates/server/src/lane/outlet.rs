@@ -99,8 +99,22 @@ impl<S: Source> Outlet for Lane<'_, S> {
         }
         // The response is incomplete in any case, whatever state its chunks are in.
         let _ = self.app_chunks.end(exchange);
-        self.source_after_app(exchange).abandon(exchange);
+        if self.deadlines.as_ref().is_some_and(|deadlines| deadlines.has_interrupted(exchange)) {
+            self.source_after_app(exchange).abandon_late(exchange);
+        } else {
+            self.source_after_app(exchange).abandon(exchange);
+        }
         self.send_pending(exchange);
+    }
+
+    fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
+        if let Some(deadlines) = &self.deadlines {
+            deadlines.extend(exchange, time);
+            match &self.running {
+                Some(running) => running.extend(exchange, time),
+                None => self.source.borrow_mut().extend_deadline(exchange, time),
+            }
+        }
     }
 
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {

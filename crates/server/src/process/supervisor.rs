@@ -197,7 +197,7 @@ impl<'a> Supervisor<'a> {
             self.reap();
             self.announce();
             self.end_overdue();
-            self.end_stuck();
+            self.keep_app_deadlines();
             self.let_next_leave();
             let finished = match self.stage {
                 Stage::Serving => {

@@ -8,9 +8,10 @@ use super::title::Title;
 use crate::config::{Settings, Timeouts};
 use crate::lane::{self, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
+use crate::scoreboard::running::RunningLine;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::{GlobalLock, Runtime};
-use oribi_io::process::{Effect, Heirs, LastResort, SharedLine, Watch, exit_now, watch};
+use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
@@ -133,6 +134,9 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
     watches.push(signals::survive_broken_pipes()?);
+    if post.settings.has_app_deadlines() {
+        orders::receive_orders()?;
+    }
     supervisor_signals.release();
     // The supervisor's handlers have counted what arrived between the fork and here.
     if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
@@ -143,7 +147,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
 }
 
 /// The setup of a lane that accepts at `doors` and whose threads are watched at `running`.
-fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [SharedLine]) -> LaneSetup<'a> {
+fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
     let Post { settings, listeners, slot, wake, .. } = post;
     LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
 }

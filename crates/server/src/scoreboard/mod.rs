@@ -4,6 +4,7 @@ pub(crate) mod running;
 
 use crate::listen::Bell;
 use oribi_io::process::{SharedLine, shared_lines};
+use running::RunningLine;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -69,11 +70,11 @@ pub struct WorkerSlot {
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
     /// What the threads of the worker are running, one line each; empty if nobody watches.
-    pub running: &'static [SharedLine],
+    pub running: &'static [RunningLine],
 }
 
 impl WorkerSlot {
-    const fn of(line: &'static SharedLine, running: &'static [SharedLine], common: &'static SharedLine) -> Self {
+    const fn of(line: &'static SharedLine, running: &'static [RunningLine], common: &'static SharedLine) -> Self {
         let [pid, state, command, connections, idle, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, ..] = &common.halves;
@@ -154,10 +155,10 @@ pub(crate) struct Scoreboard {
 impl Scoreboard {
     /// Slots for `count` workers, with `threads` watched threads each.
     pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
-        let each = threads.saturating_add(1);
+        let each = threads.saturating_mul(2).saturating_add(1);
         let lines = shared_lines(count.saturating_mul(each).saturating_add(1))?;
         let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
-        let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, &lines[1..], common));
+        let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, lines[1..].as_chunks().0, common));
         let mut slots: Vec<WorkerSlot> = lines.chunks(each).filter_map(slot).collect();
         let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
         let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());

@@ -1,13 +1,15 @@
 //! Detects apps that are stuck: each thread that runs an app has a number, which the supervisor watches.
 //!
 //! The number is odd while the app runs, and grows with everything that the app does for its client. So no worker reads a
-//! clock: the supervisor looks from time to time, and notes when it first saw a number.
+//! clock: the supervisor looks from time to time, and notes when it first saw a number. Its orders name that number, so an order
+//! that comes too late, when the app has got on, has no effect.
 
 use oribi_host::ExchangeId;
 use oribi_io::process::SharedLine;
+use oribi_io::process::orders::{Mailbox, Run, order_word};
 use oribi_message::RequestHead;
 use std::cell::RefCell;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
 /// Bytes of the method and the target for which a line has room next to the number.
@@ -15,16 +17,25 @@ const TEXT_BYTES: usize = 56;
 /// How many of those are in the 64-bit words behind the first.
 const TEXT_IN_WORDS: usize = 24;
 
+/// What the supervisor and a thread that runs an app know of each other: first what the thread tells, then orders and the deadline
+/// that the app has set for itself.
+pub type RunningLine = [SharedLine; 2];
+
+/// The deadline that an app has set for its present exchange, in milliseconds; 0: none.
+const OWN_DEADLINE: usize = 1;
+/// In its place: the app may take as long as it likes.
+const LIFTED: u64 = u64::MAX;
+
 /// The apps that a lane is running: at most as many as threads share the lane.
 #[derive(Debug)]
 pub(crate) struct RunningApps {
-    lines: &'static [SharedLine],
+    lines: &'static [RunningLine],
     exchanges: RefCell<Vec<Option<ExchangeId>>>,
 }
 
 impl RunningApps {
     /// `None` if nobody watches.
-    pub(crate) fn on(lines: &'static [SharedLine]) -> Option<Self> {
+    pub(crate) fn on(lines: &'static [RunningLine]) -> Option<Self> {
         (!lines.is_empty()).then(|| Self { lines, exchanges: RefCell::new(vec![None; lines.len()]) })
     }
 
@@ -34,8 +45,23 @@ impl RunningApps {
         let Some(index) = exchanges.iter().position(Option::is_none) else { return };
         exchanges[index] = Some(exchange);
         let line = &self.lines[index];
-        write_text(line, head.method(), head.target());
+        write_text(&line[0], head.method(), head.target());
+        line[1].words[OWN_DEADLINE].store(0, Relaxed);
         note_progress(line);
+    }
+
+    /// Where the supervisor leaves its orders for the app of an exchange.
+    pub(crate) fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
+        self.line(exchange).map(|[progress, orders]| Mailbox { orders: &orders.words[0], run: Run::In(&progress.words[0]) })
+    }
+
+    /// The app sets its own deadline, counted from now on; `None`: it may take as long as it likes.
+    pub(crate) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
+        if let Some(line) = self.line(exchange) {
+            let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
+            line[1].words[OWN_DEADLINE].store(milliseconds, Relaxed);
+            note_progress(line);
+        }
     }
 
     /// The app has done something for its client, or continues after [`RunningApps::hold`].
@@ -57,25 +83,25 @@ impl RunningApps {
         }
     }
 
-    fn line(&self, exchange: ExchangeId) -> Option<&'static SharedLine> {
+    fn line(&self, exchange: ExchangeId) -> Option<&'static RunningLine> {
         let index = self.exchanges.borrow().iter().position(|present| *present == Some(exchange))?;
         self.lines.get(index)
     }
 }
 
 /// The next odd number.
-fn note_progress(line: &SharedLine) {
-    line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Relaxed);
+fn note_progress([line, _]: &RunningLine) {
+    line.words[0].store((line.words[0].load(Relaxed) + 1) | 1, Release);
 }
 
 /// The next even number, unless the number is even already.
-fn rest(line: &SharedLine) {
+fn rest([line, _]: &RunningLine) {
     line.words[0].store((line.words[0].load(Relaxed) + 1) & !1, Relaxed);
 }
 
 /// Clears the line of a worker that has ended, for the next worker.
-pub(super) fn clear(line: &SharedLine) {
-    line.words[0].store(0, Relaxed);
+pub(super) fn clear(line: &RunningLine) {
+    line.iter().for_each(|part| part.words[0].store(0, Relaxed));
 }
 
 fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
@@ -92,7 +118,7 @@ fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
 }
 
 /// Method and target of the exchange whose app runs, cut to the available room.
-pub(crate) fn text_of(line: &SharedLine) -> String {
+pub(crate) fn text_of([line, _]: &RunningLine) -> String {
     let words = line.words[1..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
     let halves = line.halves.iter().flat_map(|half| half.load(Relaxed).to_ne_bytes());
     let bytes: Vec<u8> = words.chain(halves).take_while(|byte| *byte != 0).collect();
@@ -100,21 +126,53 @@ pub(crate) fn text_of(line: &SharedLine) -> String {
     format!("{}{more}", String::from_utf8_lossy(&bytes))
 }
 
-/// What the supervisor has seen of a running app.
+/// The deadline that an app has set for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OwnDeadline {
+    /// None: that of the server counts.
+    None,
+    /// The app may take that long.
+    After(Duration),
+    /// The app may take as long as it likes.
+    Never,
+}
+
+/// The deadline that the running app has set for itself.
+pub(crate) fn own_deadline([_, line]: &RunningLine) -> OwnDeadline {
+    match line.words[OWN_DEADLINE].load(Relaxed) {
+        0 => OwnDeadline::None,
+        LIFTED => OwnDeadline::Never,
+        milliseconds => OwnDeadline::After(Duration::from_millis(milliseconds)),
+    }
+}
+
+/// What the supervisor has seen of a running app, and what it has ordered since.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sighting(Option<(u64, Instant)>);
+pub(crate) struct Sighting {
+    seen: Option<(u64, Instant)>,
+    ordered: u64,
+}
 
 impl Sighting {
     /// Looks again; returns for how long the app has certainly run without progress.
-    pub(crate) fn look(&mut self, line: &SharedLine, now: Instant) -> Duration {
-        let number = line.words[0].load(Relaxed);
-        match self.0 {
+    pub(crate) fn look(&mut self, [line, _]: &RunningLine, now: Instant) -> Duration {
+        let number = line.words[0].load(Acquire);
+        match self.seen {
             Some((seen, since)) if seen == number => now - since,
             _ => {
-                self.0 = (number % 2 == 1).then_some((number, now));
+                *self = Self { seen: (number % 2 == 1).then_some((number, now)), ordered: 0 };
                 Duration::ZERO
             }
         }
+    }
+
+    /// Leaves an order for the app that was seen, unless it has that order; returns whether it is new.
+    pub(crate) fn order(&mut self, [_, line]: &RunningLine, order: u64) -> bool {
+        let Some((number, _)) = self.seen else { return false };
+        let new = self.ordered & order == 0;
+        self.ordered |= order;
+        line.words[0].store(order_word(number, self.ordered), Release);
+        new
     }
 }
 
@@ -126,8 +184,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn lines(count: usize) -> &'static [SharedLine] {
-        Vec::leak((0..count).map(|_| SharedLine::default()).collect())
+    fn lines(count: usize) -> &'static [RunningLine] {
+        Vec::leak((0..count).map(|_| RunningLine::default()).collect())
     }
 
     fn begin(apps: &RunningApps, exchange: ExchangeId, target: &str) {
@@ -183,5 +241,47 @@ mod tests {
         assert_eq!(text_of(&lines[1]), "GET /two");
         assert_eq!(text_of(&lines[0]), format!("GET /{}...", "x".repeat(51)));
         assert!(RunningApps::on(&[]).is_none());
+    }
+    #[test]
+    fn an_order_names_the_state_in_which_the_app_was_seen() {
+        let (lines, exchange) = (lines(1), ExchangeId(7));
+        let apps = RunningApps::on(lines).expect("there is a line");
+        let (mut sighting, now) = (Sighting::default(), Instant::now());
+        assert!(!sighting.order(&lines[0], 2), "nothing was seen");
+        begin(&apps, exchange, "/slow");
+        sighting.look(&lines[0], now);
+        let Mailbox { orders, run: Run::In(run) } = apps.mailbox(exchange).expect("it runs") else { panic!("it changes") };
+        assert!(sighting.order(&lines[0], 4) && !sighting.order(&lines[0], 4));
+        assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 4));
+        assert!(sighting.order(&lines[0], 2));
+        assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 6));
+        apps.note_progress(exchange);
+        assert_ne!(orders.load(Relaxed) >> 24, run.load(Relaxed));
+        sighting.look(&lines[0], now);
+        assert!(sighting.order(&lines[0], 2), "a new state, a new order");
+        assert_eq!(orders.load(Relaxed), order_word(run.load(Relaxed), 2));
+        clear(&lines[0]);
+        assert_eq!((orders.load(Relaxed), run.load(Relaxed)), (0, 0));
+    }
+
+    #[test]
+    fn a_deadline_of_its_own_lasts_as_long_as_the_exchange() {
+        let (lines, exchange) = (lines(1), ExchangeId(7));
+        let apps = RunningApps::on(lines).expect("there is a line");
+        let (mut sighting, now) = (Sighting::default(), Instant::now());
+        begin(&apps, exchange, "/slow");
+        assert_eq!(own_deadline(&lines[0]), OwnDeadline::None);
+        sighting.look(&lines[0], now);
+        apps.extend(exchange, Some(SECOND * 7));
+        assert_eq!(own_deadline(&lines[0]), OwnDeadline::After(SECOND * 7));
+        assert_eq!(sighting.look(&lines[0], now + SECOND), Duration::ZERO, "it counts from now on");
+        apps.extend(exchange, Some(Duration::ZERO));
+        assert_eq!(own_deadline(&lines[0]), OwnDeadline::After(Duration::from_millis(1)));
+        apps.extend(exchange, None);
+        assert_eq!(own_deadline(&lines[0]), OwnDeadline::Never);
+        apps.end(exchange);
+        apps.extend(exchange, Some(SECOND));
+        begin(&apps, ExchangeId(8), "/slow");
+        assert_eq!(own_deadline(&lines[0]), OwnDeadline::None);
     }
 }

@@ -1,30 +1,68 @@
-//! Ends workers whose app keeps a client waiting too long.
+//! Keeps the deadlines of apps: has those that take too long log where they are, interrupts them, and ends their workers if
+//! that does not help.
 //!
-//! No language lets an app be interrupted safely from outside, so its process must end, as in other servers. The other threads
-//! of the process get a moment to finish their requests.
+//! An interrupted app reacts as its language allows; C code that never returns does not react at all. Then the process ends, and
+//! its other threads get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
+use crate::config::{Settings, Timeouts};
 use crate::scoreboard::WorkerCommand;
-use crate::scoreboard::running;
+use crate::scoreboard::running::{self, OwnDeadline, RunningLine};
+use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// How long the other threads of a worker may take to finish when one of them is stuck.
 const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 
-/// How often to look for stuck apps: ten times within the timeout, within these bounds.
-const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
+/// How often to look for apps that take too long: ten times within the shortest deadline, within these bounds.
+const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
+
+/// The deadlines of an app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Deadlines {
+    warning: Duration,
+    timeout: Duration,
+    kill: Duration,
+}
+
+impl Deadlines {
+    fn of(settings: &Settings) -> Self {
+        Self { warning: settings.request_warning, timeout: settings.timeouts.request, kill: settings.kill_after() }
+    }
+
+    /// The deadlines of an app that has set its own: between its interruption and the end of its worker is the same time.
+    fn with_own(self, own: OwnDeadline) -> Self {
+        const NEVER: Duration = Timeouts::NEVER;
+        match own {
+            OwnDeadline::None => self,
+            OwnDeadline::Never => Self { warning: NEVER, timeout: NEVER, kill: NEVER },
+            OwnDeadline::After(timeout) => {
+                let grace = match (self.timeout, self.kill) {
+                    (_, NEVER) => NEVER,
+                    (NEVER, _) => Settings::KILL_AFTER,
+                    (timeout, kill) => kill.saturating_sub(timeout),
+                };
+                Self { warning: NEVER, timeout, kill: timeout.saturating_add(grace) }
+            }
+        }
+    }
+
+    fn shortest(self) -> Duration {
+        self.warning.min(self.timeout).min(self.kill)
+    }
+}
 
 impl Supervisor<'_> {
     /// Time between two looks.
     pub(super) fn look_for_stuck(&self) -> Duration {
-        (self.settings.timeouts.request / 10).clamp(LOOKS.0, LOOKS.1)
+        (Deadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
     }
 
-    /// Looks at what the threads of all workers are running, and ends workers with a stuck thread. Their replacements start at
-    /// once.
-    pub(super) fn end_stuck(&mut self) {
-        let allowed = self.settings.timeouts.request;
+    /// Looks at what the threads of all workers are running, leaves orders for apps that take too long, and ends workers whose
+    /// apps do not obey. Replacements start at once.
+    pub(super) fn keep_app_deadlines(&mut self) {
+        let deadlines = Deadlines::of(self.settings);
         let now = Instant::now();
         let mut ended = false;
         for member in &mut self.members {
@@ -38,15 +76,40 @@ impl Supervisor<'_> {
                 }
                 continue;
             }
-            let lines = member.slot.running.iter().zip(&mut member.sightings);
-            let stuck = lines.filter_map(|(line, sighting)| (sighting.look(line, now) >= allowed).then_some(line));
-            let stuck: Vec<String> = stuck.map(running::text_of).collect();
+            let (number, pid) = (member.number, member.pid);
+            let (mut stuck, mut ordered): (Vec<&RunningLine>, bool) = (Vec::new(), false);
+            let mut allowed = Duration::ZERO;
+            for (line, sighting) in member.slot.running.iter().zip(&mut member.sightings) {
+                let idle = sighting.look(line, now);
+                let deadlines = deadlines.with_own(running::own_deadline(line));
+                if idle < deadlines.shortest() {
+                    continue;
+                }
+                let say = |what: &str, time: Duration| {
+                    let (seconds, request) = (time.as_secs_f64(), running::text_of(line));
+                    log::warn!("worker {number} (pid {pid}): its app {what}; it has done nothing for {seconds} s: {request}");
+                };
+                if idle >= deadlines.kill {
+                    allowed = allowed.max(deadlines.kill);
+                    stuck.push(line);
+                } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
+                    say("is interrupted", deadlines.timeout);
+                    ordered = true;
+                } else if idle >= deadlines.warning && idle < deadlines.timeout && sighting.order(line, WARN) {
+                    say("takes long", deadlines.warning);
+                    ordered = true;
+                }
+            }
+            if ordered && let Err(error) = tell_of_orders(pid) {
+                log::error!("worker {number} (pid {pid}) cannot be told of orders to its app: {error}");
+            }
             if stuck.is_empty() {
                 continue;
             }
             member.stuck = stuck.len();
-            let (number, pid, seconds) = (member.number, member.pid, allowed.as_secs_f64());
-            log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {}", stuck.join(", "));
+            let (seconds, requests) = (allowed.as_secs_f64(), stuck.iter().map(|line| running::text_of(line)));
+            let requests = requests.collect::<Vec<_>>().join(", ");
+            log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {requests}");
             ended = true;
             if stuck.len() == member.slot.running.len() {
                 member.end();
@@ -61,5 +124,27 @@ impl Supervisor<'_> {
         if let Stage::Stopping { cut, .. } = &mut self.stage {
             *cut |= ended;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const NEVER: Duration = Timeouts::NEVER;
+
+    #[test]
+    fn an_own_deadline_moves_the_end_of_the_worker_along() {
+        let with_own = |warning, timeout, kill, own| Deadlines { warning, timeout, kill }.with_own(own);
+        let own = OwnDeadline::After(SECOND * 60);
+        let expected = |timeout, kill| Deadlines { warning: NEVER, timeout, kill };
+        assert_eq!(with_own(SECOND, SECOND * 5, SECOND * 12, own), expected(SECOND * 60, SECOND * 67));
+        assert_eq!(with_own(SECOND, NEVER, SECOND * 12, own), expected(SECOND * 60, SECOND * 65));
+        assert_eq!(with_own(SECOND, SECOND * 5, NEVER, own).timeout, SECOND * 60);
+        assert!(with_own(SECOND, SECOND * 5, NEVER, own).kill >= NEVER);
+        assert_eq!(with_own(SECOND, SECOND * 5, SECOND * 12, OwnDeadline::Never), expected(NEVER, NEVER));
+        let same = Deadlines { warning: SECOND, timeout: SECOND * 5, kill: SECOND * 12 };
+        assert_eq!(same.with_own(OwnDeadline::None), same);
     }
 }

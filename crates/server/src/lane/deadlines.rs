@@ -1,0 +1,85 @@
+//! Passes orders to the apps of a lane that take too long.
+
+use oribi_host::{ExchangeId, Interruption, Order};
+use oribi_io::process::orders::{self, Mailbox, Receiver};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::time::Duration;
+
+/// The exchanges of a lane whose apps run under a deadline: at most as many as threads share the lane.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    warning: Duration,
+    timeout: Duration,
+    kept: RefCell<Vec<Rc<Kept>>>,
+}
+
+/// An exchange whose app runs. The signal handler reads and writes it, too, on the same thread.
+struct Kept {
+    exchange: ExchangeId,
+    interruption: Arc<dyn Interruption>,
+    warning: Duration,
+    /// In milliseconds.
+    timeout: AtomicU64,
+    interrupted: AtomicBool,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("exchange", &self.exchange).finish_non_exhaustive()
+    }
+}
+
+impl Receiver for Kept {
+    fn receive(&self, orders: u64) {
+        // An app that is interrupted logs where it is, anyway.
+        if orders & orders::INTERRUPT != 0 {
+            self.interrupted.store(true, Relaxed);
+            let limit = Duration::from_millis(self.timeout.load(Relaxed));
+            self.interruption.interrupt(self.exchange, Order::Interrupt, limit);
+        } else {
+            self.interruption.interrupt(self.exchange, Order::Warn, self.warning);
+        }
+    }
+}
+
+fn in_milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl Deadlines {
+    pub(super) const fn new(warning: Duration, timeout: Duration) -> Self {
+        Self { warning, timeout, kept: RefCell::new(Vec::new()) }
+    }
+
+    /// Runs `work`, which has the app answer `exchange`. Orders from `mailbox` reach the app by `interruption`.
+    pub(super) fn keep<T>(
+        &self,
+        exchange: ExchangeId,
+        mailbox: Mailbox,
+        interruption: Arc<dyn Interruption>,
+        work: impl FnOnce() -> T,
+    ) -> T {
+        let (timeout, interrupted) = (AtomicU64::new(in_milliseconds(self.timeout)), AtomicBool::new(false));
+        let kept = Rc::new(Kept { exchange, interruption, warning: self.warning, timeout, interrupted });
+        self.kept.borrow_mut().push(Rc::clone(&kept));
+        let result = orders::obey(mailbox, &*kept, work);
+        self.kept.borrow_mut().retain(|other| !Rc::ptr_eq(other, &kept));
+        result
+    }
+
+    /// The app of `exchange` has set its own deadline: messages about it name this one.
+    pub(super) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
+        if let (Some(kept), Some(time)) = (self.kept.borrow().iter().find(|kept| kept.exchange == exchange), time) {
+            kept.timeout.store(in_milliseconds(time), Relaxed);
+        }
+    }
+
+    /// Whether the app of `exchange` was interrupted.
+    pub(super) fn has_interrupted(&self, exchange: ExchangeId) -> bool {
+        self.kept.borrow().iter().any(|kept| kept.exchange == exchange && kept.interrupted.load(Relaxed))
+    }
+}
