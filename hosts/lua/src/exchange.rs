@@ -6,6 +6,7 @@ use crate::vm::Slot;
 use oribi_host::{Content, ExchangeId, Outlet, Reply, ReplyError, Request};
 use oribi_message::{ResponseHead, Role};
 use std::cell::Cell;
+use std::time::Duration;
 
 /// How far the answer has progressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +96,12 @@ impl<'a> Exchange<'a> {
         {
             self.note(error);
         }
+    }
+
+    /// The script has asked for another deadline, from now on; `None`: for none.
+    pub(crate) fn extend_deadline(&self, time: Option<Duration>) {
+        self.slot.allow(time);
+        self.outlet.extend_deadline(self.id, time);
     }
 
     /// Passes a message on to the error log of the web server in front, or else writes it to this server's.

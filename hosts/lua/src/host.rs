@@ -8,7 +8,7 @@ use crate::script_path::{Missing, PathCache};
 use crate::shared::{ScriptLoader, Shared};
 use crate::state::Condition;
 use crate::vm::Slot;
-use oribi_host::{After, Host, Reply, Request};
+use oribi_host::{After, Host, Interruption, Reply, Request};
 use oribi_message::{KnownField, KnownVariable, ResponseHead};
 use std::path::Path;
 use std::sync::Arc;
@@ -57,6 +57,7 @@ impl Host for LuaHost {
 
     fn answer(&mut self, request: &Request<'_>, reply: Reply<'_>) -> After {
         let shared = &*self.shared;
+        self.slot.start_afresh();
         let named = request.gateway.as_ref().and_then(|gateway| gateway.get(KnownVariable::ScriptFilename));
         let found = match shared.scripts.find(&mut self.paths, request.head.path(), named) {
             Ok(found) => found,
@@ -86,6 +87,10 @@ impl Host for LuaHost {
         let verdict = if condition == Condition::Good { Verdict::Keep } else { Verdict::Discard };
         shared.pool.give_back(state, verdict, &loaded);
         After::default()
+    }
+
+    fn interruption(&self) -> Option<Arc<dyn Interruption>> {
+        Some(Arc::clone(&self.slot) as Arc<dyn Interruption>)
     }
 
     fn leave(&mut self) {

@@ -68,7 +68,7 @@ pub(crate) unsafe fn protect(l: *mut lua_State, desk: &Desk, slot: Option<&Slot>
 #[cold]
 unsafe fn fail(l: *mut lua_State, desk: &Desk, status: c_int, stopped: bool) -> Ending {
     let exited = desk.exited.replace(false);
-    if stopped || exited {
+    if exited {
         // SAFETY: as promised by the caller.
         unsafe { disarm(l) };
     }

@@ -1,7 +1,7 @@
 //! The libraries of a new state: Lua's own, except for a few functions whose effect would exceed the script.
 
 use crate::desk::Desk;
-use crate::vm::stack::push_bytes;
+use crate::vm::stack::{push_bytes, raise};
 use crate::vm::{Slot, Stack, arm};
 use crate::{LuaSettings, modules, search_paths};
 use mlua::ffi::{self, lua_Debug, lua_State};
@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The message of the error that `os.exit` raises.
 const EXITED: &str = "os.exit";
@@ -33,7 +34,8 @@ pub(super) fn prepare(lua: &Lua, desk: &Desk, script: &Path, settings: &LuaSetti
     let stopping = function(lua, desk, is_stopping)?;
     let prelude = lua.load(include_str!("prelude.lua")).set_name("=[oribi]");
     let directory = script.parent().map(|directory| lua.create_string(directory.as_os_str().as_bytes())).transpose()?;
-    prelude.call((function(lua, desk, note_loaded)?, directory, stopping, switches.0, switches.1))
+    let deadline = function(lua, desk, deadline)?;
+    prelude.call((function(lua, desk, note_loaded)?, directory, deadline, stopping, switches.0, switches.1))
 }
 
 /// A host function as a value.
@@ -156,6 +158,31 @@ unsafe fn switch_to_running(l: *mut lua_State) {
     unsafe {
         ffi::lua_pushthread(l);
         switch_to(l, l);
+    }
+}
+
+/// The longest time that a deadline can be moved by: a century, in seconds.
+const LONGEST: f64 = 3_153_600_000.0;
+
+/// `oribi.deadline(seconds)`: the script may run for so long from now on; without a number, as long as it likes.
+unsafe extern "C-unwind" fn deadline(l: *mut lua_State) -> c_int {
+    // SAFETY: Lua calls this below a fence; inside `contain`, no error is raised, and this frame holds nothing.
+    unsafe {
+        let time = match ffi::lua_type(l, 1) {
+            ffi::LUA_TNIL | ffi::LUA_TNONE => None,
+            ffi::LUA_TNUMBER if (0.0..=LONGEST).contains(&ffi::lua_tonumber(l, 1)) => {
+                Some(Duration::from_secs_f64(ffi::lua_tonumber(l, 1)))
+            }
+            _ => raise(l, format_args!("a deadline is a number of seconds from now, or nil for none")),
+        };
+        let desk = Desk::of_running(l);
+        let Some(exchange) = desk.exchange() else {
+            raise(l, format_args!("there is no request whose deadline could be moved"))
+        };
+        if desk.contain(|| exchange.extend_deadline(time)).is_none() {
+            raise(l, format_args!("the deadline cannot be moved"));
+        }
+        0
     }
 }
 

@@ -1,5 +1,5 @@
 -- Changes to Lua's own libraries that are easier to write in Lua. The host runs this in every new state.
-local note, directory, stopping, enter, left = ...
+local note, directory, deadline, stopping, enter, left = ...
 local package, original_loadfile, original_dofile = package, loadfile, dofile
 local searchpath, error, type = package.searchpath, error, type
 
@@ -18,7 +18,7 @@ end
 local open_oribi = package.preload.oribi
 function package.preload.oribi(...)
     local oribi = open_oribi(...)
-    oribi.directory = directory
+    oribi.directory, oribi.deadline = directory, deadline
     return oribi
 end
 

@@ -5,15 +5,20 @@
 //! not end. The thread then sends a signal to the lane's thread. The signal handler arms a hook in the running state, which Lua
 //! and LuaJIT permit in a handler on the state's own thread. From then on every instruction raises an error, so no `pcall` can
 //! keep the script running for long, and the state is thrown away. Functions in C and finalizers are not interrupted, because
-//! no hooks are called in them; a pattern that never ends is left to `--request-timeout`. Within a message handler for an error
+//! no hooks are called in them; a pattern that never ends is left to `--request-kill`. Within a message handler for an error
 //! that a hook has raised, no hooks are called, either; `prelude.lua` handles that case.
+//!
+//! The server's deadlines (`--request-warning`, `--request-timeout`) come the same way, through [`Interruption`]: the server calls
+//! it in a signal handler on the lane's thread. A hook that warns logs a traceback and removes itself.
 
+use super::quiet::Stack;
 use mlua::Lua;
 use mlua::ffi::{self, lua_Debug, lua_State};
+use oribi_host::{ExchangeId, Interruption, Order};
 use std::cell::Cell;
 use std::os::raw::c_int;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU64, Ordering, compiler_fence};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,6 +34,16 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// When to look again at a script that was stopped: it may have gone on in another coroutine.
 const AGAIN: Duration = Duration::from_millis(20);
+
+/// A mark of a slot: its script must be stopped.
+const STOP: u8 = 1;
+/// A mark: a traceback of its script must be logged.
+const WARN: u8 = 2;
+/// A mark: the script has moved its deadline.
+const MOVED: u8 = 4;
+
+/// The value of [`Slot::allowed`] for a script without a limit.
+const UNLIMITED: u64 = u64::MAX;
 
 /// The watchdog's view of a lane. The lane's thread writes everything except `doomed`.
 ///
@@ -46,8 +61,12 @@ pub(crate) struct Slot {
     thread: AtomicI32,
     /// The run that must be stopped.
     doomed: AtomicU64,
-    /// Whether the script was stopped in this run.
-    stopped: AtomicBool,
+    /// What is different in this run from others: [`STOP`], [`WARN`], [`MOVED`]. Signal handlers on the lane's thread write it, too.
+    marks: AtomicU8,
+    /// With [`MOVED`]: the time limit that the script has asked for, in milliseconds.
+    allowed: AtomicU64,
+    /// With [`WARN`]: the time that the script has taken, in milliseconds.
+    warned_after: AtomicU64,
 }
 
 thread_local! {
@@ -75,15 +94,21 @@ impl Slot {
         work(unsafe { SLOT.get().as_ref() })
     }
 
+    /// A request begins. Orders for the one before it are forgotten.
+    #[inline]
+    pub(crate) fn start_afresh(&self) {
+        self.marks.store(0, Ordering::Relaxed);
+    }
+
     /// A script begins to run.
     #[inline]
     pub(crate) fn begin(&self, state: *mut lua_State) {
-        self.stopped.store(false, Ordering::Relaxed);
         self.base.store(state, Ordering::Relaxed);
         self.running.store(state, Ordering::Relaxed);
         // The signal handler runs on this thread, so only the compiler must be kept from reordering.
         compiler_fence(Ordering::Release);
         self.step();
+        self.catch_up();
     }
 
     /// The script has ended; returns whether it was stopped.
@@ -91,12 +116,77 @@ impl Slot {
     pub(crate) fn end(&self) -> bool {
         self.step();
         compiler_fence(Ordering::Acquire);
-        self.was_stopped()
+        self.marks.load(Ordering::Relaxed) != 0 && self.settle()
+    }
+
+    /// The run that has just ended was different.
+    #[cold]
+    fn settle(&self) -> bool {
+        let marks = self.marks.swap(0, Ordering::Relaxed);
+        if marks & (STOP | WARN) != 0 {
+            // SAFETY: the state that has just run lives, on this thread.
+            unsafe { disarm(self.base.load(Ordering::Relaxed)) };
+        }
+        marks & STOP != 0
     }
 
     /// Whether the script was stopped in this run.
     pub(crate) fn was_stopped(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
+        self.marks.load(Ordering::Relaxed) & STOP != 0
+    }
+
+    /// Arms the hooks for what a signal handler has noted while no script ran, or for another coroutine.
+    #[inline]
+    fn catch_up(&self) {
+        compiler_fence(Ordering::Acquire);
+        if self.marks.load(Ordering::Relaxed) & (STOP | WARN) != 0 {
+            self.arm_hooks();
+        }
+    }
+
+    /// Called while a script runs: by its thread, or in a signal handler on its thread.
+    #[cold]
+    fn arm_hooks(&self) {
+        let hook = if self.was_stopped() { stop } else { warn };
+        let (base, running) = (self.base.load(Ordering::Relaxed), self.running.load(Ordering::Relaxed));
+        // SAFETY: these states live and run on this thread; lua_sethook may be called then.
+        unsafe {
+            arm(base, hook);
+            if running != base {
+                arm(running, hook);
+            }
+        }
+    }
+
+    /// Adds a mark to the present run; called in a signal handler on the lane's thread. If no script runs just now, because the
+    /// server has the thread, the hooks are armed when one does.
+    fn mark(&self, mark: u8) {
+        self.marks.fetch_or(mark, Ordering::Relaxed);
+        if self.run.load(Ordering::Relaxed) % 2 == 1 {
+            self.arm_hooks();
+        }
+    }
+
+    /// The script of the present run has asked for another time limit, from now on; `None`: for none.
+    pub(crate) fn allow(&self, time: Option<Duration>) {
+        let milliseconds = time.map_or(UNLIMITED, |time| u64::try_from(time.as_millis()).unwrap_or(UNLIMITED));
+        self.allowed.store(milliseconds, Ordering::Relaxed);
+        self.marks.fetch_or(MOVED, Ordering::Release);
+        // Another number: the watchdog counts from now on.
+        self.step();
+        self.step();
+        self.catch_up();
+    }
+
+    /// The time limit of the present run, where `limit` is that of all scripts.
+    fn limit(&self, limit: Duration) -> Duration {
+        if self.marks.load(Ordering::Acquire) & MOVED == 0 {
+            return limit;
+        }
+        match self.allowed.load(Ordering::Relaxed) {
+            UNLIMITED => Duration::MAX,
+            milliseconds => Duration::from_millis(milliseconds),
+        }
     }
 
     /// Runs `work`, which calls functions of `lua` outside of coroutines, with the time limit of a script.
@@ -109,10 +199,7 @@ impl Slot {
         }
         self.begin(state);
         let result = work();
-        if self.end() {
-            // SAFETY: the state lives, and this thread has just used it.
-            unsafe { disarm(state) };
-        }
+        self.end();
         result
     }
 
@@ -122,6 +209,7 @@ impl Slot {
         self.step();
         let result = work();
         self.step();
+        self.catch_up();
         result
     }
 
@@ -134,6 +222,19 @@ impl Slot {
     /// Records that another coroutine of the state runs now.
     pub(crate) fn switch(&self, running: *mut lua_State) {
         self.running.store(running, Ordering::Relaxed);
+        self.catch_up();
+    }
+}
+
+impl Interruption for Slot {
+    fn interrupt(&self, _exchange: ExchangeId, order: Order, limit: Duration) {
+        match order {
+            Order::Warn => {
+                self.warned_after.store(u64::try_from(limit.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+                self.mark(WARN);
+            }
+            Order::Interrupt => self.mark(STOP),
+        }
     }
 }
 
@@ -192,7 +293,7 @@ impl Watchdog {
                 let run = slot.run.load(Ordering::Acquire);
                 if *last != run {
                     (*last, *since) = (run, now);
-                } else if run % 2 == 1 && now - *since >= self.limit {
+                } else if run % 2 == 1 && now - *since >= slot.limit(self.limit) {
                     slot.doomed.store(run, Ordering::Release);
                     alarm(slot.thread.load(Ordering::Relaxed));
                     next = next.min(AGAIN);
@@ -236,17 +337,31 @@ extern "C" fn on_alarm(_signal: c_int) {
     // SAFETY: as in `with_current`.
     let Some(slot) = (unsafe { SLOT.get().as_ref() }) else { return };
     let run = slot.run.load(Ordering::Relaxed);
-    if run % 2 == 0 || slot.doomed.load(Ordering::Acquire) != run {
-        return;
+    if run % 2 == 1 && slot.doomed.load(Ordering::Acquire) == run {
+        slot.mark(STOP);
     }
-    slot.stopped.store(true, Ordering::Relaxed);
-    let (base, running) = (slot.base.load(Ordering::Relaxed), slot.running.load(Ordering::Relaxed));
-    // SAFETY: the run is odd, so these states live and run on this thread; lua_sethook may be called then.
+}
+
+/// Logs where the script is, once.
+unsafe extern "C-unwind" fn warn(l: *mut lua_State, _: *mut lua_Debug) {
+    let wanted = Slot::with_current(|slot| {
+        slot.filter(|slot| slot.marks.fetch_and(!WARN, Ordering::Relaxed) & WARN != 0).map(|slot| {
+            // SAFETY: the script runs, so its state lives, on this thread.
+            unsafe { disarm(slot.base.load(Ordering::Relaxed)) };
+            Duration::from_millis(slot.warned_after.load(Ordering::Relaxed)).as_secs_f64()
+        })
+    });
+    // SAFETY: a hook may raise an error, as the traceback does without memory; what is to be dropped is made after that.
     unsafe {
-        arm(base, stop);
-        if running != base {
-            arm(running, stop);
-        }
+        disarm(l);
+        let Some(seconds) = wanted else { return };
+        ffi::luaL_traceback(l, l, ptr::null(), 0);
+        let mut stack = Stack::of(l);
+        let quiet = stack.quiet();
+        let traceback = String::from_utf8_lossy(quiet.string(-1).unwrap_or_default());
+        log::warn!("a script has run for {seconds} s and goes on; {traceback}");
+        drop(traceback);
+        quiet.cut(1);
     }
 }
 

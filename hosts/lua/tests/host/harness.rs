@@ -1,6 +1,8 @@
 //! A host with a script, and an outlet that keeps what it receives.
 
-use oribi_host::{Content, Endpoint, ExchangeId, Gateway, Host, Outlet, Piece, Reply, ReplyError, Request, Runtime};
+use oribi_host::{
+    Content, Endpoint, ExchangeId, Gateway, Host, Interruption, Outlet, Piece, Reply, ReplyError, Request, Runtime,
+};
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_message::{
@@ -10,6 +12,8 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory with scripts, and a host that runs them.
@@ -59,6 +63,11 @@ impl Site {
 
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().canonicalize().expect("the directory").join(name)
+    }
+
+    /// The way for orders to the script that answers.
+    pub fn interruption(&self) -> Arc<dyn Interruption> {
+        self.host.borrow().interruption().expect("scripts can be interrupted")
     }
 
     /// The response to a GET.
@@ -212,7 +221,9 @@ pub struct Recorder {
     /// Whether writing fails badly.
     pub panics: Cell<bool>,
     /// How long each piece takes.
-    pub slowness: Cell<std::time::Duration>,
+    pub slowness: Cell<Duration>,
+    /// The deadlines that were asked for.
+    pub deadlines: RefCell<Vec<Option<Duration>>>,
 }
 
 impl Recorder {
@@ -272,6 +283,10 @@ impl Outlet for Recorder {
 
     fn inform(&self, _: ExchangeId, _: u16, _: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         Ok(())
+    }
+
+    fn extend_deadline(&self, _: ExchangeId, time: Option<Duration>) {
+        self.deadlines.borrow_mut().push(time);
     }
 
     fn waiting(&self) -> usize {

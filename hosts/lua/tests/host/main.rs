@@ -7,6 +7,7 @@ mod lent;
 mod libraries;
 mod limits;
 mod luafcgid;
+mod orders;
 mod oribi;
 mod reload;
 mod styles;

@@ -35,6 +35,7 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         .error = Qnil,
     };
     context->lane = lane;
+    context->call = &call;
     head_prepare(&call.head);
     rb_protect(run, (VALUE)&call, &state);
     if (RB_UNLIKELY(state != 0))
@@ -51,6 +52,9 @@ uint32_t call_answer(void *pointer, oribi_lane *lane, oribi_exchange exchange, c
         input_detach(call.data);
     if (RB_LIKELY(call.state != CALL_KEPT))
         deferred_note(&call);
+    context->call = NULL;
+    if (RB_UNLIKELY(context->interrupted))
+        deadline_forget(context);
     RB_GC_GUARD(call.ticket);
     return deferred_next(context);
 }

@@ -107,6 +107,9 @@ static bool obey(VALUE (*interruptible)(VALUE)) {
     /* Thread#kill is not an exception, and exit() means the same here. */
     if (!RTEST(rb_obj_is_kind_of(error, rb_eException)) || RTEST(rb_obj_is_kind_of(error, rb_eSystemExit)))
         return false;
+    /* It was meant for a request that has just ended. */
+    if (deadline_is_over(error))
+        return true;
     text = rb_sprintf("%s was raised in a thread that answers no request", rb_obj_classname(error));
     oribi_log(ORIBI_LOG_WARN, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
     RB_GC_GUARD(text);
@@ -121,6 +124,12 @@ static VALUE check_interrupts(VALUE unused) {
 /* Also lets other threads run if this thread's time slice is over. */
 static int see_to_interrupts(void *data) {
     return obey(check_interrupts);
+}
+
+bool crew_take_interrupts(void) {
+    if (!obey(check_interrupts))
+        killed = true;
+    return !killed;
 }
 
 static VALUE sleep_for_ever(VALUE unused) {

@@ -18,6 +18,10 @@ oribi_result crew_write(oribi_lane *lane, oribi_exchange exchange, const char *d
 /* Call this when Thread#kill has left the app's code: the calling thread ends after its turn. */
 void crew_thread_was_killed(void);
 
+/* Handles what Ruby has for the calling thread to do, where no request is being answered. False: it was killed, and ends after its
+ * turn. */
+bool crew_take_interrupts(void);
+
 /* For the table of functions: oribi_host.fork. */
 int fork_by_ruby(void *data);
 

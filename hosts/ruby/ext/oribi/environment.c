@@ -13,11 +13,12 @@ static VALUE *server_keys;
 static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
-    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_http_version,
-    key_server_software;
+    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_deadline,
+    key_http_version, key_server_software;
 VALUE key_hijack_io;
 
 /* Values that are not made anew for each request. */
+static VALUE deadline;
 static VALUE text_empty, text_http, text_https, text_http10, text_http11, text_software;
 static const char *const method_names[] = {"GET", "POST", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"};
 enum { METHOD_GET, METHOD_POST, METHOD_HEAD, METHODS = sizeof method_names / sizeof method_names[0] };
@@ -59,6 +60,7 @@ void environment_define(void) {
     key_after_reply = interned(LITERAL("rack.after_reply"));
     key_protocol = interned(LITERAL("rack.protocol"));
     key_data = interned(LITERAL("oribi.data"));
+    key_deadline = interned(LITERAL("oribi.deadline"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
     text_empty = interned(LITERAL(""));
@@ -67,6 +69,8 @@ void environment_define(void) {
     text_http10 = interned(LITERAL("HTTP/1.0"));
     text_http11 = interned(LITERAL("HTTP/1.1"));
     text_software = interned(RSTRING_PTR(software), RSTRING_LEN(software));
+    deadline = deadline_define();
+    rb_gc_register_mark_object(deadline);
 #ifdef ORIBI_TABLES_ARE_KNOWN
     tables_are_known = table_layout_is_as_believed();
 #endif
@@ -204,6 +208,7 @@ static void set_constants(VALUE environment) {
     rb_hash_aset(environment, key_multithread, server.multithread ? Qtrue : Qfalse);
     rb_hash_aset(environment, key_multiprocess, Qtrue);
     rb_hash_aset(environment, key_run_once, Qfalse);
+    rb_hash_aset(environment, key_deadline, deadline);
     if (!rack_is(3, 0))
         rb_hash_aset(environment, key_version, rb_obj_freeze(rb_ary_new_from_args(2, INT2FIX(1), INT2FIX(3))));
 }

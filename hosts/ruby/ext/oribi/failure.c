@@ -27,6 +27,14 @@ static VALUE log_line(VALUE environment) {
     return line;
 }
 
+void failure_say_text(oribi_log_level level, VALUE environment, VALUE text) {
+    VALUE line = log_line(environment);
+    rb_str_cat(line, RSTRING_PTR(text), RSTRING_LEN(text));
+    oribi_log(level, RSTRING_PTR(line), (size_t)RSTRING_LEN(line));
+    RB_GC_GUARD(text);
+    RB_GC_GUARD(line);
+}
+
 typedef struct {
     VALUE environment;
     const char *text;
@@ -35,9 +43,7 @@ typedef struct {
 
 static VALUE say(VALUE argument) {
     const Line *line = (const Line *)argument;
-    VALUE text = rb_str_cat_cstr(log_line(line->environment), line->text);
-    oribi_log(line->level, RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
-    RB_GC_GUARD(text);
+    failure_say_text(line->level, line->environment, rb_str_new_cstr(line->text));
     return Qnil;
 }
 
@@ -150,7 +156,7 @@ GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)
 /* Lets the app's own error handler answer. */
 static VALUE answer_by_handler(VALUE argument) {
     Call *call = (Call *)argument;
-    VALUE arguments[] = {call->error, call->environment, INT2FIX(500)};
+    VALUE arguments[] = {call->error, call->environment, INT2FIX(deadline_is_over(call->error) ? 504 : 500)};
     call->response = rb_funcallv(server.error_handler, names.call, 3, arguments);
     head_prepare(&call->head);
     if (ticket_is_taken(call->ticket))
@@ -173,10 +179,11 @@ static VALUE answer_by_page(VALUE argument) {
 
 void failure_answer(Call *call, int state) {
     VALUE error = take_error();
-    const bool answerable = call->state == CALL_OPEN;
+    const bool answerable = call->state == CALL_OPEN, over = deadline_is_over(error);
     if (call->context->forks != fork_count)
         process_end_stray(1);
-    if (log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
+    /* What a request was doing that has taken too long is in the log already. */
+    if (!over && log_error(NULL, call->environment, error, NULL) == GUARD_EXITED)
         call->context->retiring = true;
     call->error = error;
     if (call->ticket && ticket_is_taken(call->ticket))
@@ -191,7 +198,7 @@ void failure_answer(Call *call, int state) {
         if (call->state != CALL_OPEN)
             return;
     }
-    if (answerable && !NIL_P(error) && server.development
+    if (answerable && !NIL_P(error) && !over && server.development
         && failure_guard("the error page failed", call->environment, answer_by_page, (VALUE)call) == GUARD_FINE)
         return;
     oribi_abandon(call->lane, call->exchange);

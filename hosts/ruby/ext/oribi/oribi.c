@@ -73,6 +73,8 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .data = &server,
         .raw_path = 1,
         .open = context_open,
+        .enter = deadline_enter,
+        .leave = deadline_leave,
         .close = context_close,
         .answer = call_answer,
         .run_deferred = deferred_run,
@@ -84,6 +86,7 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
         .server_ready = process_server_ready,
         .fork = fork_by_ruby,
         .lock = &crew_lock,
+        .interrupt = deadline_interrupt,
     };
     static bool serving;
     VALUE app, settings, options, environment;

@@ -56,6 +56,7 @@ void process_worker_started(void *data, uint32_t worker) {
     worker_number = worker;
     worker_process = getpid();
     signals_know_servers();
+    deadline_begin();
     deferred_begin();
     run_hooks("after_fork", worker);
 }

@@ -2,8 +2,8 @@
  *
  * A request passes through these files: the server calls call.c with a complete request; environment.c (with input.c, errors.c
  * and hijack.c) lays it out as a Rack environment; call.c calls the app; response.c (with head.c, body.c and stream.c) reads
- * the return value and passes it to the server. failure.c handles everything that goes wrong on the way, deferred.c the work
- * after the response has been sent. context.c makes the data of a thread that answers, crew.c starts those threads and has the
+ * the return value and passes it to the server. failure.c handles everything that goes wrong on the way, deadline.c requests
+ * that take too long, deferred.c the work after the response has been sent. context.c makes the data of a thread that answers, crew.c starts those threads and has the
  * lock that they share, process.c (with fork.c and signals.c) handles the life of the processes.
  *
  * Ruby leaves functions by longjmp: exceptions, throw, exit, the end of a thread. None may cross a frame of the server, so
@@ -20,6 +20,7 @@
 #include <ruby/encoding.h>
 #include <ruby/io.h>
 #include <ruby/thread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "crew.h"
@@ -77,9 +78,22 @@ typedef struct {
     uint32_t keys[ENVIRONMENT_VARIABLES];
 } Shape;
 
+/* An order of the server, written in a signal handler: see deadline.c. */
+typedef struct {
+    _Atomic uint64_t exchange, milliseconds;
+    _Atomic bool given;
+} Order;
+
+struct Call;
+
 /* The data of a thread that answers: the templates for environments, and deferred work. */
 typedef struct Context {
     VALUE self; /* the Ruby object that marks what is in here */
+    VALUE thread;            /* the Ruby thread that uses it */
+    struct Context *next;    /* of another thread */
+    const struct Call *call; /* while a request is being answered */
+    Order warning, interruption;
+    bool interrupted; /* an exception was raised in the thread because of this request */
     VALUE server_name, server_port, remote_address; /* of the last request */
     unsigned last_shape, next_shape, misses;
     Shape shapes[SHAPES];
@@ -128,7 +142,7 @@ typedef enum {
 } CallState;
 
 /* One request on its way through the app, on the stack of the thread that answers it. */
-typedef struct {
+typedef struct Call {
     Context *context;
     oribi_lane *lane;
     oribi_exchange exchange;
@@ -270,6 +284,25 @@ GuardResult failure_guard(const char *what, VALUE environment, VALUE (*function)
 GuardResult failure_log(const char *what, VALUE environment, int *status);
 /* Writes a formatted line to the error log, after the request's method and path. */
 void failure_say(oribi_log_level level, VALUE environment, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* The same for a text of any length. May raise. */
+void failure_say_text(oribi_log_level level, VALUE environment, VALUE text);
+
+/* ---- deadline.c ------------------------------------------------------------------------------------------------------ */
+
+/* Defines Oribi::RequestTimeout, and returns the object for oribi.deadline in all environments. */
+VALUE deadline_define(void);
+/* A worker begins. */
+void deadline_begin(void);
+/* The calling thread begins or stops using a context. */
+void deadline_enter(void *context);
+void deadline_leave(void *context);
+/* For the table of functions: oribi_host.interrupt. Called in a signal handler. */
+void deadline_interrupt(void *context, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds);
+/* Takes from the calling thread what was raised because of a request that has ended meanwhile. Never raises. */
+void deadline_forget(Context *context);
+/* Whether an exception is that of a request that has taken too long. */
+bool deadline_is_over(VALUE error);
 
 /* ---- page.c ---------------------------------------------------------------------------------------------------------- */
 

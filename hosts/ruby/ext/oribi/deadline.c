@@ -1,0 +1,202 @@
+/* deadline.c - requests that take too long: they are interrupted from outside, and the app can move their deadlines.
+ *
+ * The server says in a signal handler that the request of a thread has reached a deadline. Ruby must not be called there. So the
+ * handler notes the order in the thread's context, and sends the main thread a signal for which Ruby has a trap. Ruby runs the
+ * trap on its main thread, whatever that thread waits for. The trap does what one Ruby thread may do with another: it takes the
+ * backtrace of the thread that answers, and interrupts that thread by Thread#raise. So a sleep, a read, a regular expression
+ * and a wait in C that Ruby can end are left, and Thread.handle_interrupt is respected. C code that keeps Ruby's lock, or that
+ * waits without a way to end it, is not left: that takes --request-kill.
+ *
+ * An exception that a thread has not met when its request ends must not hit its next request. deadline_end() makes the thread
+ * meet it, with the lock held, before the server can hand out another request.
+ */
+#include "ruby_host.h"
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What the server's clocks can add to any moment: a hundred years. */
+#define LONGEST_SECONDS 3153600000.0
+
+/* Not a StandardError: a `rescue` without a class, which an app may have around any call of a library, must not take it for a
+ * failure of that call and try again; Net::HTTP does so with a Timeout::Error. `ensure` runs as ever, and `rescue Exception` of
+ * frameworks shows their page. */
+static VALUE request_timeout;
+static ID id_pending_interrupt, id_raise;
+
+/* The contexts that threads of this process use, linked by `next`. Read and changed with Ruby's lock held. */
+static Context *first;
+
+/* The context of the calling thread. */
+static _Thread_local Context *own;
+
+/* The kernel's number of Ruby's main thread in the process `main_process`; written before the server can interrupt anything. */
+static volatile pid_t main_thread, main_process;
+
+/* The signal for which Ruby has the trap. The server and the Lua host use the two before it. */
+static int messenger(void) {
+    return SIGRTMIN + 4;
+}
+
+/* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
+
+void deadline_interrupt(void *pointer, oribi_exchange exchange, oribi_order kind, uint64_t milliseconds) {
+    Context *context = (Context *)pointer;
+    Order *order = kind == ORIBI_ORDER_WARN ? &context->warning : &context->interruption;
+    const int saved = errno;
+    atomic_store_explicit(&order->exchange, exchange, memory_order_relaxed);
+    atomic_store_explicit(&order->milliseconds, milliseconds, memory_order_relaxed);
+    atomic_store_explicit(&order->given, true, memory_order_release);
+    /* A process that the app has forked has neither this thread nor this request. */
+    if (main_process == getpid())
+        syscall(SYS_tgkill, main_process, main_thread, messenger());
+    errno = saved;
+}
+
+/* ---- In the trap ---------------------------------------------------------------------------------------------------------- */
+
+/* Takes the order if it was given for the request that the context is answering. */
+static bool take(Order *order, const Context *context) {
+    return atomic_exchange_explicit(&order->given, false, memory_order_acquire) && context->call
+           && context->call->exchange == atomic_load_explicit(&order->exchange, memory_order_relaxed);
+}
+
+typedef struct {
+    const Context *context;
+    const Order *order;
+    const char *what;
+} Report;
+
+static VALUE report(VALUE argument) {
+    const Report *report = (const Report *)argument;
+    const double seconds = (double)atomic_load_explicit(&report->order->milliseconds, memory_order_relaxed) / 1000;
+    VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
+    VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
+    if (RB_TYPE_P(lines, T_ARRAY)) {
+        for (long i = 0; i < RARRAY_LEN(lines); i++)
+            rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
+    }
+    failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
+    return Qnil;
+}
+
+static void log_backtrace(const Context *context, const Order *order, const char *what) {
+    const Report made = {context, order, what};
+    failure_guard("the backtrace of a request cannot be logged", Qnil, report, (VALUE)&made);
+}
+
+static void see_to(Context *context) {
+    const bool late = take(&context->interruption, context);
+    if (take(&context->warning, context) && !late)
+        log_backtrace(context, &context->warning, "and goes on:");
+    if (!late)
+        return;
+    log_backtrace(context, &context->interruption, "and is interrupted:");
+    /* Another thread may have run meanwhile and ended its request. */
+    if (!context->call)
+        return;
+    context->interrupted = true;
+    rb_funcall(context->thread, id_raise, 2, request_timeout, rb_str_new_cstr("the request has taken longer than it may"));
+}
+
+static bool has_order(const Context *context) {
+    return atomic_load_explicit(&context->warning.given, memory_order_relaxed)
+           || atomic_load_explicit(&context->interruption.given, memory_order_relaxed);
+}
+
+/* That of the calling thread comes last, because it may raise. */
+static Context *next_with_order(void) {
+    for (Context *context = first; context; context = context->next)
+        if (context != own && has_order(context))
+            return context;
+    return own && has_order(own) ? own : NULL;
+}
+
+static VALUE see_to_all(RB_BLOCK_CALL_FUNC_ARGLIST(unused, data)) {
+    Context *context;
+    /* From the start each time, because other threads may come and go meanwhile. */
+    while ((context = next_with_order())) {
+        VALUE self = context->self;
+        see_to(context);
+        RB_GC_GUARD(self);
+    }
+    return Qnil;
+}
+
+/* ---- The life of a worker, a thread and a request ---------------------------------------------------------------------------- */
+
+static VALUE set_trap(VALUE unused) {
+    VALUE number = INT2FIX(messenger());
+    return rb_block_call(rb_mKernel, rb_intern("trap"), 1, &number, see_to_all, Qnil);
+}
+
+void deadline_begin(void) {
+    main_thread = (pid_t)syscall(SYS_gettid);
+    main_process = getpid();
+    failure_guard("requests that take too long cannot be interrupted", Qnil, set_trap, Qnil);
+}
+
+void deadline_enter(void *pointer) {
+    Context *context = (Context *)pointer;
+    RB_OBJ_WRITE(context->self, &context->thread, rb_thread_current());
+    context->next = first;
+    first = own = context;
+}
+
+void deadline_leave(void *pointer) {
+    Context **link = &first;
+    while (*link && *link != pointer)
+        link = &(*link)->next;
+    if (*link)
+        *link = (*link)->next;
+    own = NULL;
+}
+
+/* ---- What the app sees --------------------------------------------------------------------------------------------------- */
+
+bool deadline_is_over(VALUE error) {
+    return !NIL_P(error) && rb_obj_class(error) == request_timeout;
+}
+
+/* env["oribi.deadline"].call(seconds) or .call(nil), on the thread that answers the request. */
+static VALUE deadline_call(VALUE self, VALUE seconds) {
+    int64_t milliseconds = -1;
+    if (!NIL_P(seconds)) {
+        const double time = NUM2DBL(seconds);
+        if (!(time >= 0 && time <= LONGEST_SECONDS))
+            rb_raise(rb_eArgError, "a deadline is a number of seconds from now, or nil for none; not %" PRIsVALUE, rb_inspect(seconds));
+        milliseconds = (int64_t)(time * 1000);
+    }
+    if (!own || !own->call || own->forks != fork_count)
+        rb_raise(rb_eThreadError, "the deadline of a request can be moved by the thread that answers it, while it does so");
+    oribi_extend_deadline(own->call->lane, own->call->exchange, milliseconds);
+    return Qnil;
+}
+
+VALUE deadline_define(void) {
+    VALUE class = rb_define_class_under(oribi_module, "Deadline", rb_cObject);
+    request_timeout = rb_define_class_under(oribi_module, "RequestTimeout", rb_eException);
+    rb_gc_register_mark_object(class);
+    rb_gc_register_mark_object(request_timeout);
+    id_pending_interrupt = rb_intern("pending_interrupt?");
+    id_raise = rb_intern("raise");
+    rb_undef_method(CLASS_OF(class), "new");
+    rb_define_method(class, "call", deadline_call, 1);
+    return rb_obj_freeze(rb_obj_alloc(class));
+}
+
+/* ---- The end of a request -------------------------------------------------------------------------------------------------- */
+
+static VALUE has_pending(VALUE thread) {
+    return rb_funcall(thread, id_pending_interrupt, 1, request_timeout);
+}
+
+void deadline_forget(Context *context) {
+    int state = 0;
+    context->interrupted = false;
+    while (RTEST(rb_protect(has_pending, context->thread, &state)) && crew_take_interrupts()) {
+    }
+    if (state)
+        rb_set_errinfo(Qnil);
+}
