@@ -18,7 +18,7 @@ use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use named_files::Named;
 use oribi_files::{Mounts, NamedFiles};
-use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Request, Wait};
+use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Wait};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
@@ -391,25 +391,6 @@ impl<'a, S: Source> Lane<'a, S> {
         }
         self.source().send_now(id);
         self.run_deferred(host, after)
-    }
-
-    /// Lets `host` answer, and passes on what whoever keeps the deadlines orders meanwhile.
-    fn answer_in_time(
-        &self,
-        deadlines: &Deadlines,
-        exchange: &S::Exchange,
-        request: &Request<'_>,
-        host: &mut dyn Host,
-    ) -> After {
-        let id = exchange.id();
-        let kept_here = self.running.as_ref().and_then(|running| running.mailbox(id));
-        let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(exchange));
-        match (mailbox, host.interruption()) {
-            (Some(mailbox), Some(interruption)) => {
-                deadlines.keep(id, mailbox, interruption, || host.answer(request, Reply::new(self, id)))
-            }
-            _ => host.answer(request, Reply::new(self, id)),
-        }
     }
 
     /// If the lane was woken, calls `host` for that; returns whether the host asks to be retired.

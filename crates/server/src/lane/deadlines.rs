@@ -1,6 +1,8 @@
 //! Passes orders to the apps of a lane that take too long.
 
-use oribi_host::{ExchangeId, Interruption, Order};
+use super::Lane;
+use crate::source::{LentRequest, Source};
+use oribi_host::{After, ExchangeId, Host, Interruption, Order, Reply, Request};
 use oribi_io::process::orders::{self, Mailbox, Receiver};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -81,5 +83,26 @@ impl Deadlines {
     /// Whether the app of `exchange` was interrupted.
     pub(super) fn has_interrupted(&self, exchange: ExchangeId) -> bool {
         self.kept.borrow().iter().any(|kept| kept.exchange == exchange && kept.interrupted.load(Relaxed))
+    }
+}
+
+impl<S: Source> Lane<'_, S> {
+    /// Lets `host` answer, and passes on what whoever keeps the deadlines orders meanwhile.
+    pub(super) fn answer_in_time(
+        &self,
+        deadlines: &Deadlines,
+        exchange: &S::Exchange,
+        request: &Request<'_>,
+        host: &mut dyn Host,
+    ) -> After {
+        let id = exchange.id();
+        let kept_here = self.running.as_ref().and_then(|running| running.mailbox(id));
+        let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(exchange));
+        match (mailbox, host.interruption()) {
+            (Some(mailbox), Some(interruption)) => {
+                deadlines.keep(id, mailbox, interruption, || host.answer(request, Reply::new(self, id)))
+            }
+            _ => host.answer(request, Reply::new(self, id)),
+        }
     }
 }
