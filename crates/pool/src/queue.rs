@@ -21,14 +21,31 @@ pub(crate) struct Queue<'a> {
 }
 
 impl Queue<'_> {
+    /// The number of requests that wait.
+    pub(crate) fn depth(&self) -> usize {
+        let tail = self.requests.load(Layout::TAIL, SeqCst);
+        (self.start(tail, self.claims[Layout::HEAD].load(Acquire))..tail).filter(|position| self.waits(*position)).count()
+    }
+
+    fn waits(&self, position: u64) -> bool {
+        let entry = Entry::from_bits(self.requests.load(self.layout.entry(position), Acquire));
+        entry.filter(|entry| entry.slot < self.layout.shape.slots).is_some_and(|entry| {
+            let queued = Ownership::Queued(entry.serial).bits();
+            self.claims[self.layout.ownership(entry.slot)].load(Relaxed) == queued
+        })
+    }
+
+    /// Where to begin to look. A process that may write the head may write anything there.
+    fn start(&self, tail: u64, head: u64) -> u64 {
+        let most = self.layout.queue as u64;
+        if tail.wrapping_sub(head) > most { tail.saturating_sub(most) } else { head }
+    }
+
     /// Takes the oldest waiting request for `worker`, which first notes in `holding` what it is about to take.
     pub(crate) fn take(&self, worker: u32, holding: &AtomicU64) -> Option<Entry> {
         let tail = self.requests.load(Layout::TAIL, SeqCst);
         let head = self.claims[Layout::HEAD].load(Acquire);
-        let most = self.layout.queue as u64;
-        // A process that may write the head may write anything there.
-        let start = if tail.wrapping_sub(head) > most { tail.saturating_sub(most) } else { head };
-        for position in start..tail {
+        for position in self.start(tail, head)..tail {
             let entry = Entry::from_bits(self.requests.load(self.layout.entry(position), Acquire));
             if let Some(entry) = entry.filter(|entry| entry.slot < self.layout.shape.slots)
                 && self.claim(entry, worker, holding)

@@ -373,6 +373,25 @@ impl Worker {
         taken
     }
 
+    /// Announces that this worker is about to sleep, until there is room or the edge has an order for one of its exchanges, and
+    /// if `takes`, until there is a request for it. The caller must then look once more for all of that before it sleeps; it
+    /// need not call [`Worker::awake`], which costs the edge at most one needless ring for this sleep.
+    pub fn announce_sleep(&mut self, takes: bool, for_room: bool) {
+        let waits = match (takes && self.usable_area().is_some(), for_room) {
+            (true, false) => Waits::Work,
+            (true, true) => Waits::WorkOrRoom,
+            // Orders come with room.
+            (false, _) => Waits::Room,
+        };
+        self.say_sleep(waits);
+    }
+
+    /// The number of requests that wait for any worker of the pool.
+    #[must_use]
+    pub fn queued(&self) -> usize {
+        Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }.depth()
+    }
+
     /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
     /// the edge has an order; returns whether it may sleep.
     pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {

@@ -1,12 +1,14 @@
 //! Everything that makes a lane turn from its connections: a command for its worker, its waker, its timer, and the descriptors
 //! that its app watches.
 //!
-//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind.
+//! All of them are in an epoll instance of the lane, which is a single descriptor for the lane's backend, of any kind. A lane
+//! behind an edge has no backend: it waits for this instance itself, and its pools are in there, too.
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
 use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
-use std::cell::{Cell, OnceCell};
+use std::cell::OnceCell;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,15 +23,60 @@ const COMMAND: u64 = 0;
 const BELL: u64 = 1;
 /// The sources for which the host is called: the timer and the watched descriptors.
 const APP: u64 = 2;
+/// The bell of a pool: it has requests, or room for answers.
+const POOL: u64 = 3;
+/// The line of a pool: it has descriptors, or calls.
+const LINE: u64 = 4;
+
+/// How many events are taken at once.
+const EVENTS: usize = 8;
 
 /// The sources of a lane's attention. Each reports a change once, whether or not it is read.
 #[derive(Debug)]
 pub(crate) struct Attention {
-    sources: OwnedFd,
+    sources: Arc<Sources>,
     waker: Arc<LaneWaker>,
     timer: OnceCell<OwnedFd>,
+}
+
+/// The sources as one descriptor. A thread may wait for them while another one has the lane.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    epoll: OwnedFd,
     /// The timer or a watched descriptor has changed, and the host has not been called for that yet.
-    news: Cell<bool>,
+    news: AtomicBool,
+}
+
+/// What [`Sources::wait`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// Something else than news of a pool.
+    pub(crate) other: bool,
+    /// Something has come on the line of a pool.
+    pub(crate) line: bool,
+    /// There may be more.
+    more: bool,
+}
+
+impl Sources {
+    /// Waits for at most `timeout` (`None`: without limit). May return without having found anything.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn wait(&self, timeout: Option<Duration>) -> io::Result<Found> {
+        let mut events = [MaybeUninit::uninit(); EVENTS];
+        let timeout = timeout.map(Timespec::try_from).transpose().map_err(|_| io::ErrorKind::InvalidInput)?;
+        let reported = match epoll::wait(&self.epoll, &mut events, timeout.as_ref()) {
+            Ok((reported, _)) => reported,
+            Err(Errno::INTR) => return Ok(Found::default()),
+            Err(error) => return Err(error.into()),
+        };
+        let is = |name: u64| reported.iter().any(|event| event.data.u64() == name);
+        if is(APP) {
+            self.news.store(true, SeqCst);
+        }
+        Ok(Found { other: is(APP) || is(BELL) || is(COMMAND), line: is(LINE), more: reported.len() == EVENTS })
+    }
 }
 
 #[derive(Debug)]
@@ -70,22 +117,32 @@ impl Attention {
     /// # Errors
     /// An error of the system.
     pub(crate) fn new(command: BorrowedFd<'_>) -> io::Result<Self> {
-        let sources = epoll::create(CreateFlags::CLOEXEC)?;
+        let sources = Arc::new(Sources { epoll: epoll::create(CreateFlags::CLOEXEC)?, news: AtomicBool::new(false) });
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let attention = Self {
-            sources,
-            waker: Arc::new(LaneWaker { bell, rung: AtomicBool::new(false) }),
-            timer: OnceCell::new(),
-            news: Cell::new(false),
-        };
+        let attention =
+            Self { sources, waker: Arc::new(LaneWaker { bell, rung: AtomicBool::new(false) }), timer: OnceCell::new() };
         attention.add(command, COMMAND)?;
         attention.add(attention.waker.bell.as_fd(), BELL)?;
         Ok(attention)
     }
 
+    /// Listens to the bell and the line of a pool, too.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn listen_to_pool(&self, bell: BorrowedFd<'_>, line: BorrowedFd<'_>) -> io::Result<()> {
+        self.add(bell, POOL)?;
+        self.add(line, LINE)
+    }
+
+    /// The sources, for a thread that waits for them itself.
+    pub(crate) fn sources(&self) -> Arc<Sources> {
+        Arc::clone(&self.sources)
+    }
+
     /// The descriptor for the lane's backend to watch.
     pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
-        self.sources.as_fd()
+        self.sources.epoll.as_fd()
     }
 
     /// See [`oribi_host::Outlet::waker`].
@@ -101,15 +158,7 @@ impl Attention {
     /// Clears the reported changes, so that the next change is reported. Call this whenever the backend has reported the
     /// descriptor.
     pub(crate) fn look(&self) {
-        let mut events = [MaybeUninit::uninit(); 8];
-        while let Ok((reported, _)) = epoll::wait(&self.sources, &mut events, Some(&Timespec::default())) {
-            if reported.iter().any(|event| event.data.u64() == APP) {
-                self.news.set(true);
-            }
-            if reported.len() < 8 {
-                break;
-            }
-        }
+        while self.sources.wait(Some(Duration::ZERO)).is_ok_and(|found| found.more) {}
     }
 
     /// Whether the waker has rung since the last call.
@@ -121,7 +170,7 @@ impl Attention {
     /// Whether to call the host: its waker has rung, or the timer or a watched descriptor has changed.
     #[inline]
     pub(crate) fn take(&self) -> bool {
-        self.take_ring() | self.news.take()
+        self.take_ring() | (self.sources.news.load(SeqCst) && self.sources.news.swap(false, SeqCst))
     }
 
     /// See [`oribi_host::Outlet::watch`].
@@ -131,7 +180,7 @@ impl Attention {
 
     /// See [`oribi_host::Outlet::unwatch`].
     pub(crate) fn unwatch(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        Ok(epoll::delete(&self.sources, descriptor)?)
+        Ok(epoll::delete(&self.sources.epoll, descriptor)?)
     }
 
     /// See [`oribi_host::Outlet::wake_after`].
@@ -154,7 +203,7 @@ impl Attention {
 
     /// Reports each change of `source` once, even if it is not read.
     fn add(&self, source: BorrowedFd<'_>, name: u64) -> io::Result<()> {
-        Ok(epoll::add(&self.sources, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
+        Ok(epoll::add(&self.sources.epoll, source, EventData::new_u64(name), EventFlags::IN | EventFlags::ET)?)
     }
 }
 

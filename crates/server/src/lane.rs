@@ -9,6 +9,7 @@ use crate::attention::{Attention, Nudge};
 use crate::config::{IoModel, Settings};
 use crate::crew::{Roster, WaitForNews};
 use crate::engine::{Census, Engine};
+use crate::intake::Intake;
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::scoreboard::running::{RunningApps, RunningLine};
@@ -23,6 +24,7 @@ use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Wait};
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring, Waiter};
 use oribi_message::ResponseHead;
+use oribi_pool::Worker;
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -65,6 +67,13 @@ impl<'a> LaneSetup<'a> {
             bell: self.slot.bell,
         })?;
         Ok((engine, attention))
+    }
+
+    /// The requests of `pools`, and an attention that listens to them.
+    pub(crate) fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
+        let attention = Attention::new(self.wake)?;
+        let intake = Intake::new(self.settings, pools, &attention)?;
+        Ok((intake, attention))
     }
 
     /// The count of log openings; read it before a lane opens its logs.
@@ -113,6 +122,16 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
         #[cfg(not(feature = "libevent"))]
         IoModel::Libevent => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// The same for a lane behind edges: answers the requests of `pools`, which has one place in the pool of each edge.
+///
+/// # Errors
+/// The same as for [`run`].
+pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
+    let told = setup.log_opening();
+    let (intake, attention) = setup.intake(pools)?;
+    run_from(Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {

@@ -10,6 +10,7 @@ pub mod config;
 mod crew;
 pub mod edge;
 pub mod engine;
+mod intake;
 pub mod keeper;
 pub mod lane;
 pub mod listen;

@@ -3,12 +3,14 @@
 use super::contexts::{Reporter, draw_limit};
 use crate::crew::Roster;
 use crate::engine::Engine;
+use crate::intake::Intake;
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
 use crate::scoreboard::WorkerState;
 use crate::source::{Next, Source};
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
+use oribi_pool::Worker;
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -49,6 +51,20 @@ impl<'a> SharedLane<'a, Engine<'a, Epoll>> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
         Self::of(Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told), setup, lock, reporter)
+    }
+}
+
+impl<'a> SharedLane<'a, Intake<'a>> {
+    /// A lane behind edges, which answers the requests of `pools`.
+    pub(super) fn behind(
+        setup: &LaneSetup<'a>,
+        pools: Vec<Worker>,
+        lock: &'a dyn GlobalLock,
+        reporter: Reporter<'a>,
+    ) -> io::Result<Self> {
+        let told = setup.log_opening();
+        let (intake, attention) = setup.intake(pools)?;
+        Self::of(Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told), setup, lock, reporter)
     }
 }
 

@@ -329,6 +329,7 @@ impl<'a> Supervisor<'a> {
         let post = Post {
             settings: self.settings,
             runtime: self.runtime,
+            pools: &[],
             listeners: &self.listeners,
             privileges: &self.privileges,
             generation,

@@ -6,12 +6,13 @@ use super::privileges::Privileges;
 use super::signals;
 use super::title::Title;
 use crate::config::{Settings, Timeouts};
-use crate::lane::{self, LaneSetup};
+use crate::lane::{self, ContextSupply, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::scoreboard::running::RunningLine;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
+use oribi_pool::{Memory, Worker};
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
@@ -28,6 +29,8 @@ pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
     pub(super) listeners: &'a [Listener],
+    /// The memory that the worker shares with each edge; empty: it has its own connections.
+    pub(super) pools: &'a [Memory],
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
@@ -155,17 +158,41 @@ fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [Runni
 fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let mut supply = Single::new(post.settings, post.runtime, reporter);
-    let doors = doors(post.listeners, post.seat);
-    lane::run(&setup(post, &doors, post.slot.running), &mut supply).map_err(|error| error.to_string())
+    run(post, post.seat, post.slot.running, &mut supply)
+}
+
+/// Runs a lane, which answers for its own connections or for those of the edges.
+fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mut dyn ContextSupply) -> Result<(), String> {
+    let outcome = if post.pools.is_empty() {
+        lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
+    } else {
+        lane::run_behind(&setup(post, &[], running), places(post)?, supply)
+    };
+    outcome.map_err(|error| error.to_string())
+}
+
+/// Takes a place in the pool of each edge.
+fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
+    let places: io::Result<Vec<Worker>> = post.pools.iter().map(Worker::attach_free).collect();
+    places.map_err(|error| format!("cannot join the pool of an edge: {error}"))
 }
 
 /// Lets the threads of a language with one lock share one lane.
 fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
-    let doors = doors(post.listeners, post.seat);
-    let crew = SharedLane::new(&setup(post, &doors, post.slot.running), lock, reporter).map_err(|error| error.to_string())?;
-    reporter.report(WorkerState::Ready);
-    if crew.work() { Ok(()) } else { Err("its threads could not go on".to_owned()) }
+    let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
+    let setup = setup(post, &doors, post.slot.running);
+    let failed = |error: io::Error| error.to_string();
+    let worked = if post.pools.is_empty() {
+        let crew = SharedLane::new(&setup, lock, reporter).map_err(failed)?;
+        reporter.report(WorkerState::Ready);
+        crew.work()
+    } else {
+        let crew = SharedLane::behind(&setup, places(post)?, lock, reporter).map_err(failed)?;
+        reporter.report(WorkerState::Ready);
+        crew.work()
+    };
+    if worked { Ok(()) } else { Err("its threads could not go on".to_owned()) }
 }
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
@@ -200,9 +227,9 @@ fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), Str
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
     let mut supply = Pooled::new(post.settings, pool, reporter);
-    let doors = doors(post.listeners, post.seat.part(index, post.settings.threads));
-    match catch_unwind(AssertUnwindSafe(|| lane::run(&setup(post, &doors, running), &mut supply))) {
-        Ok(outcome) => outcome.map_err(|error| error.to_string()),
+    let seat = post.seat.part(index, post.settings.threads);
+    match catch_unwind(AssertUnwindSafe(|| run(post, seat, running, &mut supply))) {
+        Ok(outcome) => outcome,
         Err(panic) => Err(format!("panic: {}", panic_message(panic.as_ref()))),
     }
 }

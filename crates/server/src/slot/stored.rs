@@ -151,6 +151,12 @@ impl Stored {
         RequestHead::new(self.text.of(&self.bytes), &self.layout)
     }
 
+    /// Whether a web server has sent it.
+    #[must_use]
+    pub const fn has_gateway(&self) -> bool {
+        self.role.is_some()
+    }
+
     /// Whether the content is in a file, which must be asked for.
     #[must_use]
     pub const fn has_content_file(&self) -> bool {

@@ -1,0 +1,301 @@
+//! 4. and 5. Answer and end: what hosts call, with a whole response or piece by piece.
+
+use super::Intake;
+use super::backlog::Part;
+use super::open::{Open, Step};
+use crate::slot::{Content, encode_head, encode_interim, encode_prepared};
+use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_message::{FieldPair, PreparedFields, ResponseHead};
+use oribi_pool::{Taken, Unfit, Worker};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+const TOO_LARGE: ReplyError = ReplyError::Invalid("the head of the response is larger than the memory for a response");
+
+impl Intake<'_> {
+    /// Sends a whole response.
+    #[inline]
+    pub(super) fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        let size = parts.iter().map(|part| part.len() as u64).sum();
+        self.head.clear();
+        encode_head(&head, Content::Whole { size }, &mut self.head);
+        self.respond_bytes(exchange, size, parts)
+    }
+
+    /// Sends a whole response whose content lies partly in files.
+    pub(super) fn respond_pieces(
+        &mut self,
+        exchange: ExchangeId,
+        head: ResponseHead<'_>,
+        pieces: &[Piece<'_>],
+    ) -> Result<(), ReplyError> {
+        let size = pieces.iter().map(Piece::size).sum();
+        self.head.clear();
+        encode_head(&head, Content::Whole { size }, &mut self.head);
+        let open = self.begin_whole(exchange)?;
+        self.finish_with(open, pieces)
+    }
+
+    /// Sends a whole response with status 200 and prepared fields.
+    pub(super) fn respond_prepared(
+        &mut self,
+        exchange: ExchangeId,
+        fields: &PreparedFields,
+        content: Piece<'_>,
+    ) -> Result<(), ReplyError> {
+        let size = content.size();
+        self.head.clear();
+        encode_prepared(fields, Content::Whole { size }, &mut self.head);
+        match content {
+            Piece::Bytes(bytes) => self.respond_bytes(exchange, size, &[bytes]),
+            Piece::File { .. } => {
+                let open = self.begin_whole(exchange)?;
+                self.finish_with(open, &[content])
+            }
+        }
+    }
+
+    /// Answers with the head that was encoded, and content in memory.
+    #[inline]
+    fn respond_bytes(&mut self, exchange: ExchangeId, size: u64, parts: &[&[u8]]) -> Result<(), ReplyError> {
+        let mut open = self.begin_whole(exchange)?;
+        if open.backlog.is_empty() {
+            let worker = &mut self.pools[open.pool];
+            match worker.respond(open.taken, &self.head, parts) {
+                Ok(()) => return Ok(()),
+                Err(taken) => open.taken = taken,
+            }
+        }
+        match in_file(parts) {
+            Ok(file) => self.finish_with(open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
+            Err(error) => {
+                // It then waits in memory of the process.
+                log::error!("cannot put a response into a file: {error}");
+                let pieces: Vec<Piece<'_>> = parts.iter().map(|part| Piece::Bytes(part)).collect();
+                self.finish_with(open, &pieces)
+            }
+        }
+    }
+
+    /// Takes out an exchange that is about to be answered whole.
+    #[inline]
+    fn begin_whole(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
+        self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
+        self.opened.remove(exchange).ok_or(ReplyError::Gone)
+    }
+
+    /// Writes the head that was encoded, and pieces, and ends the response.
+    fn finish_with(&mut self, mut open: Open, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+        let worker = &mut self.pools[open.pool];
+        if let Err(why) = open.put_head(worker, &self.head) {
+            worker.abandon(open.taken);
+            return Err(why);
+        }
+        for piece in pieces {
+            match *piece {
+                Piece::Bytes(bytes) => open.put_content(worker, bytes),
+                Piece::File { file, offset, size } => open.put_file(worker, file, offset, size),
+            }
+        }
+        self.end(open);
+        Ok(())
+    }
+
+    /// Ends a response. If a part of it waits for room, the exchange stays open until that is written.
+    pub(super) fn end(&mut self, mut open: Open) {
+        let worker = &mut self.pools[open.pool];
+        if open.backlog.is_empty() {
+            worker.finish(open.taken);
+        } else {
+            worker.flush(&open.taken);
+            open.step = Step::Ended;
+            self.opened.put_back(open);
+        }
+    }
+
+    /// Begins a response whose content follows.
+    pub(super) fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        self.head.clear();
+        encode_head(&head, Content::Started, &mut self.head);
+        self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
+        let Self { opened, pools, head, .. } = self;
+        let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
+        open.step = Step::Started;
+        let put = open.put_head(&mut pools[open.pool], head);
+        if put.is_err() {
+            self.drop_open(exchange);
+        }
+        put
+    }
+
+    /// Sends a piece of content and returns how many bytes wait for room.
+    pub(super) fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
+        self.look_up(exchange, Step::Started, "the content came before the response began")?;
+        let Self { opened, pools, .. } = self;
+        let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
+        let worker = &mut pools[open.pool];
+        open.put_content(worker, piece);
+        worker.flush(&open.taken);
+        Ok(open.backlog.bytes())
+    }
+
+    /// The number of exchanges that the app has not answered completely.
+    pub(super) fn answering(&self) -> usize {
+        self.opened.iter().filter(|open| open.step != Step::Ended).count()
+    }
+
+    /// Tells the edge another deadline of the app.
+    pub(super) fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
+        let Self { opened, pools, .. } = self;
+        let Some(open) = opened.get_mut(exchange).filter(|open| open.step != Step::Ended) else { return };
+        let worker = &mut pools[open.pool];
+        if worker.deadline(&mut open.taken, time).is_err() {
+            log::error!("the deadline of a request cannot be changed while its response waits for the client");
+        }
+    }
+
+    /// How many bytes wait for room.
+    pub(super) fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
+        let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
+        open.check(&self.pools)?;
+        Ok(open.backlog.bytes())
+    }
+
+    /// Ends the content.
+    pub(super) fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
+        if open.step == Step::Unanswered {
+            return Err(ReplyError::Invalid("the content ended before the response began"));
+        }
+        self.look_up(exchange, Step::Started, "")?;
+        let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
+        self.end(open);
+        Ok(())
+    }
+
+    /// Gives an exchange up.
+    pub(super) fn abandon(&mut self, exchange: ExchangeId) {
+        if self.opened.get(exchange).is_some_and(|open| open.step != Step::Ended) {
+            self.drop_open(exchange);
+        }
+    }
+
+    /// Gives up every exchange that was lent and not answered.
+    pub(super) fn abandon_all(&mut self) {
+        for open in self.opened.take_all(|open| open.step != Step::Ended) {
+            self.pools[open.pool].abandon(open.taken);
+        }
+    }
+
+    /// Sends an informational response.
+    pub(super) fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        if !matches!(status, 100 | 102..=199) {
+            return Err(ReplyError::Invalid("not an informational status"));
+        }
+        let Self { opened, pools, head, .. } = self;
+        let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
+        open.check(pools)?;
+        if open.step != Step::Unanswered {
+            return Err(ReplyError::Invalid("the response has been begun already"));
+        }
+        head.clear();
+        encode_interim(status, fields, head);
+        let worker = &mut pools[open.pool];
+        open.put(worker, |worker, taken| worker.interim(taken, head), || Part::Interim(head.clone()))?;
+        worker.flush(&open.taken);
+        Ok(())
+    }
+
+    /// Passes a message on to the log of the web server that sent the request; `false`: there is none, or no room.
+    pub(super) fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
+        let Self { opened, pools, .. } = self;
+        let Some(open) = opened.get_mut(exchange) else { return false };
+        if !open.gateway || open.check(pools).is_err() || !open.backlog.is_empty() {
+            return false;
+        }
+        let worker = &mut pools[open.pool];
+        let written = worker.message(&mut open.taken, message).is_ok();
+        worker.flush(&open.taken);
+        written
+    }
+
+    /// Checks that the response to an exchange has come as far as `step`. Otherwise the app has broken a rule, and the exchange
+    /// is given up.
+    #[inline]
+    fn look_up(&mut self, exchange: ExchangeId, step: Step, broken: &'static str) -> Result<(), ReplyError> {
+        let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
+        if open.check(&self.pools).is_err() {
+            if open.step != Step::Ended {
+                self.drop_open(exchange);
+            }
+            return Err(ReplyError::Gone);
+        }
+        if open.step != step {
+            self.drop_open(exchange);
+            return Err(ReplyError::Invalid(broken));
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn drop_open(&mut self, exchange: ExchangeId) {
+        if let Some(open) = self.opened.remove(exchange) {
+            self.pools[open.pool].abandon(open.taken);
+        }
+    }
+}
+
+impl Open {
+    /// Writes a part, or keeps it if there is no room now.
+    fn put(
+        &mut self,
+        worker: &mut Worker,
+        write: impl FnOnce(&mut Worker, &mut Taken) -> Result<(), Unfit>,
+        part: impl FnOnce() -> Part,
+    ) -> Result<(), ReplyError> {
+        if !self.backlog.is_empty() {
+            self.backlog.push(part());
+            return Ok(());
+        }
+        match write(worker, &mut self.taken) {
+            Ok(()) => Ok(()),
+            Err(Unfit::Full) => {
+                self.backlog.push(part());
+                Ok(())
+            }
+            Err(Unfit::Never(_)) => Err(TOO_LARGE),
+        }
+    }
+
+    fn put_head(&mut self, worker: &mut Worker, head: &[u8]) -> Result<(), ReplyError> {
+        self.put(worker, |worker, taken| worker.head(taken, head), || Part::Head(head.to_vec()))
+    }
+
+    fn put_content(&mut self, worker: &mut Worker, bytes: &[u8]) {
+        let written = if self.backlog.is_empty() { worker.content(&mut self.taken, bytes) } else { 0 };
+        if written < bytes.len() {
+            self.backlog.push(Part::Content(bytes[written..].to_vec(), 0));
+        }
+    }
+
+    fn put_file(&mut self, worker: &mut Worker, file: &Arc<File>, offset: u64, size: u64) {
+        let written = self.backlog.is_empty() && worker.file(&mut self.taken, file.as_fd(), offset, size).is_ok();
+        if !written {
+            // If it can never be written, this is found out when it is tried again.
+            self.backlog.push(Part::File { file: Arc::clone(file), offset, size });
+        }
+    }
+}
+
+/// A file in memory with these bytes. The edge sends it from there, whatever becomes of this worker and however slow the client
+/// is, so a large response keeps no area.
+#[cold]
+fn in_file(parts: &[&[u8]]) -> io::Result<File> {
+    let mut file = File::from(memfd_create("oribi-response", MemfdFlags::CLOEXEC)?);
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    Ok(file)
+}

@@ -1,0 +1,96 @@
+//! What the area of an exchange has no room for yet.
+
+use oribi_pool::{Taken, Unfit, Worker};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+/// A part of a response.
+#[derive(Debug)]
+pub(super) enum Part {
+    Head(Vec<u8>),
+    Interim(Vec<u8>),
+    /// Content, of which so many bytes have been written.
+    Content(Vec<u8>, usize),
+    File {
+        file: Arc<File>,
+        offset: u64,
+        size: u64,
+    },
+}
+
+/// Parts of a response in their order.
+#[derive(Debug, Default)]
+pub(super) struct Backlog {
+    parts: VecDeque<Part>,
+    bytes: usize,
+}
+
+impl Backlog {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// Bytes of memory that wait.
+    #[inline]
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn push(&mut self, part: Part) {
+        self.bytes += part.size();
+        self.parts.push_back(part);
+    }
+
+    /// Writes as much as there is room for, and returns whether that was anything.
+    ///
+    /// # Errors
+    /// Why a part can never be written.
+    pub(super) fn flow(&mut self, worker: &mut Worker, taken: &mut Taken) -> io::Result<bool> {
+        let mut flowed = false;
+        while let Some(part) = self.parts.front_mut() {
+            let before = part.size();
+            let outcome = part.write(worker, taken);
+            self.bytes -= before - part.size();
+            flowed |= part.size() < before;
+            match outcome {
+                Ok(()) => {
+                    flowed = true;
+                    self.bytes -= part.size();
+                    self.parts.pop_front();
+                }
+                Err(Unfit::Full) => break,
+                Err(Unfit::Never(error)) => return Err(error),
+            }
+        }
+        if flowed {
+            worker.flush(taken);
+        }
+        Ok(flowed)
+    }
+}
+
+impl Part {
+    fn size(&self) -> usize {
+        match self {
+            Self::Head(bytes) | Self::Interim(bytes) => bytes.len(),
+            Self::Content(bytes, written) => bytes.len() - written,
+            Self::File { .. } => size_of::<Self>(),
+        }
+    }
+
+    fn write(&mut self, worker: &mut Worker, taken: &mut Taken) -> Result<(), Unfit> {
+        match self {
+            Self::Head(bytes) => worker.head(taken, bytes),
+            Self::Interim(bytes) => worker.interim(taken, bytes),
+            Self::Content(bytes, written) => {
+                *written += worker.content(taken, &bytes[*written..]);
+                if *written == bytes.len() { Ok(()) } else { Err(Unfit::Full) }
+            }
+            Self::File { file, offset, size } => worker.file(taken, file.as_fd(), *offset, *size),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Descriptors that the edge has: files with the content of requests, and the sockets of clients.
+
+use super::Intake;
+use oribi_host::ExchangeId;
+use oribi_pool::{Taken, Unfit, Wish, Worker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+/// How long an edge may take to pass a descriptor on. It runs no app, so it answers within a turn of its loop, unless it has
+/// died; then the next one drops the request.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Asks the edge for a descriptor, and waits for it.
+pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: Wish) -> io::Result<OwnedFd> {
+    worker.wish(taken, wish).map_err(|unfit| match unfit {
+        Unfit::Full => io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"),
+        Unfit::Never(error) => error,
+    })?;
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(descriptor) = worker.fulfilled(taken)? {
+            return Ok(descriptor);
+        }
+        if worker.orders(taken).gone {
+            return Err(io::Error::new(io::ErrorKind::NotConnected, "the client has gone"));
+        }
+        let left = end.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            let what = format!("the edge has not passed a descriptor on within {} s", PATIENCE.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+        }
+        let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+        match poll(&mut [PollFd::new(&worker.line(), PollFlags::IN)], Some(&left)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Intake<'_> {
+    /// A descriptor of the client's connection for a host that speaks on the socket itself.
+    pub(super) fn take_socket(&mut self, exchange: ExchangeId) -> io::Result<OwnedFd> {
+        let Self { opened, pools, .. } = self;
+        let open = opened.get_mut(exchange).ok_or(io::ErrorKind::NotConnected)?;
+        open.check(pools).map_err(|_| io::ErrorKind::NotConnected)?;
+        if open.gateway {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
+        }
+        if !open.backlog.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"));
+        }
+        ask(&mut pools[open.pool], &mut open.taken, Wish::Socket)
+    }
+}

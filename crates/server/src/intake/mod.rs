@@ -1,0 +1,104 @@
+//! The requests of a worker behind an edge, which owns no connection: it takes complete requests from the queues of its pools,
+//! and answers through the memory that it shares with the edges.
+//!
+//! # The life of a request
+//! 1. **Wait** (`rest`): a worker that has nothing to do announces this to the edges and sleeps;
+//! 2. **Take** (`take`): it takes the oldest request itself, and only now does the request belong to anybody;
+//! 3. **Lend**: the request is copied out of its slot and handed out. Content in a file is asked for (`descriptors`);
+//! 4. **Answer** (`answer`): a whole response is one frame if there is room for that, and otherwise a head and a file. What a
+//!    stream has no room for waits in a `backlog`, and the app waits until the edge has read it, as it waits for a slow client;
+//! 5. **End**: the edge learns that the response is complete, and the area can hold the next one.
+//!
+//! The edge frames the response, owns all deadlines, and writes the access log.
+
+mod answer;
+mod backlog;
+mod descriptors;
+mod lent;
+mod open;
+mod rest;
+mod source;
+mod take;
+#[cfg(test)]
+mod tests;
+
+pub use lent::Lent;
+pub use rest::Watcher;
+
+use crate::attention::{Attention, Sources};
+use crate::config::Settings;
+use lent::Received;
+use open::Opened;
+use oribi_pool::Worker;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// How far a lane has come with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Takes what waits in the queues, because nobody else may be left to take it.
+    Emptying,
+    /// Takes nothing more.
+    Stopping,
+}
+
+/// The requests of a worker behind edges.
+pub struct Intake<'a> {
+    settings: &'a Settings,
+    /// The worker's places, one in the pool of each edge.
+    pools: Vec<Worker>,
+    /// The pool to ask first for the next request: each in turn.
+    turn: usize,
+    sources: Arc<Sources>,
+    opened: Opened,
+    stage: Stage,
+    /// No thread can answer another request now, so other workers should take what comes.
+    left: bool,
+    /// There was news for the lane, not for its apps' clients.
+    woken: bool,
+    /// When to ask for such news although there is always a next request.
+    news_due: Instant,
+    #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
+    spare: Vec<Box<Received>>,
+    /// Where heads are written first.
+    head: Vec<u8>,
+}
+
+impl<'a> Intake<'a> {
+    /// The requests of these pools, to whose news `attention` listens from now on.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn new(settings: &'a Settings, pools: Vec<Worker>, attention: &Attention) -> io::Result<Self> {
+        for pool in &pools {
+            attention.listen_to_pool(pool.descriptor(), pool.line())?;
+        }
+        Ok(Self {
+            settings,
+            pools,
+            turn: 0,
+            sources: attention.sources(),
+            opened: Opened::default(),
+            stage: Stage::Serving,
+            left: false,
+            woken: false,
+            news_due: Instant::now(),
+            spare: Vec::new(),
+            head: Vec::new(),
+        })
+    }
+
+    /// Takes nothing more. With `empty_queue`, first takes what waits.
+    fn stop(&mut self, empty_queue: bool) {
+        if self.stage == Stage::Serving {
+            self.stage = if empty_queue { Stage::Emptying } else { Stage::Stopping };
+        }
+    }
+
+    /// Whether everything is answered that was taken, and nothing more will be taken.
+    fn finished(&self) -> bool {
+        self.stage == Stage::Stopping && self.opened.is_empty()
+    }
+}

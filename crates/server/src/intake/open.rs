@@ -1,0 +1,131 @@
+//! The exchanges whose answers are not complete.
+
+use super::backlog::Backlog;
+use oribi_host::{ExchangeId, ReplyError};
+use oribi_pool::{Taken, Worker};
+
+/// How far a response has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Unanswered,
+    /// Its head has been written, and content follows.
+    Started,
+    /// The app is done with it, and a part of it waits in the backlog.
+    Ended,
+}
+
+/// An exchange whose answer is not complete.
+#[derive(Debug)]
+pub(super) struct Open {
+    serial: u32,
+    /// The number of its pool.
+    pub(super) pool: usize,
+    pub(super) taken: Taken,
+    pub(super) step: Step,
+    pub(super) backlog: Backlog,
+    /// A host has its request.
+    pub(super) lent: bool,
+    /// It was seen that its client has gone.
+    pub(super) gone: bool,
+    /// A part of the response can never be passed on.
+    pub(super) broken: bool,
+    /// Its client is a web server, which has a log.
+    pub(super) gateway: bool,
+}
+
+/// The exchanges whose answers are not complete. There are at most as many as the pools have areas for this worker.
+#[derive(Debug, Default)]
+pub(super) struct Opened {
+    places: Vec<Option<Open>>,
+    count: usize,
+    serial: u32,
+}
+
+impl Opened {
+    #[inline]
+    pub(super) const fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Adds an exchange whose request is about to be lent.
+    #[inline]
+    pub(super) fn add(&mut self, pool: usize, taken: Taken, gateway: bool) -> ExchangeId {
+        self.serial = self.serial.wrapping_add(1);
+        self.count += 1;
+        let (step, backlog) = (Step::Unanswered, Backlog::default());
+        let open = Open { serial: self.serial, pool, taken, step, backlog, lent: true, gone: false, broken: false, gateway };
+        let index = self.vacant();
+        self.places[index] = Some(open);
+        ExchangeId(u64::from(self.serial) << 32 | index as u64)
+    }
+
+    #[inline]
+    fn place(&self, exchange: ExchangeId) -> Option<usize> {
+        let index = (exchange.0 & u64::from(u32::MAX)) as usize;
+        let open = self.places.get(index)?.as_ref()?;
+        (u64::from(open.serial) == exchange.0 >> 32).then_some(index)
+    }
+
+    /// The exchange, whatever has been answered to it.
+    #[inline]
+    pub(super) fn get(&self, exchange: ExchangeId) -> Option<&Open> {
+        self.places[self.place(exchange)?].as_ref()
+    }
+
+    /// See [`Opened::get`].
+    #[inline]
+    pub(super) fn get_mut(&mut self, exchange: ExchangeId) -> Option<&mut Open> {
+        let index = self.place(exchange)?;
+        self.places[index].as_mut()
+    }
+
+    /// Takes the exchange out.
+    #[inline]
+    pub(super) fn remove(&mut self, exchange: ExchangeId) -> Option<Open> {
+        let index = self.place(exchange)?;
+        self.count -= 1;
+        self.places[index].take()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Open> {
+        self.places.iter().flatten()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Open> {
+        self.places.iter_mut().flatten()
+    }
+
+    /// Puts back an exchange that was taken out. Its name finds nothing any more.
+    pub(super) fn put_back(&mut self, open: Open) {
+        self.count += 1;
+        let index = self.vacant();
+        self.places[index] = Some(open);
+    }
+
+    #[inline]
+    fn vacant(&mut self) -> usize {
+        self.places.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() - 1
+        })
+    }
+
+    /// The exchanges that `which` chooses, taken out.
+    pub(super) fn take_all(&mut self, which: impl Fn(&Open) -> bool) -> Vec<Open> {
+        let chosen = |place: &mut Option<Open>| place.take_if(|open| which(open));
+        let taken: Vec<Open> = self.places.iter_mut().filter_map(chosen).collect();
+        self.count -= taken.len();
+        taken
+    }
+}
+
+impl Open {
+    /// Whether the app can still add to the response.
+    ///
+    /// # Errors
+    /// [`ReplyError::Gone`]: it is complete, or the edge says that its client has gone.
+    #[inline]
+    pub(super) fn check(&self, pools: &[Worker]) -> Result<(), ReplyError> {
+        if self.step == Step::Ended || pools[self.pool].orders(&self.taken).gone { Err(ReplyError::Gone) } else { Ok(()) }
+    }
+}

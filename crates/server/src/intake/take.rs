@@ -1,0 +1,72 @@
+//! 2. and 3. Take and lend: the oldest request goes to the worker that asks for it.
+
+use super::descriptors::ask;
+use super::lent::{Lent, Received};
+use super::{Intake, Stage};
+use oribi_pool::{Taken, Wish, Worker};
+use std::io;
+
+/// How many unused boxes are kept.
+const SPARE: usize = 64;
+
+impl Intake<'_> {
+    /// Takes the oldest request of one of the pools, if this worker may take another one.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<Lent> {
+        while self.stage != Stage::Stopping {
+            let count = self.pools.len();
+            let mut turns = (self.turn..count).chain(0..self.turn);
+            let Some((pool, taken)) = turns.find_map(|pool| Some((pool, self.pools[pool].take()?))) else {
+                if self.stage == Stage::Emptying && self.pools.iter().all(|pool| pool.queued() == 0) {
+                    self.stage = Stage::Stopping;
+                }
+                return None;
+            };
+            self.turn = if pool + 1 == count { 0 } else { pool + 1 };
+            if let Some(lent) = self.lend(pool, taken) {
+                return Some(lent);
+            }
+        }
+        None
+    }
+
+    #[inline]
+    fn lend(&mut self, pool: usize, mut taken: Taken) -> Option<Lent> {
+        let worker = &mut self.pools[pool];
+        let mut received = self.spare.pop().unwrap_or_default();
+        if let Err(error) = read(worker, &mut taken, &mut received) {
+            log::error!("cannot read a request: {error}");
+            worker.abandon(taken);
+            return None;
+        }
+        let gateway = received.stored.has_gateway();
+        Some(Lent { id: self.opened.add(pool, taken, gateway), received })
+    }
+
+    /// Takes a request back whose host has returned.
+    #[inline]
+    pub(super) fn give_back(&mut self, lent: Lent) {
+        let Lent { id, mut received } = lent;
+        if let Some(open) = self.opened.get_mut(id) {
+            open.lent = false;
+        }
+        received.content = None;
+        received.data = None;
+        if self.spare.len() < SPARE {
+            self.spare.push(received);
+        }
+    }
+}
+
+/// Copies the request out of its slot, and asks for its files.
+#[inline]
+fn read(worker: &mut Worker, taken: &mut Taken, received: &mut Received) -> io::Result<()> {
+    received.stored.read(worker.request(taken)).map_err(io::Error::other)?;
+    if received.stored.has_content_file() {
+        received.content = Some(ask(worker, taken, Wish::Content)?);
+    }
+    if received.stored.has_data_file() {
+        received.data = Some(ask(worker, taken, Wish::Data)?);
+    }
+    if received.is_complete() { Ok(()) } else { Err(io::Error::other("a file with its content is missing")) }
+}
