@@ -236,6 +236,7 @@ static TABLE: &[Setting] = &[
          slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, \
          which is off at present",
     )
+    .environment("ORIBI_EDGE")
     .apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
     .show(|settings| show_edge_choice(settings.edge)),
     Setting::new("edges", Section::Edges, "NUMBER", "Edge processes, if there are any")

@@ -77,7 +77,7 @@ module Oribi
       new("graceful-timeout", %w[worker-shutdown-timeout shutdown-timeout], %w[], nil, "TIME",
           "30s",
           "Time for workers to finish their requests when the server stops; 0 stops at once, off waits without limit"),
-      new("edge", %w[], %w[], nil, "NAME",
+      new("edge", %w[], %w[], "ORIBI_EDGE", "NAME",
           "auto",
           "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, which is off at present"),
       new("edges", %w[http-processes], %w[], nil, "NUMBER",
