@@ -6,11 +6,12 @@
 //! strace -f -c -e trace='!wait4' target/release/examples/throughput 64 1 0 100000
 //! ```
 
-use oribi_pool::{Edge, Event, Memory, Shape, Worker};
+use oribi_pool::{DOZE, Edge, Event, Memory, Rest, Shape, Worker};
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// About as long as the request of a browser.
@@ -65,9 +66,10 @@ fn drive(edge: &mut Edge, requests: u64) -> io::Result<()> {
             let _ = edge.submit(reserved, REQUEST.len());
             asked += 1;
         }
-        edge.wake_workers();
-        if edge.prepare_to_sleep() {
-            wait(&events)?;
+        match edge.prepare_to_rest() {
+            Rest::No => {}
+            Rest::Doze => doze(&events)?,
+            Rest::Sleep => wait(&events, None)?,
         }
         edge.awake();
         edge.gather();
@@ -88,7 +90,7 @@ fn work(mut worker: Worker, burn: Duration) -> io::Result<()> {
     let events = watch(worker.descriptor())?;
     loop {
         let Some(taken) = worker.take().or_else(|| worker.prepare_to_sleep(false)) else {
-            wait(&events)?;
+            wait(&events, None)?;
             worker.awake();
             continue;
         };
@@ -109,8 +111,15 @@ fn watch(descriptor: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     Ok(events)
 }
 
-fn wait(events: &OwnedFd) -> io::Result<()> {
+fn wait(events: &OwnedFd, most: Option<&Timespec>) -> io::Result<()> {
     let mut room = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }];
-    epoll::wait(events, &mut room[..], None)?;
+    epoll::wait(events, &mut room[..], most)?;
     Ok(())
+}
+
+/// epoll's own time is at least a millisecond.
+fn doze(events: &OwnedFd) -> io::Result<()> {
+    let most = Timespec { tv_sec: 0, tv_nsec: DOZE.as_nanos() as i64 };
+    poll(&mut [PollFd::from_borrowed_fd(events.as_fd(), PollFlags::IN)], Some(&most))?;
+    wait(events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
 }

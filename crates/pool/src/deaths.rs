@@ -1,8 +1,9 @@
 //! Tests in which a worker dies, or is overtaken by the edge, before every one of its writes to shared memory.
 
-use crate::{Edge, Event, Memory, Shape, Ticket, Worker, step};
+use crate::{Edge, Event, Memory, Rest, Shape, Ticket, Worker, step};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -302,7 +303,6 @@ fn an_app_can_change_its_deadline() {
 
 #[test]
 fn a_request_that_comes_while_a_worker_goes_to_sleep_is_not_slept_through() {
-    let is_rung = |worker: &Worker| rustix::io::read(worker.descriptor(), &mut [0; 8]).is_ok();
     for step in 0..20 {
         let memory = Memory::new(SHAPE).expect("memory");
         let edge = Rc::new(RefCell::new(Edge::new(&memory).expect("an edge")));
@@ -316,7 +316,7 @@ fn a_request_that_comes_while_a_worker_goes_to_sleep_is_not_slept_through() {
         step::MEANWHILE.set(Some((step, Box::new(arrive))));
         let taken = worker.take().or_else(|| worker.prepare_to_sleep(false));
         let came = step::MEANWHILE.take().is_none();
-        assert_eq!(came, taken.is_some() || is_rung(&worker), "at step {step}");
+        assert_eq!(came, taken.is_some() || is_rung(worker.descriptor()), "at step {step}");
         if !came {
             assert!(step > 0, "a worker that goes to sleep has a step");
             return;
@@ -327,25 +327,145 @@ fn a_request_that_comes_while_a_worker_goes_to_sleep_is_not_slept_through() {
 
 #[test]
 fn an_answer_that_comes_while_the_edge_goes_to_sleep_is_not_slept_through() {
+    no_answer_is_slept_through(Edge::prepare_to_sleep);
+}
+
+#[test]
+fn an_answer_that_comes_while_the_edge_goes_to_doze_is_not_slept_through() {
+    no_answer_is_slept_through(|edge| match edge.prepare_to_rest() {
+        Rest::No => false,
+        Rest::Doze => true,
+        Rest::Sleep => panic!("a request is in the pool"),
+    });
+}
+
+/// The edge calls `sleep` at each step of a worker that has one request to answer.
+fn no_answer_is_slept_through(sleep: fn(&mut Edge) -> bool) {
     for step in 0..20 {
         let memory = Memory::new(SHAPE).expect("memory");
         let edge = Rc::new(RefCell::new(Edge::new(&memory).expect("an edge")));
         let mut worker = Worker::attach(&memory, 0).expect("a place");
-        rustix::io::read(edge.borrow().descriptor(), &mut [0; 8]).expect("a worker that takes a place rings");
+        assert!(is_rung(edge.borrow().descriptor()), "a worker that takes a place rings");
         submit(&mut edge.borrow_mut(), "one");
         let slept = Rc::new(Cell::new(false));
         let (sleeper, sleeps) = (Rc::clone(&edge), Rc::clone(&slept));
-        let go_to_sleep = move || sleeps.set(sleeper.borrow_mut().prepare_to_sleep());
+        let go_to_sleep = move || sleeps.set(sleep(&mut sleeper.borrow_mut()));
         step::MEANWHILE.set(Some((step, Box::new(go_to_sleep))));
         assert!(answer_one(&mut worker, 3));
         if step::MEANWHILE.take().is_some() {
             assert!(step > 3, "a worker that answers has more steps");
             return;
         }
-        let rung = rustix::io::read(edge.borrow().descriptor(), &mut [0; 8]).is_ok();
-        assert_eq!(rung, slept.get(), "at step {step}");
+        assert_eq!(is_rung(edge.borrow().descriptor()), slept.get(), "at step {step}");
     }
     panic!("the worker has more steps than that");
+}
+
+fn is_rung(bell: BorrowedFd<'_>) -> bool {
+    rustix::io::read(bell, &mut [0; 8]).is_ok()
+}
+
+#[test]
+fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut workers = [0, 1].map(|number| Worker::attach(&memory, number).expect("a place"));
+    assert!(is_rung(edge.descriptor()), "workers that take places ring");
+    assert_eq!(edge.prepare_to_rest(), Rest::Sleep, "it waits for no worker");
+    edge.awake();
+    let _ = ["one", "two", "three"].map(|text| submit(&mut edge, text));
+    assert_eq!(edge.prepare_to_rest(), Rest::Doze);
+    for rings in [false, false, true] {
+        assert!(answer_whole(&mut workers[0], false));
+        assert_eq!(is_rung(edge.descriptor()), rings);
+    }
+    edge.awake();
+    let mut outcomes = HashMap::new();
+    collect(&mut edge, &mut outcomes);
+    assert_eq!(outcomes.len(), 3);
+
+    // Another worker takes what this one has seen.
+    let _ = ["four", "five"].map(|text| submit(&mut edge, text));
+    assert_eq!(edge.prepare_to_rest(), Rest::Doze);
+    assert!(answer_whole(&mut workers[0], false) && !is_rung(edge.descriptor()));
+    let mut taken = workers[1].take().expect("the second request");
+    assert!(workers[0].take().is_none() && is_rung(edge.descriptor()), "it has nothing more to do");
+    workers[1].interim(&mut taken, b"early").expect("room");
+    edge.awake();
+    collect(&mut edge, &mut outcomes);
+    submit(&mut edge, "six");
+    assert_eq!(edge.prepare_to_rest(), Rest::Doze);
+    workers[1].flush(&taken);
+    assert!(is_rung(edge.descriptor()), "the app may take its time");
+    workers[1].finish(taken);
+}
+
+#[test]
+fn an_edge_that_has_dozed_in_vain_sleeps_and_is_rung_for_each_answer() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    assert!(is_rung(edge.descriptor()), "a worker that takes a place rings");
+    let _ = ["one", "two", "three"].map(|text| submit(&mut edge, text));
+    assert_eq!(edge.prepare_to_rest(), Rest::Doze);
+    edge.awake();
+    assert_eq!(edge.prepare_to_rest(), Rest::Sleep);
+    edge.awake();
+    let mut rest = || {
+        edge.awake();
+        collect(&mut edge, &mut HashMap::new());
+        (edge.prepare_to_rest(), edge.descriptor().try_clone_to_owned().expect("a descriptor"))
+    };
+    let (rests, bell) = rest();
+    assert_eq!(rests, Rest::Doze, "it tries again");
+    assert!(answer_whole(&mut worker, false) && !is_rung(bell.as_fd()));
+    assert_eq!(rest().0, Rest::Doze, "that was of use");
+    // Twice in vain: then it leaves out more.
+    assert_eq!([rest().0, rest().0, rest().0, rest().0], [Rest::Sleep, Rest::Doze, Rest::Sleep, Rest::Sleep]);
+    assert!(answer_whole(&mut worker, false) && is_rung(bell.as_fd()));
+}
+
+#[test]
+fn workers_are_woken_for_what_the_active_ones_do_not_take() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut workers = [0, 1].map(|number| Worker::attach(&memory, number).expect("a place"));
+    let rings = |workers: &[Worker; 2]| workers.each_ref().map(|worker| is_rung(worker.descriptor()));
+    for worker in &mut workers {
+        assert!(worker.prepare_to_sleep(false).is_none());
+    }
+    let _ = ["one", "two"].map(|text| submit(&mut edge, text));
+    assert_eq!(edge.prepare_to_rest(), Rest::Doze);
+    assert_eq!(rings(&workers), [true, false], "one of them may be enough");
+    workers[0].awake();
+    let taken = workers[0].take().expect("the first request");
+    edge.awake();
+    assert_eq!(edge.prepare_to_rest(), Rest::Sleep);
+    assert_eq!(rings(&workers), [false, true], "the first is busy");
+    workers[1].awake();
+    while answer_one(&mut workers[1], 3) {}
+    assert!(workers[1].prepare_to_sleep(false).is_none());
+    workers[0].finish(taken);
+    edge.awake();
+    collect(&mut edge, &mut HashMap::new());
+
+    // The first is active.
+    submit(&mut edge, "three");
+    let Rest::Doze = edge.prepare_to_rest() else { panic!("it dozes again") };
+    assert_eq!(rings(&workers), [false, true], "nothing was read since the last round");
+    workers[1].awake();
+    assert!(answer_whole(&mut workers[0], false));
+    assert!(workers[1].prepare_to_sleep(false).is_none());
+    edge.awake();
+    edge.gather();
+    while edge.next(&mut Vec::new()).is_some() {}
+    for round in 0..4 {
+        submit(&mut edge, "more");
+        edge.prepare_to_rest();
+        edge.awake();
+        // Nobody takes them.
+        assert_eq!(rings(&workers)[1], round == 1, "round {round}");
+    }
 }
 
 impl Edge {

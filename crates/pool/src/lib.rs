@@ -41,7 +41,7 @@
 //! # How they sleep
 //! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],
 //! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleepers. The bell of each side is an
-//! eventfd. A futex costs as many system calls but cannot be watched together with descriptors, and a worker watches more than
+//! eventfd. An edge that uses [`Edge::prepare_to_rest`] sleeps in two steps, so that fewer rings are needed. A futex costs as many system calls but cannot be watched together with descriptors, and a worker watches more than
 //! requests: commands of its supervisor, a waker, a timer, what its app has asked it to watch.
 #![deny(unsafe_code)]
 
@@ -60,7 +60,7 @@ mod step;
 mod words;
 mod worker;
 
-pub use edge::{Arrival, Edge, Event, FilePart, Reserved, Staff, Ticket, Withdrawal};
+pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Withdrawal};
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;

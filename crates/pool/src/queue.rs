@@ -58,6 +58,12 @@ impl Queue<'_> {
         None
     }
 
+    /// Whether there seems to be something to take.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.claims[Layout::HEAD].load(Relaxed) < self.requests.load(Layout::TAIL, Relaxed)
+    }
+
     fn claim(&self, entry: Entry, worker: u32, holding: &AtomicU64) -> bool {
         let ownership = &self.claims[self.layout.ownership(entry.slot)];
         let queued = Ownership::Queued(entry.serial).bits();

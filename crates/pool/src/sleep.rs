@@ -4,6 +4,10 @@
 //! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses are
 //! sequentially consistent: in any order, either the sleeper sees what was published or the publisher sees the sleeper. Each
 //! sleep has a number, and a process rings for it at most once.
+//!
+//! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another one
+//! goes on with that instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more to
+//! take, it rings. If the next app takes long, the edge wakes by itself and then sleeps for good, and each answer rings.
 
 use rustix::event::{EventfdFlags, eventfd};
 use std::io;
@@ -20,6 +24,8 @@ pub(crate) enum Waits {
     Room,
     /// Either.
     WorkOrRoom,
+    /// Any news, but for a short time only: a worker that has more to do need not ring. Only the edge dozes.
+    Dozes,
 }
 
 impl Waits {
@@ -44,7 +50,7 @@ impl Sleep {
 
     /// The next sleep.
     pub(crate) const fn next(self, waits: Waits) -> Self {
-        Self { number: self.number.wrapping_add(1) & (u64::MAX >> 2), waits }
+        Self { number: self.number.wrapping_add(1) & (u64::MAX >> 3), waits }
     }
 
     /// The end of this sleep.
@@ -58,18 +64,20 @@ impl Sleep {
             Waits::Work => 1,
             Waits::Room => 2,
             Waits::WorkOrRoom => 3,
+            Waits::Dozes => 4,
         };
-        self.number << 2 | waits
+        self.number << 3 | waits
     }
 
     pub(crate) const fn from_bits(bits: u64) -> Self {
-        let waits = match bits & 3 {
+        let waits = match bits & 7 {
             0 => Waits::No,
             1 => Waits::Work,
             2 => Waits::Room,
+            4 => Waits::Dozes,
             _ => Waits::WorkOrRoom,
         };
-        Self { number: bits >> 2, waits }
+        Self { number: bits >> 3, waits }
     }
 
     /// Whether the other process sleeps and this process has not yet rung for that sleep.
@@ -117,7 +125,7 @@ mod tests {
         assert!(!first.ended().is_to_be_woken(Sleep::AWAKE));
         let second = first.ended().next(Waits::WorkOrRoom);
         assert!(second.is_to_be_woken(first));
-        for sleep in [Sleep::AWAKE, first, second] {
+        for sleep in [Sleep::AWAKE, first, second, second.next(Waits::Dozes)] {
             assert_eq!(Sleep::from_bits(sleep.bits()), sleep);
         }
     }

@@ -17,6 +17,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::time::Duration;
 
+/// For how many answers a worker need not ring for an edge that dozes: the edge must be able to send some while the worker
+/// answers more.
+const MOST_UNRUNG: u32 = 16;
+
 /// A request that this worker has taken. The worker must finish or abandon it; if it is dropped, it stays open until the worker
 /// ends.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub struct Worker {
     sleep: Sleep,
     /// The edge's last sleep for which this worker has rung.
     rung: Sleep,
+    /// How many answers the edge, which dozes, was not rung for.
+    unrung: u32,
 }
 
 impl Worker {
@@ -110,18 +116,31 @@ impl Worker {
         let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
         let bell = place.bell;
-        Ok(Self { number, layout, requests, claims, answers, bell, edge_bell, line, areas, passed: 0, sleep, rung })
+        Ok(Self { number, layout, requests, claims, answers, bell, edge_bell, line, areas, passed: 0, sleep, rung, unrung: 0 })
     }
 
     /// Takes the oldest waiting request, unless all areas are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Taken> {
+        let taken = self.take_oldest();
+        if taken.is_none() && self.unrung > 0 {
+            self.wake_edge(false);
+        }
+        taken
+    }
+
+    #[inline]
+    fn take_oldest(&mut self) -> Option<Taken> {
         let area = self.usable_area()?;
         let holding = &self.answers.words()[Layout::holding(area)];
-        let queue = Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() };
-        let entry = queue.take(self.number, holding)?;
+        let entry = self.queue().take(self.number, holding)?;
         self.areas[area as usize].busy = true;
         Some(Taken { entry, area, begun: false })
+    }
+
+    #[inline]
+    fn queue(&self) -> Queue<'_> {
+        Queue { layout: &self.layout, requests: &self.requests, claims: self.claims.words() }
     }
 
     /// The bytes of a request.
@@ -266,7 +285,7 @@ impl Worker {
 
     /// Publishes what was written so far.
     pub fn flush(&mut self, taken: &Taken) {
-        self.publish(taken.area);
+        self.publish(taken.area, false);
     }
 
     /// Ends the response. From now on the bytes of the request may belong to another one.
@@ -284,7 +303,7 @@ impl Worker {
 
     fn let_go(&mut self, taken: &Taken) {
         self.areas[taken.area as usize].busy = false;
-        self.publish(taken.area);
+        self.publish(taken.area, true);
     }
 
     fn write_whole(&mut self, taken: &mut Taken, kind: Kind, bytes: &[u8]) -> Result<(), Unfit> {
@@ -317,7 +336,8 @@ impl Worker {
         *written = circle.write(*written, kind, bytes);
     }
 
-    fn publish(&mut self, number: u32) {
+    /// Lets the edge see what was written; `ends`: it ends an answer.
+    fn publish(&mut self, number: u32, ends: bool) {
         let area = &mut self.areas[number as usize];
         if area.published == area.written {
             return;
@@ -327,9 +347,19 @@ impl Worker {
         self.answers.words()[Layout::written(number)].store(area.written, Release);
         step();
         self.answers.words()[Layout::NEWS].fetch_or(1 << number, SeqCst);
+        self.wake_edge(ends);
+    }
+
+    /// Rings for the edge if it sleeps. `can_wait`: if it only dozes, it need not hear at once.
+    #[inline]
+    fn wake_edge(&mut self, can_wait: bool) {
         let edge = Sleep::from_bits(self.requests.load(Layout::EDGE_SLEEP, SeqCst));
-        if edge.is_to_be_woken(self.rung) {
-            self.rung = edge;
+        if !edge.is_to_be_woken(self.rung) {
+            self.unrung = 0;
+        } else if edge.waits == Waits::Dozes && can_wait && self.unrung < MOST_UNRUNG && self.queue().has_more() {
+            self.unrung += 1;
+        } else {
+            (self.rung, self.unrung) = (edge, 0);
             step();
             self.edge_bell.ring();
         }

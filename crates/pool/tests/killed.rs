@@ -1,6 +1,6 @@
 //! Worker processes are killed at random moments while they answer; others take their places.
 
-use oribi_pool::{Edge, Event, Memory, Shape, Ticket, Worker};
+use oribi_pool::{DOZE, Edge, Event, Memory, Rest, Shape, Ticket, Worker};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, set_parent_process_death_signal, waitpid};
 use std::collections::HashMap;
@@ -59,6 +59,20 @@ fn wait(worker: &mut Worker) {
     poll(&mut [PollFd::from_borrowed_fd(worker.descriptor(), PollFlags::IN)], None).expect("poll");
     let _ = rustix::io::read(worker.descriptor(), &mut [0; 8]);
     worker.awake();
+}
+
+/// Lets the edge sleep until it is rung. `false`: a process with something to publish or to take stayed asleep.
+fn rest(edge: &mut Edge) -> bool {
+    let most = match edge.prepare_to_rest() {
+        Rest::No => return true,
+        Rest::Doze => Timespec { tv_sec: 0, tv_nsec: DOZE.as_nanos() as i64 },
+        Rest::Sleep => Timespec { tv_sec: 20, tv_nsec: 0 },
+    };
+    let mut bell = [PollFd::from_borrowed_fd(edge.descriptor(), PollFlags::IN)];
+    let rung = poll(&mut bell, Some(&most)).expect("poll") == 1;
+    let _ = rustix::io::read(edge.descriptor(), &mut [0; 8]);
+    edge.awake();
+    rung || most.tv_sec == 0
 }
 
 #[derive(Default)]
@@ -161,14 +175,9 @@ fn workers_killed_at_any_moment_cost_what_they_had_and_nothing_else() {
             killed += 1;
         }
         let is_done = play.finished + play.lost == REQUESTS as usize;
-        if !is_done && play.edge.prepare_to_sleep() {
-            // If a process with something to publish or to take stayed asleep, it would be found here.
-            let most = Timespec { tv_sec: 20, tv_nsec: 0 };
-            let mut bell = [PollFd::from_borrowed_fd(play.edge.descriptor(), PollFlags::IN)];
-            assert_eq!(poll(&mut bell, Some(&most)).expect("poll"), 1, "{} of {} are stranded", play.open.len(), play.asked);
-            let _ = rustix::io::read(play.edge.descriptor(), &mut [0; 8]);
+        if !is_done && !rest(&mut play.edge) {
+            panic!("{} of {} are stranded", play.open.len(), play.asked);
         }
-        play.edge.awake();
     }
     for pid in &play.pids {
         kill_process(*pid, Signal::KILL).expect("it is our child");
@@ -200,13 +209,7 @@ fn a_request_that_comes_alone_is_never_slept_through() {
             while let Some(event) = edge.next(&mut bytes) {
                 has_ended |= matches!(event, Event::Finished(_) | Event::Whole(..));
             }
-            if !has_ended && edge.prepare_to_sleep() {
-                let most = Timespec { tv_sec: 20, tv_nsec: 0 };
-                let mut bell = [PollFd::from_borrowed_fd(edge.descriptor(), PollFlags::IN)];
-                assert_eq!(poll(&mut bell, Some(&most)).expect("poll"), 1, "request {number} is stranded");
-                let _ = rustix::io::read(edge.descriptor(), &mut [0; 8]);
-            }
-            edge.awake();
+            assert!(has_ended || rest(&mut edge), "request {number} is stranded");
         }
     }
     kill_process(worker, Signal::KILL).expect("it is our child");

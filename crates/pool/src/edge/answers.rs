@@ -99,6 +99,7 @@ impl Edge {
                 continue;
             }
             let mut news = news.swap(0, AcqRel) & all;
+            self.pace.news();
             while news != 0 {
                 let area = news.trailing_zeros();
                 news &= news - 1;

@@ -8,6 +8,7 @@ mod waking;
 
 pub use answers::{Event, FilePart};
 pub use arrivals::Arrival;
+pub use waking::{DOZE, Rest};
 
 use crate::mapping::Shared;
 use crate::memory::Memory;
@@ -24,6 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use waking::Pace;
 
 /// A request in the pool, from [`Edge::submit`] to the event that ends it. After that event the ticket finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -120,6 +122,7 @@ pub struct Edge {
     lively: VecDeque<(u32, u32)>,
     /// Other events.
     found: VecDeque<Event>,
+    pace: Pace,
 }
 
 impl Edge {
@@ -153,6 +156,7 @@ impl Edge {
             unannounced: 0,
             lively: VecDeque::new(),
             found: VecDeque::new(),
+            pace: Pace::default(),
         })
     }
 

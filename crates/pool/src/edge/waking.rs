@@ -1,16 +1,68 @@
 //! Sleeping and waking.
+//!
+//! A worker is not woken for each request: one that has just answered will take the next request sooner than a sleeper could.
+//! So with [`Edge::prepare_to_rest`] the edge wakes one worker if none has been active since the last time, and one more each
+//! time that requests have waited for two rounds. It wakes as many as requests wait when it has dozed for nothing. Then the app
+//! is slow: for a while each request wakes a worker at once, and the edge sleeps without dozing first, which would cost a
+//! system call each time.
 
 use super::Edge;
 use crate::shape::Layout;
 use crate::sleep::{Sleep, Waits};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::time::Duration;
+
+/// How long an edge dozes: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay answers behind a slow one.
+pub const DOZE: Duration = Duration::from_micros(100);
+
+/// How many times at most the edge sleeps without dozing first, after dozing was of no use.
+const MOST_LEFT_OUT: u32 = 63;
+
+/// How the edge may sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Not at all: there is news.
+    No,
+    /// For at most [`DOZE`].
+    Doze,
+    /// Until it is rung.
+    Sleep,
+}
+
+/// What the edge has seen of the pace of its workers.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// The edge has dozed, and has neither found news nor had anything to do since.
+    dozed: bool,
+    /// How many times it will sleep without dozing first, and the number with which it began to count down.
+    left_out: u32,
+    leaves_out: u32,
+    /// The tail of the queue at the last two rests.
+    tails: [u64; 2],
+}
+
+impl Pace {
+    /// A worker has published something.
+    #[inline]
+    pub(super) const fn news(&mut self) {
+        if self.dozed {
+            (self.dozed, self.left_out, self.leaves_out) = (false, 0, 0);
+        }
+    }
+}
 
 impl Edge {
     /// Wakes as many sleeping workers as requests have been put into the queue since the last call, and the workers for which
     /// room was made. Call it once for each batch.
     pub fn wake_workers(&mut self) {
+        let count = std::mem::take(&mut self.unannounced);
+        self.wake(count);
+    }
+
+    /// Wakes that many sleeping workers, and those for which room was made.
+    fn wake(&mut self, mut count: usize) {
         for place in &mut self.places {
-            if self.unannounced == 0 && !place.read {
+            if count == 0 && !place.read {
                 continue;
             }
             let read = std::mem::take(&mut place.read);
@@ -18,15 +70,54 @@ impl Edge {
             if place.broken || place.dying || !sleep.is_to_be_woken(place.rung) {
                 continue;
             }
-            let for_work = sleep.waits.for_work() && self.unannounced > 0;
+            let for_work = sleep.waits.for_work() && count > 0;
             if for_work || (read && sleep.waits.for_room()) {
                 place.rung = sleep;
                 place.bell.ring();
-                self.unannounced -= usize::from(for_work);
+                count -= usize::from(for_work);
             }
         }
-        // A worker that is awake looks at the queue before it sleeps.
+    }
+
+    /// Wakes workers and announces that the edge is about to sleep, unless it has news. If it has a reason of its own not to
+    /// sleep, it may also call [`Edge::awake`] at once. Call this once for each round, and [`Edge::awake`] afterwards.
+    pub fn prepare_to_rest(&mut self) -> Rest {
+        let in_vain = std::mem::take(&mut self.pace.dozed) && self.unannounced == 0;
+        if in_vain {
+            self.pace.leaves_out = (self.pace.leaves_out * 2 + 1).min(MOST_LEFT_OUT);
+            self.pace.left_out = self.pace.leaves_out;
+        }
+        let slow = self.pace.left_out > 0;
+        let count = self.workers_to_wake(in_vain, slow);
         self.unannounced = 0;
+        self.pace.tails = [self.pace.tails[1], self.tail];
+        self.wake(count);
+        let is_idle = self.free.len() == self.records.len();
+        let waits = if slow || is_idle { Waits::Work } else { Waits::Dozes };
+        if !self.announce_sleep(waits) {
+            return Rest::No;
+        }
+        self.pace.left_out = self.pace.left_out.saturating_sub(1);
+        self.pace.dozed = waits == Waits::Dozes;
+        if self.pace.dozed { Rest::Doze } else { Rest::Sleep }
+    }
+
+    /// How many workers to wake for requests.
+    fn workers_to_wake(&mut self, in_vain: bool, slow: bool) -> usize {
+        if in_vain {
+            // A worker may have been counted on that is busy with a slow request.
+            return self.depth();
+        }
+        if slow || self.unannounced == 0 && self.waiting.is_empty() {
+            return self.unannounced;
+        }
+        let is_awake = |place: &super::Place| {
+            Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
+        };
+        let is_active = self.places.iter().any(|place| place.read && !place.broken && is_awake(place));
+        self.forget_taken();
+        let has_backlog = self.waiting.front().is_some_and(|oldest| oldest.position < self.pace.tails[0]);
+        usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
     }
 
     /// Call it now and then while a request waits: the worker that was woken for it may have died or may have been stopped
@@ -42,7 +133,11 @@ impl Edge {
     /// then make its [`descriptor`](Self::descriptor) readable. Call [`Edge::awake`] afterwards.
     pub fn prepare_to_sleep(&mut self) -> bool {
         self.wake_workers();
-        self.sleep = self.sleep.next(Waits::Work);
+        self.announce_sleep(Waits::Work)
+    }
+
+    fn announce_sleep(&mut self, waits: Waits) -> bool {
+        self.sleep = self.sleep.next(waits);
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
         let has_news = |place: &super::Place| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
         let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places.iter().any(has_news);
