@@ -7,7 +7,8 @@
 
 use crate::accept::accept;
 use crate::clock::{monotonic, wall, whole_milliseconds};
-use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, calls};
+use crate::{Accepted, Attempt, Backend, Direction, Event, Token, Waiter, brief, calls};
+use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::SendFlags;
@@ -224,12 +225,20 @@ impl Backend for Epoll {
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
-        let timeout = timeout.map(whole_milliseconds);
         self.batch.clear();
-        let result = epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.batch), timeout.as_ref());
+        let result = match timeout {
+            Some(brief) if !brief.is_zero() && brief < Duration::from_millis(1) => {
+                let brief = Timespec { tv_sec: 0, tv_nsec: brief.subsec_nanos().into() };
+                brief::wait(self.epoll.as_fd(), &mut self.batch, brief)
+            }
+            timeout => {
+                let timeout = timeout.map(whole_milliseconds);
+                epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut self.batch), timeout.as_ref()).map(drop)
+            }
+        };
         self.now = monotonic();
         match result {
-            Ok(_) | Err(Errno::INTR) => {}
+            Ok(()) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
         events.extend(self.batch.iter().map(report));

@@ -11,6 +11,7 @@
 
 mod accept;
 mod backend;
+mod brief;
 mod calls;
 mod clock;
 mod closing;

@@ -79,21 +79,28 @@ impl Edge {
         }
     }
 
-    /// Wakes workers and announces that the edge is about to sleep, unless it has news. If it has a reason of its own not to
-    /// sleep, it may also call [`Edge::awake`] at once. Call this once for each round, and [`Edge::awake`] afterwards.
+    /// Wakes workers for the requests that have been put into the queue since the last call, as far as the active ones will not
+    /// take them. [`Edge::prepare_to_rest`] sees to the rest.
+    pub fn wake_some_workers(&mut self) {
+        let count = self.workers_to_wake();
+        self.unannounced = 0;
+        self.wake(count);
+    }
+
+    /// Wakes workers and announces that the edge is about to sleep, unless it has news. Call it once for each round, and
+    /// [`Edge::awake`] afterwards.
     pub fn prepare_to_rest(&mut self) -> Rest {
-        let in_vain = std::mem::take(&mut self.pace.dozed) && self.unannounced == 0;
+        let in_vain = std::mem::take(&mut self.pace.dozed) && self.tail == self.pace.tails[1];
         if in_vain {
             self.pace.leaves_out = (self.pace.leaves_out * 2 + 1).min(MOST_LEFT_OUT);
             self.pace.left_out = self.pace.leaves_out;
+            // A worker may have been counted on that is busy with a slow request.
+            self.unannounced = self.depth();
         }
-        let slow = self.pace.left_out > 0;
-        let count = self.workers_to_wake(in_vain, slow);
-        self.unannounced = 0;
+        self.wake_some_workers();
         self.pace.tails = [self.pace.tails[1], self.tail];
-        self.wake(count);
         let is_idle = self.free.len() == self.records.len();
-        let waits = if slow || is_idle { Waits::Work } else { Waits::Dozes };
+        let waits = if self.pace.left_out > 0 || is_idle { Waits::Work } else { Waits::Dozes };
         if !self.announce_sleep(waits) {
             return Rest::No;
         }
@@ -103,12 +110,8 @@ impl Edge {
     }
 
     /// How many workers to wake for requests.
-    fn workers_to_wake(&mut self, in_vain: bool, slow: bool) -> usize {
-        if in_vain {
-            // A worker may have been counted on that is busy with a slow request.
-            return self.depth();
-        }
-        if slow || self.unannounced == 0 && self.waiting.is_empty() {
+    fn workers_to_wake(&mut self) -> usize {
+        if self.pace.left_out > 0 || self.unannounced == 0 && self.waiting.is_empty() {
             return self.unannounced;
         }
         let is_awake = |place: &super::Place| {

@@ -35,7 +35,7 @@ use deadlines::Deadlines;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring};
-use oribi_pool::Ticket;
+use oribi_pool::{DOZE, Rest, Ticket};
 use queue::Queue;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -150,7 +150,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn turn(&mut self) -> io::Result<bool> {
         for _ in 0..LOOKS_AT_POOL {
             self.take_requests();
-            self.pool.wake_workers();
+            self.pool.wake_some_workers();
             if !self.handle_answers() {
                 break;
             }
@@ -185,12 +185,13 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
-        let may_sleep = self.pool.prepare_to_sleep();
-        let timeout = if may_sleep { self.time_left() } else { Some(Duration::ZERO) };
+        let timeout = match self.pool.prepare_to_rest() {
+            Rest::No => Some(Duration::ZERO),
+            Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
+            Rest::Sleep => self.time_left(),
+        };
         let waited = self.lane.source().wait_at_most(timeout);
-        if may_sleep {
-            self.pool.awake();
-        }
+        self.pool.awake();
         waited
     }
 

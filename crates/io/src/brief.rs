@@ -1,0 +1,79 @@
+//! Waits of less than a millisecond at epoll. The usual call counts whole milliseconds; one of Linux 5.11 counts nanoseconds,
+//! but the safe library calls that one only if it may assume such a kernel.
+#![allow(unsafe_code)]
+
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, Event};
+use rustix::io::Errno;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::null;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The system has refused the call: an older kernel, or a filter of system calls.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Waits for at most `timeout`, which is less than a second, and appends the events to `found`, as many as it has room for.
+/// Where the system cannot do that, waits for whole milliseconds.
+pub(crate) fn wait(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timespec) -> Result<(), Errno> {
+    if !REFUSED.load(Relaxed) {
+        match wait_precisely(epoll, found, timeout) {
+            Err(Errno::NOSYS | Errno::PERM) => REFUSED.store(true, Relaxed),
+            outcome => return outcome,
+        }
+    }
+    let milliseconds = timeout.tv_nsec.unsigned_abs().div_ceil(1_000_000) as i64;
+    let timeout = Timespec { tv_sec: 0, tv_nsec: milliseconds.min(999) * 1_000_000 };
+    epoll::wait(epoll, rustix::buffer::spare_capacity(found), Some(&timeout)).map(drop)
+}
+
+fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timespec) -> Result<(), Errno> {
+    let timeout: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: timeout.tv_nsec as _ };
+    let room: &mut [MaybeUninit<Event>] = found.spare_capacity_mut();
+    let most = room.len().min(i32::MAX as usize);
+    // SAFETY: the descriptor is open as long as it is borrowed. The kernel writes at most `most` events into `room`, which has
+    // room for these; an event of rustix has the layout of the kernel's. `timeout` outlives the call. There is no set of signals.
+    let count = unsafe {
+        libc::syscall(
+            libc::SYS_epoll_pwait2,
+            epoll.as_raw_fd(),
+            room.as_mut_ptr(),
+            most as libc::c_int,
+            &raw const timeout,
+            null::<libc::sigset_t>(),
+            0_usize,
+        )
+    };
+    let Ok(count) = usize::try_from(count) else {
+        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+    };
+    // SAFETY: the kernel has written that many events behind the old ones, at most as many as there was room for.
+    unsafe { found.set_len(found.len() + count) };
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_wait_ends_with_an_event_or_after_its_time() {
+        let (epoll, bell) = (epoll::create(CreateFlags::CLOEXEC), eventfd(0, EventfdFlags::CLOEXEC));
+        let (epoll, bell) = (epoll.expect("a descriptor"), bell.expect("a descriptor"));
+        epoll::add(&epoll, &bell, EventData::new_u64(7), EventFlags::IN).expect("an eventfd can be watched");
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 200_000 };
+        let mut found = Vec::with_capacity(4);
+        let begun = Instant::now();
+        wait(epoll.as_fd(), &mut found, timeout).expect("a wait");
+        assert!(found.is_empty() && begun.elapsed() >= Duration::from_micros(200));
+        rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("an eventfd can be written");
+        wait(epoll.as_fd(), &mut found, timeout).expect("a wait");
+        let data: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
+        assert_eq!(data, [7]);
+    }
+}
