@@ -7,13 +7,14 @@ use std::io;
 use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A mapping, unmapped when it is dropped.
+/// A mapping, unmapped when it is dropped unless it is kept.
 #[derive(Debug)]
 struct Mapping {
     start: NonNull<AtomicU64>,
     words: usize,
+    kept: AtomicBool,
 }
 
 // SAFETY: the memory belongs to no thread; it is reached through atomics, or by the unsafe functions below.
@@ -28,7 +29,7 @@ impl Mapping {
         // SAFETY: a new mapping, placed by the kernel where nothing else is.
         let start = unsafe { mmap(null_mut(), range.len(), access, MapFlags::SHARED, file, range.start as u64)? };
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, words })
+        Ok(Self { start, words, kept: AtomicBool::new(false) })
     }
 
     fn words(&self) -> &[AtomicU64] {
@@ -40,6 +41,9 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
+        if *self.kept.get_mut() {
+            return;
+        }
         // SAFETY: `new` mapped these bytes, and every reference to them borrows `self`. The call fails only for addresses that
         // are not mapped.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.words * WORD) };
@@ -84,6 +88,14 @@ impl Readable {
     #[inline]
     pub(crate) fn load(&self, word: usize, order: Ordering) -> u64 {
         self.0.words()[word].load(order)
+    }
+
+    /// A word, in a mapping that is never unmapped from now on.
+    pub(crate) fn keep(&self, word: usize) -> &'static AtomicU64 {
+        let mapping = &self.0;
+        mapping.kept.store(true, Ordering::Relaxed);
+        // SAFETY: the word lies in the mapping, which stays where it is until the process ends.
+        unsafe { &*std::ptr::from_ref(&mapping.words()[word]) }
     }
 
     /// Some of the words as bytes, `length` of them or as many as there are.

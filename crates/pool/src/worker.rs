@@ -190,6 +190,13 @@ impl Worker {
         Ok(())
     }
 
+    /// The word of the edge's orders for this exchange, for a signal handler: the number of the exchange is above its lowest 24
+    /// bits, and orders for another number are void. The memory is not given back before the process ends.
+    #[must_use]
+    pub fn order_word(&self, taken: &Taken) -> (&'static AtomicU64, u64) {
+        (self.requests.keep(self.layout.orders(taken.entry.slot)), taken.entry.serial.bits())
+    }
+
     /// Writes the head of the response, in a form that the edge can read.
     ///
     /// # Errors

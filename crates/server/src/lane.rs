@@ -131,18 +131,20 @@ pub fn run(setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<
 pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
     let (intake, attention) = setup.intake(pools)?;
-    run_from(Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told), setup, supply)
+    let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+    run_from(lane.without_files(), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
-    run_from(Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told), setup, supply)
+    let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+    run_from(lane, setup, supply)
 }
 
 /// Answers the requests of the lane's source.
 fn run_from<S: Source>(lane: Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let lane = lane.watched(setup.running).with_settings(setup.settings)?;
+    let lane = lane.watched(setup.running);
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.source().serve_alone(host.is_prompt());
     host.enter();
@@ -294,6 +296,11 @@ impl<'a, S: Source> Lane<'a, S> {
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
         Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, deadlines, ..self })
+    }
+
+    /// Leaves files that are sent without asking the host to others: an edge has answered with them.
+    pub(crate) fn without_files(self) -> Self {
+        Self { files: None, ..self }
     }
 
     /// Sets the attention that its source watches.

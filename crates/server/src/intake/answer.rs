@@ -5,6 +5,7 @@ use super::backlog::Part;
 use super::open::{Open, Step};
 use crate::slot::{Content, encode_head, encode_interim, encode_prepared};
 use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_io::process::orders::{Mailbox, Run};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_pool::{Taken, Unfit, Worker};
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -146,6 +147,13 @@ impl Intake<'_> {
     /// The number of exchanges that the app has not answered completely.
     pub(super) fn answering(&self) -> usize {
         self.opened.iter().filter(|open| open.step != Step::Ended).count()
+    }
+
+    /// Where the edge's orders for the app arrive.
+    pub(super) fn mailbox(&self, exchange: ExchangeId) -> Option<Mailbox> {
+        let open = self.opened.get(exchange)?;
+        let (orders, run) = self.pools[open.pool].order_word(&open.taken);
+        Some(Mailbox { orders, run: Run::Fixed(run) })
     }
 
     /// Tells the edge another deadline of the app.

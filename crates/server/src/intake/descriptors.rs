@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 /// died; then the next one drops the request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How often to look whether the edge has refused, which it does not say on the line.
+const REFUSED: Duration = Duration::from_millis(20);
+
 /// Asks the edge for a descriptor, and waits for it.
 pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: Wish) -> io::Result<OwnedFd> {
     worker.wish(taken, wish).map_err(|unfit| match unfit {
@@ -32,7 +35,7 @@ pub(super) fn ask(worker: &mut Worker, taken: &mut Taken, wish: Wish) -> io::Res
             let what = format!("the edge has not passed a descriptor on within {} s", PATIENCE.as_secs());
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
-        let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let left = Timespec::try_from(left.min(REFUSED)).map_err(|_| io::ErrorKind::InvalidInput)?;
         match poll(&mut [PollFd::new(&worker.line(), PollFlags::IN)], Some(&left)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

@@ -3,6 +3,7 @@
 use super::{Intake, Lent, Stage, Watcher};
 use crate::source::{Next, Source};
 use oribi_host::{ExchangeId, Piece, ReplyError};
+use oribi_io::process::orders::Mailbox;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -94,6 +95,10 @@ impl Source for Intake<'_> {
 
     fn report(&mut self, exchange: ExchangeId, message: &[u8]) -> bool {
         self.report(exchange, message)
+    }
+
+    fn mailbox(&self, exchange: &Lent) -> Option<Mailbox> {
+        self.mailbox(exchange.id)
     }
 
     fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {

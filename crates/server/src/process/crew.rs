@@ -50,7 +50,8 @@ impl<'a> SharedLane<'a, Engine<'a, Epoll>> {
     pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
-        Self::of(Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told), setup, lock, reporter)
+        let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+        Self::of(lane, setup, lock, reporter)
     }
 }
 
@@ -64,7 +65,8 @@ impl<'a> SharedLane<'a, Intake<'a>> {
     ) -> io::Result<Self> {
         let told = setup.log_opening();
         let (intake, attention) = setup.intake(pools)?;
-        Self::of(Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told), setup, lock, reporter)
+        let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
+        Self::of(lane.without_files(), setup, lock, reporter)
     }
 }
 
@@ -72,7 +74,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let settings = setup.settings;
         let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
-        let lane = lane.watched(setup.running).with_settings(settings)?;
+        let lane = lane.watched(setup.running);
         lane.obey();
         Ok(Self {
             lane,

@@ -166,14 +166,23 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
     let outcome = if post.pools.is_empty() {
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
-        lane::run_behind(&setup(post, &[], running), places(post)?, supply)
+        // The edges keep the deadlines of apps, not the supervisor.
+        lane::run_behind(&setup(post, &[], &[]), places(post)?, supply)
     };
     outcome.map_err(|error| error.to_string())
 }
 
 /// Takes a place in the pool of each edge.
 fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
-    let places: io::Result<Vec<Worker>> = post.pools.iter().map(Worker::attach_free).collect();
+    let join = |memory| {
+        let worker = Worker::attach_free(memory)?;
+        if post.settings.has_app_deadlines() {
+            // The edge calls on the line when an app takes too long.
+            orders::signal_on_input(worker.line())?;
+        }
+        Ok(worker)
+    };
+    let places: io::Result<Vec<Worker>> = post.pools.iter().map(join).collect();
     places.map_err(|error| format!("cannot join the pool of an edge: {error}"))
 }
 
@@ -181,7 +190,9 @@ fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
 fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
-    let setup = setup(post, &doors, post.slot.running);
+    // Behind edges, these keep the deadlines of apps, and not the supervisor.
+    let running = if post.pools.is_empty() { post.slot.running } else { &[] };
+    let setup = setup(post, &doors, running);
     let failed = |error: io::Error| error.to_string();
     let worked = if post.pools.is_empty() {
         let crew = SharedLane::new(&setup, lock, reporter).map_err(failed)?;

@@ -1,0 +1,150 @@
+//! How a worker sleeps, and what wakes it.
+
+use super::*;
+use oribi_io::Waiter;
+use std::io::Write;
+use std::thread;
+
+const LONG: Option<Duration> = Some(Duration::from_secs(60));
+
+/// Waits until a worker sleeps at its attention.
+fn until_asleep(thread: rustix::thread::Pid) {
+    let state = format!("/proc/self/task/{}/stat", thread.as_raw_nonzero());
+    loop {
+        let stat = std::fs::read_to_string(&state).expect("the thread lives");
+        if stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('S')) {
+            return;
+        }
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_worker_that_sleeps_is_woken_for_a_request_and_for_a_command() {
+    let mut site = Site::new();
+    let Site { edge, intake, command, .. } = &mut site;
+    for round in 0..20 {
+        let (tell, told) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            let command = &mut *command;
+            let edge = &mut *edge;
+            scope.spawn(move || {
+                until_asleep(told.recv().expect("the worker says who it is"));
+                if round % 2 == 0 {
+                    submit(edge, "/", Content::None);
+                } else {
+                    command.write_all(b"x").expect("the pipe has room");
+                }
+            });
+            tell.send(rustix::thread::gettid()).expect("somebody listens");
+            let lent = intake.next_exchange().expect("epoll works");
+            assert_eq!((lent.is_some(), intake.take_wake()), (round % 2 == 0, round % 2 == 1));
+            if let Some(lent) = lent {
+                let id = lent.id();
+                intake.give_back(lent);
+                intake.respond(id, OK, &[]).expect("its client waits");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_thread_that_waits_without_the_lane_is_woken_whatever_others_do_meanwhile() {
+    let mut site = Site::new();
+    let mut watcher = site.intake.waiter().expect("there is one");
+    for others_come in [false, true] {
+        assert!(site.rests());
+        thread::scope(|scope| {
+            let watch = scope.spawn(|| watcher.wait(LONG).expect("epoll works"));
+            if others_come {
+                // A request that another thread takes, and that keeps it.
+                site.ask("/slow");
+                let exchange = site.take();
+                site.intake.respond(exchange, OK, &[]).expect("its client waits");
+                site.hear();
+            }
+            site.ask("/");
+            watch.join().expect("it was woken");
+        });
+        site.intake.collect(&mut watcher);
+        assert!(!site.intake.take_wake(), "the lane itself is not meant");
+        let exchange = site.take();
+        site.intake.respond(exchange, OK, &[]).expect("its client waits");
+        site.hear();
+    }
+    assert!(site.rests());
+    site.command.write_all(b"x").expect("the pipe has room");
+    watcher.wait(LONG).expect("epoll works");
+    site.intake.collect(&mut watcher);
+    assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)));
+    assert!(site.intake.take_wake());
+}
+
+#[test]
+fn a_thread_that_finds_a_request_while_it_announces_its_sleep_leaves_others_to_be_woken() {
+    let mut site = Site::new();
+    let mut watcher = site.intake.waiter().expect("there is one");
+    assert!(site.rests());
+    // Another thread takes requests as long as there are some; the one that waits must be rung for all the same.
+    for _ in 0..3 {
+        site.ask("/");
+        site.take();
+        watcher.wait(LONG).expect("epoll works");
+        site.intake.collect(&mut watcher);
+        assert!(site.rests());
+        site.intake.abandon_all();
+        site.hear();
+    }
+}
+
+#[test]
+fn a_worker_whose_threads_are_all_busy_is_not_woken_for_requests() {
+    let mut site = Site::new();
+    let mut watcher = site.intake.waiter().expect("there is one");
+    site.intake.leave_line();
+    assert_eq!(site.intake.attend(), None);
+    site.ask("/");
+    watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
+    assert!(!site.intake.has_more());
+    assert_eq!(site.edge.depth(), 1);
+    site.take();
+}
+
+#[test]
+fn commands_are_seen_although_there_is_always_another_request() {
+    let mut site = Site::new();
+    site.command.write_all(b"x").expect("the pipe has room");
+    let mut answered = 0;
+    loop {
+        if site.edge.depth() == 0 {
+            site.ask("/");
+        }
+        match site.intake.next_exchange_now().expect("epoll works") {
+            Next::Command => break,
+            Next::Exchange(lent) => {
+                let id = lent.id();
+                site.intake.give_back(lent);
+                site.intake.respond(id, OK, &[]).expect("its client waits");
+                site.hear();
+                answered += 1;
+            }
+            Next::Nothing(_) => panic!("there is always a request"),
+        }
+    }
+    assert!(site.intake.take_wake() && answered < 1_000_000);
+}
+
+#[test]
+fn what_comes_on_the_line_is_read() {
+    let mut site = Site::new();
+    let ticket = site.ask("/");
+    site.take();
+    site.edge.interrupt(ticket);
+    let waiting = |site: &Site| rustix::io::ioctl_fionread(site.intake.pools[0].line()).expect("a socket");
+    assert!(waiting(&site) > 0);
+    let mut watcher = site.intake.waiter().expect("there is one");
+    watcher.wait(LONG).expect("epoll works");
+    site.intake.collect(&mut watcher);
+    assert_eq!(waiting(&site), 0);
+    assert!(!site.intake.take_wake());
+}
