@@ -49,7 +49,7 @@ fn main() {
         Some("slow mold") => std::thread::sleep(Duration::from_secs(600)),
         Some(role) => {
             let mold = role.strip_prefix("master of ").expect("there are no others");
-            std::process::exit(process::master::run(&settings(), roles::program(mold)));
+            std::process::exit(process::master::run(&settings(), roles::program(mold), settings().threads));
         }
     }
 }

@@ -38,7 +38,7 @@ fn main() {
             ]);
         }
         Some("supervisor" | "mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
-        Some(_) => std::process::exit(process::master::run(&settings(), roles::program("mold"))),
+        Some(_) => std::process::exit(process::master::run(&settings(), roles::program("mold"), 1)),
     }
 }
 

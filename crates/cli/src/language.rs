@@ -18,6 +18,8 @@ pub struct Language {
     pub programs: &'static [&'static str],
     /// Files to look for in a directory.
     pub files: &'static [&'static str],
+    /// The threads of a worker share its requests, because the language has one lock for all of them.
+    pub shares_requests: bool,
     /// Where its apps run.
     pub home: Home,
 }

@@ -27,6 +27,7 @@ pub static LANGUAGE: Language = Language {
     endings: &["lua", "ws"],
     programs: &["lua", "luajit"],
     files: &["app.lua"],
+    shares_requests: false,
     home: Home::BuiltIn { describe: version::describe },
 };
 

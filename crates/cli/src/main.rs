@@ -157,7 +157,8 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
     for note in &notes {
         ::log::warn!("{note}");
     }
-    Ok(exit_status(process::master::run(&resolved.settings, mold)))
+    let lanes = if app.language.shares_requests { 1 } else { resolved.settings.threads };
+    Ok(exit_status(process::master::run(&resolved.settings, mold, lanes)))
 }
 
 /// The server returns only 0 and 1; any other value is a failure, too.

@@ -14,6 +14,7 @@ pub static LANGUAGE: Language = Language {
     endings: &["psgi", "pl"],
     programs: &["perl", "plackup"],
     files: &["app.psgi"],
+    shares_requests: false,
     home: Home::Mold { files: &FILES, find_runner },
 };
 

@@ -15,6 +15,7 @@ pub static LANGUAGE: Language = Language {
     endings: &["ru"],
     programs: &["ruby", "rackup"],
     files: &["config.ru"],
+    shares_requests: true,
     home: Home::Mold { files: &FILES, find_runner },
 };
 

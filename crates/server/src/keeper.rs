@@ -55,6 +55,20 @@ pub struct Plea {
     pub reason: Reason,
 }
 
+impl Plea {
+    pub(crate) const SIZE: usize = 8;
+
+    pub(crate) fn to_bytes(self) -> [u8; Self::SIZE] {
+        (u64::from(self.process) << 32 | u64::from(self.reason as u32)).to_ne_bytes()
+    }
+
+    /// `None`: the bytes make no sense.
+    pub(crate) fn from_bytes(bytes: [u8; Self::SIZE]) -> Option<Self> {
+        let number = u64::from_ne_bytes(bytes);
+        Some(Self { process: (number >> 32) as u32, reason: Reason::from_number(number as u32)? })
+    }
+}
+
 /// The edge's end of the socket to its keeper.
 #[derive(Debug)]
 pub struct Keeper(OwnedFd);
@@ -63,10 +77,7 @@ impl Keeper {
     /// Asks the keeper to end the process of a worker at once. Returns whether the keeper will read this; if not, too many such
     /// requests wait for it, or it is gone.
     pub fn end_worker(&self, process: u32, reason: Reason) -> bool {
-        let mut bytes = [0; 8];
-        bytes[..4].copy_from_slice(&process.to_ne_bytes());
-        bytes[4..].copy_from_slice(&(reason as u32).to_ne_bytes());
-        send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+        send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 }
 
@@ -74,22 +85,19 @@ impl Keeper {
 #[derive(Debug)]
 pub(crate) struct Pleas(OwnedFd);
 
-#[cfg_attr(not(test), expect(dead_code, reason = "no process starts edges yet"))]
 impl Pleas {
     /// The next request; `None` if there is none.
     pub(crate) fn next(&self) -> Option<Plea> {
         loop {
-            let mut bytes = [0; 8];
+            let mut bytes = [0; Plea::SIZE];
             match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT) {
-                Ok((8, _)) => {}
+                Ok((Plea::SIZE, _)) => {}
                 // Nothing of this length is sent.
                 Ok((1.., _)) | Err(Errno::INTR) => continue,
                 Ok(_) | Err(_) => return None,
             }
-            let [process, reason] =
-                [0, 4].map(|at| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
-            if let Some(reason) = Reason::from_number(reason) {
-                return Some(Plea { process, reason });
+            if let Some(plea) = Plea::from_bytes(bytes) {
+                return Some(plea);
             }
         }
     }
@@ -105,7 +113,6 @@ impl AsFd for Pleas {
 ///
 /// # Errors
 /// The system refuses.
-#[cfg_attr(not(test), expect(dead_code, reason = "no process starts edges yet"))]
 pub(crate) fn socket() -> io::Result<(Pleas, Keeper)> {
     let (own, edges) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     Ok((Pleas(own), Keeper(edges)))

@@ -29,7 +29,7 @@ use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
-use crate::scoreboard::WorkerSlot;
+use crate::scoreboard::{WorkerSlot, WorkerState};
 use crate::slot::Heads;
 use deadlines::Deadlines;
 #[cfg(feature = "libevent")]
@@ -71,6 +71,8 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
     let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper);
+    // What can go wrong at the start has not.
+    lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
     while edge.turn()? {}
     edge.leave();

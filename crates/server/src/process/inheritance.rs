@@ -5,14 +5,19 @@
 //! - `ORIBI_LISTENERS=5,7=http%3A//127.0.0.1%3A5000=localhost;6=unix%3A/run/app.sock=localhost=lent=fcgi`: for each listener
 //!   its
 //!   descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use FastCGI;
+//! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these instead of the
+//!   listeners if edges have the connections;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
 //! exists and the process that they name made its other end.
 
+use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::config::Protocol;
+use crate::keeper::Plea;
 use crate::listen::Listener;
 use oribi_io::process::{adopt, claim, peer};
+use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -39,12 +44,20 @@ pub(super) enum Word {
     Grow = b'+',
     /// Master to mold: one worker fewer.
     Shrink = b'-',
+    /// Mold to master: this process was told to end by a signal, and there are edges. The master has it replaced, or is stopping
+    /// anyway.
+    Told = b't',
 }
+
+/// The first byte of a message that names a process, which follows.
+const END_WORKER: u8 = b'e';
 
 /// The result of reading from the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Word(Word),
+    /// Master to mold: end this process if it is one of the mold's workers. An edge has asked for it.
+    EndWorker(Plea),
     /// The other process has ended.
     End,
     /// No message now.
@@ -67,11 +80,26 @@ impl Link {
                 Err(rustix::io::Errno::AGAIN) => return News::None,
                 Err(_) => return News::End,
             };
-            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Retire, Word::Reopen, Word::Grow, Word::Shrink];
+            if word == END_WORKER {
+                let mut bytes = [0; Plea::SIZE];
+                // It was sent together with the byte before.
+                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| Plea::from_bytes(bytes)) {
+                    Ok(Some(plea)) => return News::EndWorker(plea),
+                    Ok(None) | Err(_) => continue,
+                }
+            }
+            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Retire, Word::Reopen, Word::Grow, Word::Shrink, Word::Told];
             if let Some(word) = known.into_iter().find(|known| *known as u8 == word) {
                 return News::Word(word);
             }
         }
+    }
+
+    /// Passes on what an edge has asked for.
+    pub(super) fn end_worker(&self, plea: Plea) {
+        let mut bytes = [END_WORKER; 1 + Plea::SIZE];
+        bytes[1..].copy_from_slice(&plea.to_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
     /// Sends a message. Reading shows whether the other process has ended.
@@ -84,7 +112,10 @@ impl Link {
 #[derive(Debug)]
 pub(super) struct Inheritance {
     pub(super) master: Link,
+    /// Empty if edges have the connections.
     pub(super) listeners: Vec<Listener>,
+    /// The memory that workers share with edges; empty if there are none.
+    pub(super) pools: Vec<Memory>,
     /// How many times the app has been loaded, including this time.
     pub(super) generation: u64,
 }
@@ -94,6 +125,9 @@ pub(super) struct Inheritance {
 /// it, too. Does nothing in a process without a master.
 pub fn claim_inheritance() {
     let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) else { return };
+    if let Ok(value) = std::env::var(POOLS) {
+        claim_all(&value);
+    }
     let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
     for number in entries.into_iter().flat_map(|entry| entry.numbers).chain([number]) {
         // The later take-over reports what is wrong.
@@ -107,9 +141,14 @@ pub fn claim_inheritance() {
 /// There is a master, but its listeners cannot be used.
 pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
-    let value = std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?;
+    let pools = inherit_pools(&std::env::var(POOLS).unwrap_or_default())?;
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol } in parse(&value)? {
+    let entries = match std::env::var(LISTENERS) {
+        _ if !pools.is_empty() => Vec::new(),
+        Ok(value) => parse(&value)?,
+        Err(error) => return Err(format!("{LISTENERS}: {error}")),
+    };
+    for Entry { numbers, display, server_name, lent, protocol } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -122,7 +161,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
         listeners.push(listener);
     }
     let generation = std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
-    Ok(Some(Inheritance { master, listeners, generation }))
+    Ok(Some(Inheritance { master, listeners, pools, generation }))
 }
 
 /// The socket to the master, if `value` names a real one.
@@ -207,6 +246,7 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keeper::Reason;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::IntoRawFd;
 
@@ -254,6 +294,11 @@ mod tests {
         one.say(Word::Quit);
         assert_eq!(other.hear(), News::Word(Word::Stop));
         assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
+        let plea = Plea { process: 0x7273_7871, reason: Reason::Broken };
+        one.end_worker(plea);
+        one.say(Word::Told);
+        assert_eq!(other.hear(), News::EndWorker(plea));
+        assert_eq!(other.hear(), News::Word(Word::Told));
         drop(one);
         assert_eq!(other.hear(), News::End);
         other.say(Word::Ready);

@@ -4,6 +4,7 @@
 mod generation;
 
 use super::adoption::adopt_or_open;
+use super::edges::{Birth, Drained, Edges, End};
 use super::inheritance::Word;
 use super::pace::Pace;
 use super::pid_file::PidFile;
@@ -15,6 +16,7 @@ use super::{describe_end, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::listen::Listener;
 use generation::Generation;
+use oribi_io::process::fork;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
@@ -32,9 +34,11 @@ const MOLD_GRACE: Duration = Duration::from_secs(5);
 ///
 /// Signals have the same meaning as for [`supervise`](super::supervise), except that HUP loads the app anew, in another mold;
 /// when that mold's workers accept connections, the old ones retire. The master may run as process 1. The process must have
-/// only one thread.
-pub fn run(settings: &Settings, mold: Command) -> i32 {
-    let mut master = match Master::start(settings, mold) {
+/// only one thread. A worker of the mold has that many `lanes`: threads that take requests by themselves.
+///
+/// If there are edges, this process keeps them. They stop first, and workers only when no request is left.
+pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
+    let mut master = match Master::start(settings, mold, lanes) {
         Ok(master) => master,
         Err(message) => {
             log::error!("{message}");
@@ -50,6 +54,8 @@ struct Master<'a> {
     settings: &'a Settings,
     mold: Command,
     listeners: Vec<Listener>,
+    /// `None`: workers have the connections.
+    edges: Option<Edges<'a>>,
     privileges: Privileges,
     signals: Signals,
     wishes: Wishes,
@@ -73,6 +79,11 @@ fn entitle(settings: &Settings, state: &str) {
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Serving,
+    /// The edges finish what they have begun. Workers serve as before.
+    Draining {
+        /// When everything must have ended.
+        deadline: Instant,
+    },
     Stopping {
         deadline: Instant,
         /// Requests had to be cut off.
@@ -85,7 +96,7 @@ enum Stage {
 }
 
 impl<'a> Master<'a> {
-    fn start(settings: &'a Settings, mut mold: Command) -> Result<Self, String> {
+    fn start(settings: &'a Settings, mut mold: Command, lanes: usize) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let privileges = Privileges::of(settings)?;
         privileges.drop_in(&mut mold);
@@ -99,11 +110,13 @@ impl<'a> Master<'a> {
             .hand_over(settings, &listeners)
             .and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose())
             .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
+        let edges = Edges::new(settings, lanes).inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         entitle(settings, "loading");
         Ok(Self {
             settings,
             mold,
             listeners,
+            edges,
             privileges,
             signals,
             wishes: Wishes::default(),
@@ -124,8 +137,13 @@ impl<'a> Master<'a> {
             self.listen_to_molds();
             self.reap();
             self.end_overdue();
+            self.pass_on_pleas();
             match self.stage {
-                Stage::Serving => self.keep_running(),
+                Stage::Serving => {
+                    self.keep_edges();
+                    self.keep_running();
+                }
+                Stage::Draining { .. } => self.drain(),
                 Stage::Stopping { deadline, cut } => self.finish_up(deadline, cut),
                 Stage::Ended { status } => return status,
             }
@@ -137,9 +155,10 @@ impl<'a> Master<'a> {
 
     fn obey_signals(&mut self) {
         let stops = signals::take(Signal::TERM) + signals::take(Signal::INT);
-        let stopping = matches!(self.stage, Stage::Stopping { .. });
+        let stopping = matches!(self.stage, Stage::Draining { .. } | Stage::Stopping { .. });
         match self.wishes.heard(stops, stopping, Instant::now()) {
             Wish::EndNow => {
+                self.edges.iter_mut().for_each(|edges| edges.end_now("told to stop a second time"));
                 self.say(Word::Quit);
                 self.stage = Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true };
             }
@@ -154,6 +173,7 @@ impl<'a> Master<'a> {
         }
         if signals::take(Signal::USR1) > 0 {
             super::reopen_error_log(self.settings, &self.privileges);
+            self.edges.iter().for_each(Edges::reopen_logs);
             self.say(Word::Reopen);
         }
         if signals::take(Signal::USR2) > 0 {
@@ -167,15 +187,74 @@ impl<'a> Master<'a> {
         self.generations.iter().for_each(|generation| generation.link.say(word));
     }
 
-    /// Begins to stop. The molds turn new connections away; this process only removes the files of Unix sockets.
+    /// Begins to stop. Without edges, the molds turn new connections away, and this process only removes the files of Unix
+    /// sockets. With edges, these finish first.
     fn stop(&mut self) {
         if self.stage != Stage::Serving {
             return;
         }
-        self.listeners.iter_mut().for_each(Listener::remove_file);
-        self.generations.iter().for_each(Generation::stop);
-        self.stage = Stage::Stopping { deadline: Instant::now() + self.patience(), cut: false };
         entitle(self.settings, "stopping");
+        let now = Instant::now();
+        match &mut self.edges {
+            Some(edges) => {
+                log::info!("stopping: the edges finish what they have begun");
+                edges.drain(&mut self.listeners, now + self.settings.timeouts.graceful);
+                self.stage = Stage::Draining { deadline: now + self.patience() };
+                if !self.served {
+                    // Nobody would answer before the app is loaded.
+                    self.stop_molds(false);
+                }
+            }
+            None => {
+                self.listeners.iter_mut().for_each(Listener::remove_file);
+                self.stop_molds(false);
+            }
+        }
+    }
+
+    /// Tells the molds to stop.
+    fn stop_molds(&mut self, cut: bool) {
+        self.generations.iter().for_each(Generation::stop);
+        let deadline = match self.stage {
+            Stage::Draining { deadline } => deadline.max(Instant::now() + MOLD_GRACE),
+            _ => Instant::now() + self.patience(),
+        };
+        self.stage = Stage::Stopping { deadline, cut };
+    }
+
+    /// While the edges finish: keeps the workers that they need, and stops these when all edges have ended.
+    fn drain(&mut self) {
+        let Some(edges) = &mut self.edges else { return self.stop_molds(false) };
+        match edges.finish_up(&self.listeners, fork) {
+            (_, Some(birth)) => self.become_edge(birth),
+            (Drained::NotYet, None) => self.keep_running(),
+            (Drained::Done { cut }, None) => self.stop_molds(cut),
+        }
+    }
+
+    /// While serving: starts the edges that are missing.
+    fn keep_edges(&mut self) {
+        if let Some(edges) = &mut self.edges
+            && let Some(birth) = edges.keep_running(fork)
+        {
+            self.become_edge(birth);
+        }
+    }
+
+    /// In a new edge: releases what belongs to the master.
+    fn become_edge(&mut self, birth: Birth) -> ! {
+        // If an edge kept the sockets to the molds, these would not learn of the master's death.
+        self.generations.clear();
+        let pools = self.edges.take().map(Edges::into_pools).unwrap_or_default();
+        let entitle = |role: &str| Title { role, generation: None, state: "" }.show(self.settings, None);
+        birth.live(self.settings, &self.listeners, pools, &self.privileges, &mut self.signals, entitle)
+    }
+
+    /// Lets the molds end the workers that edges have asked to end. Each mold knows its own workers.
+    fn pass_on_pleas(&self) {
+        for plea in self.edges.iter().flat_map(Edges::pleas) {
+            self.generations.iter().for_each(|generation| generation.link.end_worker(plea));
+        }
     }
 
     /// How long a mold may take to stop.
@@ -199,8 +278,11 @@ impl<'a> Master<'a> {
     fn listen_to_molds(&mut self) {
         let patience = self.patience();
         let mut newest = None;
+        let mut told = false;
         for generation in &mut self.generations {
-            if !generation.has_become_ready() {
+            let ready = generation.has_become_ready();
+            told |= std::mem::take(&mut generation.told) && generation.stays();
+            if !ready {
                 continue;
             }
             if generation.end_by.is_some() {
@@ -214,6 +296,9 @@ impl<'a> Master<'a> {
                 entitle(self.settings, "");
                 super::announce(&self.listeners, self.settings);
             }
+        }
+        if told && self.stage == Stage::Serving {
+            self.reload();
         }
         let Some(newest) = newest else { return };
         for generation in self.generations.iter_mut().filter(|generation| generation.number < newest && generation.stays()) {
@@ -233,6 +318,15 @@ impl<'a> Master<'a> {
     }
 
     fn ended(&mut self, pid: Pid, status: WaitStatus) {
+        match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
+            End::NoEdge => {}
+            End::Usual => return,
+            End::CannotServe => {
+                log::error!("no edge could start: fix the errors above, then start the server again");
+                self.stage = Stage::Stopping { deadline: Instant::now(), cut: true };
+                return;
+            }
+        }
         // Its last message may have been that it is ready.
         self.listen_to_molds();
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
@@ -241,18 +335,18 @@ impl<'a> Master<'a> {
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
         match (&mut self.stage, serving) {
             (Stage::Stopping { cut, .. }, _) => *cut |= ready && status.exit_status() != Some(0),
-            (Stage::Serving, _) if end_by.is_some() => log::info!("generation {number} {end}"),
-            (Stage::Serving, _) if !self.served => {
+            (Stage::Serving | Stage::Draining { .. }, _) if end_by.is_some() => log::info!("generation {number} {end}"),
+            (Stage::Serving | Stage::Draining { .. }, _) if !self.served => {
                 log::error!("the process that loads the app (pid {pid}) {end} before the app could serve");
-                self.stage = Stage::Ended { status: 1 };
+                self.fail_to_start();
             }
-            (Stage::Serving, Some(serving)) => {
+            (Stage::Serving | Stage::Draining { .. }, Some(serving)) => {
                 let present = serving.number;
                 log::error!(
                     "the app could not be loaded anew: generation {number} (pid {pid}) {end}; generation {present} serves on"
                 );
             }
-            (Stage::Serving, None) => {
+            (Stage::Serving | Stage::Draining { .. }, None) => {
                 let now = Instant::now();
                 let pause = self.pace.failed(now, now - born);
                 let pause = pause.unwrap_or_else(|| self.pace.wait(now)).as_secs_f64();
@@ -266,6 +360,17 @@ impl<'a> Master<'a> {
         }
     }
 
+    /// The app could not be loaded at the start.
+    fn fail_to_start(&mut self) {
+        self.stage = match &mut self.edges {
+            Some(edges) => {
+                edges.end_now("there is no app to serve");
+                Stage::Stopping { deadline: Instant::now() + MOLD_GRACE, cut: true }
+            }
+            None => Stage::Ended { status: 1 },
+        };
+    }
+
     /// While serving: starts a mold if none serves or loads.
     fn keep_running(&mut self) {
         if self.generations.iter().any(Generation::stays) || !self.pace.wait(Instant::now()).is_zero() {
@@ -277,7 +382,7 @@ impl<'a> Master<'a> {
                 log::error!("cannot start {}: {error}", self.mold.get_program().display());
                 self.pace.failed(Instant::now(), Duration::ZERO);
                 if !self.served {
-                    self.stage = Stage::Ended { status: 1 };
+                    self.fail_to_start();
                 }
             }
         }
@@ -286,7 +391,8 @@ impl<'a> Master<'a> {
     /// Starts a generation and returns its number.
     fn start_generation(&mut self) -> io::Result<u64> {
         self.started += 1;
-        let generation = Generation::start(self.started, &mut self.mold, &self.listeners)?;
+        let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
+        let generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools)?;
         self.pace.started(generation.born);
         self.generations.push(generation);
         Ok(self.started)
@@ -305,8 +411,14 @@ impl<'a> Master<'a> {
     /// While stopping: ends molds that take too long.
     fn finish_up(&mut self, deadline: Instant, cut: bool) {
         if self.generations.is_empty() {
-            self.stage = Stage::Ended { status: i32::from(cut) };
-            return;
+            match self.edges.as_mut().filter(|edges| !edges.are_gone()) {
+                // Nobody is left who could answer.
+                Some(edges) => edges.end_now("there is no app any more"),
+                None => {
+                    self.stage = Stage::Ended { status: i32::from(cut) };
+                    return;
+                }
+            }
         }
         let now = Instant::now();
         if now >= deadline {
@@ -320,15 +432,19 @@ impl<'a> Master<'a> {
         let now = Instant::now();
         let stage_ends = match self.stage {
             Stage::Serving if !self.generations.iter().any(Generation::stays) => Some(now + self.pace.wait(now)),
-            Stage::Stopping { deadline, .. } => Some(deadline),
+            Stage::Stopping { deadline, .. } | Stage::Draining { deadline } => Some(deadline),
             _ => None,
         };
         let look = self.restart_file.as_ref().filter(|_| self.stage == Stage::Serving).map(|file| now + file.wait(now));
-        let next = self.generations.iter().filter_map(|generation| generation.end_by).chain(stage_ends).chain(look).min();
+        let next = self.generations.iter().filter_map(|generation| generation.end_by).chain(stage_ends).chain(look);
+        let next = next.chain(self.edges.iter().filter_map(|edges| edges.patience(now)).map(|wait| now + wait)).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let mut polled = vec![PollFd::from_borrowed_fd(self.signals.arrival(), PollFlags::IN)];
-        let loading = self.generations.iter().filter(|generation| !generation.ready);
+        // With edges, a mold that serves may have something to say as well.
+        let loading = self.generations.iter().filter(|generation| !generation.ready || self.edges.is_some());
         polled.extend(loading.map(|generation| PollFd::from_borrowed_fd(generation.link.0.as_fd(), PollFlags::IN)));
+        let of_edges = self.edges.iter().flat_map(Edges::descriptors);
+        polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {

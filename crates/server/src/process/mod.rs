@@ -7,15 +7,18 @@
 
 mod adoption;
 mod alone;
+mod closing;
 mod contexts;
 mod crew;
 mod detach;
+mod edges;
 mod inheritance;
 mod io_model;
 pub mod master;
 mod member;
 mod pace;
 mod pid_file;
+mod places;
 mod privileges;
 mod restart_file;
 mod signals;
@@ -32,6 +35,7 @@ use crate::config::Settings;
 use crate::listen::Listener;
 use privileges::Privileges;
 use rustix::process::{Resource, Signal, WaitStatus, getrlimit, setrlimit};
+use std::time::Duration;
 
 /// Logs the addresses of the server.
 fn announce(listeners: &[Listener], settings: &Settings) {
@@ -51,6 +55,13 @@ fn reopen_error_log(settings: &Settings, privileges: &Privileges) {
         Err(error) => log::error!("cannot open the error log again: {error}"),
     }
 }
+
+/// How often to look for ended processes if the system has no descriptors for processes (Linux before 5.3).
+const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
+
+/// How often a stopping process without workers, or without edges, checks whether clients have finished their handshakes; no
+/// event reports it.
+const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
 
 /// How many descriptors a worker needs besides its connections: listeners, pipes, logs, its I/O model, and some for the app.
 const OTHER_DESCRIPTORS: u64 = 64;

@@ -1,27 +1,31 @@
 //! The supervisor forks, replaces and stops workers.
 
+mod behind_edges;
 mod staffing;
 mod stopping;
 mod stuck;
 
 use super::adoption::adopt_or_open;
+use super::edges::{Edges, End};
 use super::inheritance::{self, Inheritance, Link, News, Word};
 use super::io_model;
 use super::member::Member;
 use super::pace::Pace;
 use super::pid_file::PidFile;
+use super::places::Pools;
 use super::privileges::Privileges;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wish, Wishes};
 use super::title::Title;
 use super::worker::{self, Post};
-use super::{describe_end, descriptor_shortage, raise_descriptor_limit};
+use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, describe_end, descriptor_shortage, raise_descriptor_limit};
 use crate::config::Settings;
 use crate::config::counted;
 use crate::listen::{Listener, Seat};
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
 use oribi_io::process::{Fork, Heirs, fork, note_forks};
+use oribi_pool::Memory;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -31,12 +35,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use stopping::Stage;
-
-/// How often a stopping supervisor without workers checks whether clients have finished their handshakes; no event reports it.
-const LOOK_FOR_HANDSHAKES: Duration = Duration::from_millis(5);
-
-/// How often to look for ended workers if the system has no descriptors for processes (Linux before 5.3).
-const LOOK_FOR_ENDED: Duration = Duration::from_millis(250);
 
 /// How often process 1, which inherits all orphans, looks for ended ones. Nobody is waiting for them.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
@@ -65,14 +63,20 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     status
 }
 
+/// How many threads of a worker take requests by themselves.
+fn lanes_of_worker(settings: &Settings, runtime: &dyn Runtime) -> usize {
+    if runtime.global_lock().is_some() { 1 } else { settings.threads.max(1) }
+}
+
 /// Logs how sockets are assigned to lanes, if each lane has its own.
 fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
-    let lanes = settings.sockets_of_address();
-    if lanes > 1 {
+    let owners = settings.sockets_of_address();
+    if owners > 1 {
         for listener in listeners {
             let alone = listener.sockets().count() > 1;
             let what = if alone { "a socket for each" } else { "one socket, as there can be no more, for all" };
-            log::info!("{} has {what} of {lanes} lanes", listener.display);
+            let who = if settings.edges_wanted() > 0 { "edges" } else { "lanes" };
+            log::info!("{} has {what} of {owners} {who}", listener.display);
         }
     }
 }
@@ -80,7 +84,12 @@ fn say_who_has_sockets(listeners: &[Listener], settings: &Settings) {
 struct Supervisor<'a> {
     settings: &'a Settings,
     runtime: &'a dyn Runtime,
+    /// Empty in a mold if there are edges.
     listeners: Vec<Listener>,
+    /// The edges, if this process keeps them.
+    edges: Option<Edges<'a>>,
+    /// The memory that workers share with the edges of the master; empty: there are none.
+    pools: Vec<Memory>,
     privileges: Privileges,
     /// The link to the process that opened the listeners and decides; `None`: this process does.
     master: Option<Link>,
@@ -117,9 +126,9 @@ impl<'a> Supervisor<'a> {
         note_forks().map_err(|error| failed("watch for forks", error))?;
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
-        let (master, listeners, generation) = match inheritance::inherit()? {
-            Some(Inheritance { master, listeners, generation }) => (Some(master), listeners, generation),
-            None => (None, adopt_or_open(settings)?, 1),
+        let (master, listeners, pools, generation) = match inheritance::inherit()? {
+            Some(Inheritance { master, listeners, pools, generation }) => (Some(master), listeners, pools, generation),
+            None => (None, adopt_or_open(settings)?, Vec::new(), 1),
         };
         if generation == 1 {
             log::info!("{io}");
@@ -139,6 +148,8 @@ impl<'a> Supervisor<'a> {
             settings,
             runtime,
             listeners,
+            edges: None,
+            pools,
             privileges,
             signals,
             wishes: Wishes::default(),
@@ -160,7 +171,12 @@ impl<'a> Supervisor<'a> {
         if supervisor.master.is_none() {
             supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
-            match handed_over.and_then(|()| settings.pid_file.as_deref().map(PidFile::write).transpose()) {
+            let lanes = lanes_of_worker(settings, runtime);
+            let started = handed_over.and_then(|()| {
+                supervisor.edges = Edges::new(settings, lanes)?;
+                settings.pid_file.as_deref().map(PidFile::write).transpose()
+            });
+            match started {
                 Ok(file) => supervisor._pid_file = file,
                 Err(message) => {
                     supervisor.listeners.iter_mut().for_each(Listener::remove_file);
@@ -183,10 +199,17 @@ impl<'a> Supervisor<'a> {
         self.master.as_ref().map(|_| self.generation)
     }
 
+    /// Whether edges have the connections.
+    fn has_edges(&self) -> bool {
+        self.edges.is_some() || !self.pools.is_empty()
+    }
+
     fn run(&mut self) -> i32 {
+        self.keep_edges();
         // A reason that prevents the first fork will prevent all others.
         if let Err(error) = self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
             log::error!("cannot start a worker: {error}");
+            self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
             return 1;
         }
         loop {
@@ -198,15 +221,22 @@ impl<'a> Supervisor<'a> {
             self.announce();
             self.end_overdue();
             self.keep_app_deadlines();
+            self.obey_edges();
             self.let_next_leave();
             let finished = match self.stage {
                 Stage::Serving => {
+                    self.keep_edges();
                     self.keep_staffed();
+                    false
+                }
+                Stage::Draining => {
+                    self.keep_staffed();
+                    self.drain_edges();
                     false
                 }
                 Stage::Leaving { .. } => false,
                 Stage::Stopping { .. } => self.finish_up(),
-                Stage::Failed => self.members.is_empty(),
+                Stage::Failed => self.members.is_empty() && self.edges.as_ref().is_none_or(Edges::are_gone),
             };
             if finished {
                 break;
@@ -224,11 +254,14 @@ impl<'a> Supervisor<'a> {
         if self.master.is_some() {
             // A terminal sends INT to all processes, and a service manager may send TERM to all: the master gets it, too, and
             // tells how often it was meant. If TERM was only for this process, the master starts another generation.
-            if term + quit > 0 {
-                self.stop(WorkerCommand::Retire);
+            match &self.master {
+                // Requests wait for the workers until the edges have ended, or another generation has taken over.
+                Some(master) if term + quit > 0 && self.has_edges() => master.say(Word::Told),
+                _ if term + quit > 0 => self.stop(WorkerCommand::Retire),
+                _ => {}
             }
         } else {
-            let stopping = matches!(self.stage, Stage::Stopping { .. });
+            let stopping = matches!(self.stage, Stage::Draining | Stage::Stopping { .. });
             match self.wishes.heard(term + interrupt, stopping, Instant::now()) {
                 Wish::EndNow => self.end_now("told to stop a second time"),
                 Wish::Stop => self.stop(WorkerCommand::Drain),
@@ -268,6 +301,7 @@ impl<'a> Supervisor<'a> {
                 News::Word(Word::Quit) => self.end_now("told to end at once"),
                 News::Word(Word::Reopen) => self.reopen_logs(),
                 News::Word(word) => self.change_workers(word),
+                News::EndWorker(plea) => self.end_worker(plea),
                 News::None => return,
                 News::End => {
                     log::error!("the master has died");
@@ -321,6 +355,12 @@ impl<'a> Supervisor<'a> {
         let generation = self.generation_told();
         self.members.clear();
         self.master = None;
+        let own = self.edges.take().map(Edges::into_pools);
+        let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
+        if !pools.is_empty() {
+            // The clients of a worker behind edges are no business of its app's.
+            self.listeners.clear();
+        }
         let notice = self.notices.1.try_clone();
         let notice = notice.unwrap_or_else(|error| {
             log::error!("worker {number}: {error}");
@@ -329,8 +369,8 @@ impl<'a> Supervisor<'a> {
         let post = Post {
             settings: self.settings,
             runtime: self.runtime,
-            pools: &[],
             listeners: &self.listeners,
+            pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
             privileges: &self.privileges,
             generation,
             seat,
@@ -350,6 +390,9 @@ impl<'a> Supervisor<'a> {
         if rustix::process::getpid().is_init() {
             self.reap_orphans();
         }
+        if self.edges.as_mut().is_some_and(Edges::reap) {
+            self.fail_without_edge();
+        }
         let mut index = 0;
         while index < self.members.len() {
             match waitpid(Some(self.members[index].pid), WaitOptions::NOHANG) {
@@ -365,6 +408,11 @@ impl<'a> Supervisor<'a> {
     /// Process 1 becomes the parent of every orphan.
     fn reap_orphans(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
+                End::NoEdge => {}
+                End::Usual => continue,
+                End::CannotServe => self.fail_without_edge(),
+            }
             if let Some(index) = self.members.iter().position(|member| member.pid == pid) {
                 self.worker_ended(index, Some(status));
             }
@@ -394,7 +442,7 @@ impl<'a> Supervisor<'a> {
             log::error!("worker {number} (pid {pid}) {end} before it could serve");
         }
         match &mut self.stage {
-            Stage::Serving => {}
+            Stage::Serving | Stage::Draining => {}
             Stage::Leaving { .. } | Stage::Failed => return,
             Stage::Stopping { cut, .. } => {
                 *cut |= connections > 0;
@@ -415,6 +463,7 @@ impl<'a> Supervisor<'a> {
     /// Opens the log files again, in all processes.
     fn reopen_logs(&mut self) {
         super::reopen_error_log(self.settings, &self.privileges);
+        self.edges.iter().for_each(Edges::reopen_logs);
         let Some(member) = self.members.first() else { return };
         member.slot.log_opening.fetch_add(1, Relaxed);
         self.members.iter().for_each(Member::wake);
@@ -447,12 +496,12 @@ impl<'a> Supervisor<'a> {
         let now = Instant::now();
         let mut timeout = match self.stage {
             Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
-            Stage::Stopping { deadline, close_listeners, .. } => {
-                let next = close_listeners.map_or(deadline, |moment| moment.min(deadline));
+            Stage::Stopping { deadline, ref closing, .. } => {
+                let next = closing.next_look().map_or(deadline, |moment| moment.min(deadline));
                 Some(next.saturating_duration_since(now))
             }
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
-            Stage::Failed => None,
+            Stage::Draining | Stage::Failed => None,
         };
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
         let mut polled = vec![
@@ -472,6 +521,11 @@ impl<'a> Supervisor<'a> {
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());
         }
+        if let Some(wait) = self.edges.as_ref().and_then(|edges| edges.patience(now)) {
+            at_most(wait);
+        }
+        let of_edges = self.edges.iter().flat_map(Edges::descriptors);
+        polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         for member in &self.members {
             if let Some(end_by) = member.end_by {
                 at_most(end_by.saturating_duration_since(now));

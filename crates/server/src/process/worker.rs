@@ -2,6 +2,7 @@
 
 use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
 use super::crew::SharedLane;
+use super::places::Pools;
 use super::privileges::Privileges;
 use super::signals;
 use super::title::Title;
@@ -12,7 +13,7 @@ use crate::scoreboard::running::RunningLine;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::{GlobalLock, Runtime};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, orders, watch};
-use oribi_pool::{Memory, Worker};
+use oribi_pool::Worker;
 use rustix::process::{Pid, Signal};
 use std::any::Any;
 use std::io;
@@ -28,9 +29,10 @@ const LANE_STACK: usize = 8 << 20;
 pub(super) struct Post<'a> {
     pub(super) settings: &'a Settings,
     pub(super) runtime: &'a dyn Runtime,
+    /// Empty if there are edges.
     pub(super) listeners: &'a [Listener],
     /// The memory that the worker shares with each edge; empty: it has its own connections.
-    pub(super) pools: &'a [Memory],
+    pub(super) pools: Pools,
     pub(super) privileges: &'a Privileges,
     /// The number of the load of the app, if there may be others.
     pub(super) generation: Option<u64>,
@@ -131,8 +133,18 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     // Nobody else may be left to end a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
-    let mut watches =
-        vec![handle(Signal::TERM, WorkerCommand::Retire, None)?, handle(Signal::QUIT, WorkerCommand::Drain, last_resort)?];
+    let (terminate, orphaned) = if !post.pools.is_empty() {
+        // Requests may wait for this worker, also when TERM is sent to all processes to stop the server. So it serves until
+        // another one has taken its place, or until the edges have ended.
+        let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
+        let terminate = watch(Signal::TERM, post.slot.state, effect, vec![post.notice.try_clone()?], None)?;
+        // If its mold dies, the requests that wait are for the workers of the next one.
+        let command = if post.generation.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain };
+        (terminate, command)
+    } else {
+        (handle(Signal::TERM, WorkerCommand::Retire, None)?, WorkerCommand::Drain)
+    };
+    let mut watches = vec![terminate, handle(Signal::QUIT, orphaned, last_resort)?];
     for signal in SUPERVISORS {
         watches.push(watch(signal, &DISREGARDED, Effect::Nothing, Vec::new(), None)?);
     }
@@ -142,7 +154,8 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     }
     supervisor_signals.release();
     // The supervisor's handlers have counted what arrived between the fork and here.
-    if signals::take(Signal::TERM) + signals::take(Signal::QUIT) > 0 {
+    let told = signals::take(Signal::TERM) > 0 && post.pools.is_empty();
+    if signals::take(Signal::QUIT) > 0 || told {
         post.slot.retire_if_serving();
     }
     drop(heirs);
@@ -174,16 +187,15 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
 
 /// Takes a place in the pool of each edge.
 fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
-    let join = |memory| {
-        let worker = Worker::attach_free(memory)?;
-        if post.settings.has_app_deadlines() {
-            // The edge calls on the line when an app takes too long.
-            orders::signal_on_input(worker.line())?;
+    let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
+    if post.settings.has_app_deadlines() {
+        // The edge calls on the line when an app takes too long.
+        for place in &places {
+            orders::signal_on_input(place.line())
+                .map_err(|error| format!("cannot be told of an app that takes too long: {error}"))?;
         }
-        Ok(worker)
-    };
-    let places: io::Result<Vec<Worker>> = post.pools.iter().map(join).collect();
-    places.map_err(|error| format!("cannot join the pool of an edge: {error}"))
+    }
+    Ok(places)
 }
 
 /// Lets the threads of a language with one lock share one lane.

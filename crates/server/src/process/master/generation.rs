@@ -1,12 +1,14 @@
 //! A generation: all workers started from one load of the app, and the mold that forks them.
 
+use super::super::edges::pools;
 use super::super::inheritance::{self, GENERATION, LISTENERS, Link, MASTER, News, Word};
 use crate::listen::Listener;
+use oribi_pool::Memory;
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -19,25 +21,30 @@ pub(super) struct Generation {
     pub(super) born: Instant,
     /// Whether its workers accept connections.
     pub(super) ready: bool,
+    /// A signal has told it to end, and it waits for another generation to take over.
+    pub(super) told: bool,
     /// When to end it, if it was told to finish and has not done so by then. `None`: it was not told.
     pub(super) end_by: Option<Instant>,
 }
 
 impl Generation {
-    /// Runs `mold`, which inherits `listeners` and a socket to this process.
-    pub(super) fn start(number: u64, mold: &mut Command, listeners: &[Listener]) -> io::Result<Self> {
+    /// Runs `mold`, which inherits a socket to this process and `listeners`, or `pools` in place of these if there are edges.
+    pub(super) fn start(number: u64, mold: &mut Command, listeners: &[Listener], pools: &[Memory]) -> io::Result<Self> {
         let (own, given) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
         let own_pid = rustix::process::getpid();
         mold.env(MASTER, format!("{}:{own_pid}", given.as_raw_fd()));
+        let listeners = if pools.is_empty() { listeners } else { &[] };
         mold.env(LISTENERS, inheritance::describe(listeners));
+        mold.env(pools::POOLS, pools::describe(pools));
         mold.env(GENERATION, number.to_string());
         let spawned = {
-            let _inherited = Inheritable::new(listeners.iter().flat_map(Listener::sockets).chain([&given]))?;
+            let sockets = listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
+            let _inherited = Inheritable::new(sockets.chain(pools.iter().flat_map(Memory::descriptors)))?;
             mold.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
-        Ok(Self { number, pid, link: Link(own), born: Instant::now(), ready: false, end_by: None })
+        Ok(Self { number, pid, link: Link(own), born: Instant::now(), ready: false, told: false, end_by: None })
     }
 
     /// Whether it has not been told to finish.
@@ -51,6 +58,7 @@ impl Generation {
         // The system reports its end, too, with the reason.
         while let News::Word(word) = self.link.hear() {
             self.ready |= word == Word::Ready;
+            self.told |= word == Word::Told;
         }
         self.ready && !before
     }
@@ -84,10 +92,10 @@ impl Generation {
 }
 
 /// Descriptors that a program executed while this exists inherits.
-struct Inheritable<'a>(Vec<&'a OwnedFd>);
+struct Inheritable<'a>(Vec<BorrowedFd<'a>>);
 
 impl<'a> Inheritable<'a> {
-    fn new(descriptors: impl Iterator<Item = &'a OwnedFd>) -> io::Result<Self> {
+    fn new(descriptors: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Self> {
         let inheritable = Self(descriptors.collect());
         for descriptor in &inheritable.0 {
             fcntl_setfd(descriptor, FdFlags::empty())?;

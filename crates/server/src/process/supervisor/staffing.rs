@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 impl Supervisor<'_> {
     /// Changes how many workers are wanted.
     pub(super) fn change_workers(&mut self, word: Word) {
-        if self.settings.sockets_of_address() > 1 {
+        if self.workers_have_sockets() {
             log::warn!("the number of workers stays: the sockets are opened for {} of them (--accept)", self.wanted);
             return;
         }
@@ -47,10 +47,7 @@ impl Supervisor<'_> {
                 return false;
             }
             log::error!("no worker could start: fix the errors above, then start the server again");
-            self.stage = Stage::Failed;
-            for member in &self.members {
-                member.end();
-            }
+            self.fail();
             return true;
         }
         let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
@@ -61,6 +58,15 @@ impl Supervisor<'_> {
             log::error!("the present workers stay: fix the errors above, then send HUP again");
         }
         gives_up
+    }
+
+    /// The server cannot go on.
+    pub(super) fn fail(&mut self) {
+        self.stage = Stage::Failed;
+        self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
+        for member in &self.members {
+            member.end();
+        }
     }
 
     /// Starts missing workers, and retires workers that have been replaced.
@@ -98,9 +104,14 @@ impl Supervisor<'_> {
         }
     }
 
+    /// Whether each lane of a worker accepts from sockets of its own.
+    pub(super) fn workers_have_sockets(&self) -> bool {
+        !self.has_edges() && self.settings.sockets_of_address() > 1
+    }
+
     /// The number of seats. If all lanes wait at the same sockets, there is one.
     fn seats(&self) -> usize {
-        if self.settings.sockets_of_address() > 1 { self.wanted } else { 1 }
+        if self.workers_have_sockets() { self.wanted } else { 1 }
     }
 
     /// The seat with the fewest workers that will stay.

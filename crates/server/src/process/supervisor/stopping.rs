@@ -1,21 +1,18 @@
 //! Stopping: all workers together, or slowly, one after the other.
 
+use super::super::closing::{Closing, Rest};
+use super::super::edges::Edges;
 use super::Supervisor;
 use crate::config::counted;
-use crate::listen::{Listener, Seat, handshake_begun};
+use crate::listen::Seat;
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
-
-/// How many workers may be forked, one after the other, to empty the queues of the listeners after all others have ended.
-const LAST_WORKERS: usize = 3;
-
-/// How long handshakes that have begun may take after new connections are turned away: enough for the first retransmission (RFC
-/// 6298, section 2.1).
-const HANDSHAKES: Duration = Duration::from_secs(1);
 
 /// The phase of a supervisor.
 pub(super) enum Stage {
     Serving,
+    /// The edges of this process finish what they have begun. Workers serve as before.
+    Draining,
     /// No worker has become ready, and no more are started: the app, or a hook of it, cannot run in workers.
     Failed,
     /// Workers are told to finish one after the other, the next one at `next`; none is replaced.
@@ -27,31 +24,39 @@ pub(super) enum Stage {
         command: WorkerCommand,
         /// When to end workers that have not finished.
         deadline: Instant,
-        /// How many workers may still be forked to empty the queues.
-        last_workers: usize,
-        /// When to close listeners whose queue is empty; `None`: never, or done.
-        close_listeners: Option<Instant>,
-        /// Until when to wait for handshakes that had begun.
-        handshakes_until: Option<Instant>,
+        /// What becomes of the listeners.
+        closing: Closing,
         /// Requests had to be cut off.
         cut: bool,
     },
 }
 
 impl Supervisor<'_> {
-    /// Begins to stop. A stop with `Retire` may later become one with `Drain`.
+    /// Begins to stop. A stop with `Retire` may later become one with `Drain`. If this process has edges, these finish first.
     pub(super) fn stop(&mut self, command: WorkerCommand) {
+        match (&mut self.edges, &self.stage) {
+            (Some(edges), Stage::Serving | Stage::Leaving { .. }) => {
+                log::info!("stopping: the edges finish what they have begun");
+                edges.drain(&mut self.listeners, Instant::now() + self.settings.timeouts.graceful);
+                self.stage = Stage::Draining;
+                self.entitle("stopping");
+            }
+            (Some(_), Stage::Draining) => {}
+            _ => self.stop_workers(command),
+        }
+    }
+
+    /// Begins to stop the workers. If there were edges in this process, they have ended.
+    pub(super) fn stop_workers(&mut self, command: WorkerCommand) {
         // Clients that wait at a lent listener wait for the next server.
         let lent = self.listeners.iter().any(|listener| listener.lent);
         let command = if lent { WorkerCommand::Retire } else { command };
         match &mut self.stage {
-            Stage::Serving | Stage::Leaving { .. } => {
+            Stage::Serving | Stage::Leaving { .. } | Stage::Draining => {
                 self.stage = Stage::Stopping {
                     command,
                     deadline: Instant::now() + self.settings.timeouts.graceful,
-                    last_workers: LAST_WORKERS,
-                    close_listeners: None,
-                    handshakes_until: None,
+                    closing: Closing::default(),
                     cut: false,
                 };
                 self.entitle("stopping");
@@ -65,18 +70,10 @@ impl Supervisor<'_> {
             }
             Stage::Stopping { .. } | Stage::Failed => return,
         }
-        if command == WorkerCommand::Drain {
-            let mut all = true;
-            for listener in &mut self.listeners {
-                listener.remove_file();
-                all &= listener.turn_away();
-            }
-            if let Stage::Stopping { close_listeners, handshakes_until, .. } = &mut self.stage {
-                let now = Instant::now();
-                // Both ends' timers delay the retransmission, by less than half a second.
-                *handshakes_until = Some(now + HANDSHAKES * 3 / 2);
-                *close_listeners = all.then(|| now + HANDSHAKES);
-            }
+        if command == WorkerCommand::Drain
+            && let Stage::Stopping { closing, .. } = &mut self.stage
+        {
+            closing.begin(&mut self.listeners);
         }
         for member in &self.members {
             member.tell(command);
@@ -86,7 +83,7 @@ impl Supervisor<'_> {
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
     /// the next server warms up while this one still does most of the work.
     pub(super) fn leave_slowly(&mut self) {
-        if self.settings.sockets_of_address() > 1 {
+        if self.workers_have_sockets() {
             // Nobody would accept at the sockets of workers that have left, and no parent program has a copy of them.
             return self.stop(WorkerCommand::Drain);
         }
@@ -118,7 +115,13 @@ impl Supervisor<'_> {
 
     /// Ends all workers without waiting for their requests.
     pub(super) fn end_now(&mut self, reason: &str) {
-        self.stop(WorkerCommand::Drain);
+        match &mut self.edges {
+            Some(edges) => {
+                edges.end_now(reason);
+                self.stop_workers(WorkerCommand::Retire);
+            }
+            None => self.stop_workers(WorkerCommand::Drain),
+        }
         let mut connections = 0;
         for member in &self.members {
             connections += member.end();
@@ -128,48 +131,28 @@ impl Supervisor<'_> {
                 (counted(self.members.len(), "worker"), counted(connections as usize, "open connection"));
             log::warn!("{reason}: ended {workers} with {connections}");
         }
-        if let Stage::Stopping { cut, last_workers, deadline, close_listeners, handshakes_until, .. } = &mut self.stage {
+        if let Stage::Stopping { cut, deadline, closing, .. } = &mut self.stage {
             *cut = true;
-            *close_listeners = None;
-            *handshakes_until = None;
-            *last_workers = 0;
+            closing.give_up();
             *deadline = Instant::now() + Duration::from_secs(60);
         }
     }
 
     /// While stopping: ends what takes too long. Returns whether everything has ended.
     pub(super) fn finish_up(&mut self) -> bool {
-        let Stage::Stopping { command, deadline, last_workers, close_listeners, handshakes_until, .. } = &mut self.stage else {
-            return false;
-        };
-        let now = Instant::now();
-        if close_listeners.is_some_and(|moment| now >= moment) {
-            // A client that connects while the last requests take long is refused at once instead of waiting.
-            let begun = handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
-            let waiting = begun || self.listeners.iter().any(Listener::has_waiting);
-            *close_listeners = waiting.then(|| now + HANDSHAKES);
-            if !waiting {
-                self.listeners.iter().for_each(Listener::close);
-            }
-        }
+        let Stage::Stopping { deadline, closing, .. } = &mut self.stage else { return false };
+        closing.close_if_quiet(&self.listeners);
         if !self.members.is_empty() {
-            if now >= *deadline {
+            if Instant::now() >= *deadline {
                 self.end_now("time to finish is over");
             }
             return false;
         }
-        // Connections may have arrived after the last look of the workers, and others may be in their handshakes. Check the
-        // handshakes first: one that completes between the two checks is found by the second.
-        let drains = *command == WorkerCommand::Drain;
-        let begun = drains && handshakes_until.is_some_and(|end| now < end) && handshake_begun(&self.listeners);
-        let waiting = drains && self.listeners.iter().any(Listener::has_waiting);
-        if begun && !waiting {
-            return false;
+        match closing.rest(&self.listeners, *deadline) {
+            Rest::Wait => return false,
+            Rest::Nothing => return self.edges.as_ref().is_none_or(Edges::are_gone),
+            Rest::OneMore => {}
         }
-        if !waiting || *last_workers == 0 || now >= *deadline {
-            return true;
-        }
-        *last_workers -= 1;
         // It has the sockets of all seats.
         match self.start_worker(WorkerCommand::Drain, Seat::ONLY) {
             Ok(()) => false,

@@ -1,0 +1,97 @@
+//! What is done with the listeners while a server stops: new connections are turned away, and those that have arrived, or whose
+//! handshakes have begun, are still answered.
+
+use crate::listen::{Listener, handshake_begun};
+use std::time::{Duration, Instant};
+
+/// How many processes may be forked, one after the other, to empty the queues of the listeners after all others have ended.
+const LAST_PROCESSES: usize = 3;
+
+/// How long handshakes that have begun may take after new connections are turned away: enough for the first retransmission (RFC
+/// 6298, section 2.1).
+const HANDSHAKES: Duration = Duration::from_secs(1);
+
+/// The last phase of the listeners.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// No other process accepts connections after this server.
+    drains: bool,
+    /// How many processes may still be forked to empty the queues.
+    last_processes: usize,
+    /// When to close listeners whose queue is empty; `None`: never, or done.
+    close_at: Option<Instant>,
+    /// Until when to wait for handshakes that had begun.
+    handshakes_until: Option<Instant>,
+}
+
+/// What is to be done after all processes that accept have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    /// Nothing.
+    Nothing,
+    /// Wait: a handshake has begun.
+    Wait,
+    /// Fork one more process, which answers those that wait.
+    OneMore,
+}
+
+impl Closing {
+    /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these stay as they are.
+    pub(super) fn begin(&mut self, listeners: &mut [Listener]) {
+        let mut all = true;
+        for listener in listeners {
+            listener.remove_file();
+            all &= listener.turn_away();
+        }
+        let now = Instant::now();
+        *self = Self {
+            drains: true,
+            last_processes: LAST_PROCESSES,
+            close_at: all.then(|| now + HANDSHAKES),
+            // Both ends' timers delay the retransmission, by less than half a second.
+            handshakes_until: Some(now + HANDSHAKES * 3 / 2),
+        };
+    }
+
+    /// Nothing is waited for any more.
+    pub(super) fn give_up(&mut self) {
+        *self = Self { drains: self.drains, ..Self::default() };
+    }
+
+    /// When the listeners are to be looked at again.
+    pub(super) const fn next_look(&self) -> Option<Instant> {
+        self.close_at
+    }
+
+    /// Closes the listeners when nobody waits at them: a client that connects while the last requests take long is refused at
+    /// once instead of waiting.
+    pub(super) fn close_if_quiet(&mut self, listeners: &[Listener]) {
+        let now = Instant::now();
+        if self.close_at.is_none_or(|moment| now < moment) {
+            return;
+        }
+        let begun = self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
+        let waiting = begun || listeners.iter().any(Listener::has_waiting);
+        self.close_at = waiting.then(|| now + HANDSHAKES);
+        if !waiting {
+            listeners.iter().for_each(Listener::close);
+        }
+    }
+
+    /// Called when all processes that accept have ended. Connections may have arrived after their last look, and others may be
+    /// in their handshakes.
+    pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
+        let now = Instant::now();
+        // The handshakes first: one that completes between the two checks is found by the second.
+        let begun = self.drains && self.handshakes_until.is_some_and(|end| now < end) && handshake_begun(listeners);
+        let waiting = self.drains && listeners.iter().any(Listener::has_waiting);
+        if begun && !waiting {
+            return Rest::Wait;
+        }
+        if !waiting || self.last_processes == 0 || now >= deadline {
+            return Rest::Nothing;
+        }
+        self.last_processes -= 1;
+        Rest::OneMore
+    }
+}

@@ -1,0 +1,360 @@
+//! The keeper's view of the edges: it forks them before any mold or worker, replaces those that die, and stops them first.
+//!
+//! The keeper is the process that has opened the listeners: the master, or a supervisor without one. Each edge has memory of its
+//! own, which it shares with all workers and which outlives it: the next edge takes it over, and no app is restarted.
+
+mod child;
+pub(super) mod pools;
+
+pub(super) use child::Birth;
+
+use super::closing::{Closing, Rest};
+use super::describe_end;
+use super::pace::Pace;
+use crate::config::{Settings, counted};
+use crate::keeper::{self, Plea, Pleas};
+use crate::listen::Listener;
+use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use oribi_io::process::{Fork, Heirs};
+use oribi_pool::Memory;
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, kill_process, pidfd_open, waitpid};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+/// The pause before the next start of edges that fail again and again; the first is replaced at once.
+const PAUSE: Duration = Duration::ZERO;
+
+/// How long to wait for edges that were killed.
+const AFTER_KILL: Duration = Duration::from_secs(60);
+
+/// The edges of a server, in the process that keeps them.
+pub(super) struct Edges<'a> {
+    settings: &'a Settings,
+    /// The memory of each edge.
+    pools: Vec<Memory>,
+    slots: Vec<WorkerSlot>,
+    /// One for each edge.
+    places: Vec<Place>,
+    pace: Pace,
+    stage: Stage,
+}
+
+/// The place of one edge.
+#[derive(Default)]
+struct Place {
+    process: Option<Process>,
+    /// Its memory was used by an edge before.
+    used: bool,
+}
+
+/// An edge that has not been waited for yet.
+struct Process {
+    pid: Pid,
+    /// Readable when it has ended; `None` if the system has no descriptors for processes.
+    process: Option<OwnedFd>,
+    waker: OwnedFd,
+    /// What the edge asks for.
+    pleas: Pleas,
+    born: Instant,
+}
+
+enum Stage {
+    Serving,
+    Draining {
+        /// When to end edges that have not finished.
+        deadline: Instant,
+        closing: Closing,
+        /// The listeners are lent: clients that wait there wait for the next server.
+        command: WorkerCommand,
+        /// Requests had to be cut off.
+        cut: bool,
+    },
+}
+
+/// How far the edges have come with their end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Requests are still being answered.
+    NotYet,
+    /// No edge is left.
+    Done {
+        /// Requests had to be cut off.
+        cut: bool,
+    },
+}
+
+/// What the end of an edge means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// The process was no edge.
+    NoEdge,
+    /// Another edge starts, or none is needed.
+    Usual,
+    /// Edges cannot work here: none has ever begun to serve.
+    CannotServe,
+}
+
+impl<'a> Edges<'a> {
+    /// Makes memory for the edges that `settings` ask for, and for workers with that many `lanes` each; `None`: there are to be
+    /// no edges. None is started yet.
+    pub(super) fn new(settings: &'a Settings, lanes: usize) -> Result<Option<Self>, String> {
+        let count = settings.edges_wanted();
+        if count == 0 {
+            return Ok(None);
+        }
+        let pools = pools::make(settings, lanes)?;
+        let scoreboard = Scoreboard::new(count, 0).map_err(|error| format!("cannot share memory with edges: {error}"))?;
+        log::info!(
+            "connections belong to {}, which {} no app",
+            counted(count, "edge"),
+            if count == 1 { "runs" } else { "run" }
+        );
+        Ok(Some(Self {
+            settings,
+            pools,
+            slots: scoreboard.slots().to_vec(),
+            places: (0..count).map(|_| Place::default()).collect(),
+            pace: Pace::new(Duration::ZERO, PAUSE),
+            stage: Stage::Serving,
+        }))
+    }
+
+    /// The memory that workers share with the edges.
+    pub(super) fn pools(&self) -> &[Memory] {
+        &self.pools
+    }
+
+    /// The memory, in a new worker, which must not keep anything else of the edges.
+    pub(super) fn into_pools(self) -> Vec<Memory> {
+        self.pools
+    }
+
+    /// Starts the edges that are missing, unless they have failed too often in a row. In a new edge it returns what that edge
+    /// needs; the caller releases what belongs to the keeper alone, and calls [`Birth::live`].
+    pub(super) fn keep_running(&mut self, fork: impl Fn() -> io::Result<Fork>) -> Option<Birth> {
+        if !matches!(self.stage, Stage::Serving) {
+            return None;
+        }
+        for number in 0..self.places.len() {
+            if self.places[number].process.is_some() || !self.pace.wait(Instant::now()).is_zero() {
+                continue;
+            }
+            match self.start(number, WorkerCommand::Serve, &fork) {
+                Ok(None) => {}
+                Ok(birth) => return birth,
+                Err(error) => {
+                    log::error!("cannot start an edge: {error}");
+                    self.pace.failed(Instant::now(), Duration::ZERO);
+                }
+            }
+        }
+        None
+    }
+
+    fn start(
+        &mut self,
+        number: usize,
+        command: WorkerCommand,
+        fork: impl Fn() -> io::Result<Fork>,
+    ) -> io::Result<Option<Birth>> {
+        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        let (pleas, keeper) = keeper::socket()?;
+        let (slot, parent) = (self.slots[number], rustix::process::getpid());
+        slot.occupy(command);
+        let heirs = Heirs::begin();
+        let takes_over = self.places[number].used;
+        match fork() {
+            Err(error) => {
+                slot.vacate();
+                Err(error)
+            }
+            Ok(Fork::Parent(pid)) => {
+                slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
+                let process = pidfd_open(pid, PidfdFlags::empty()).ok();
+                let process = Process { pid, process, waker, pleas, born: Instant::now() };
+                self.places[number] = Place { process: Some(process), used: true };
+                log::info!("{} started (pid {pid})", self.name(number));
+                Ok(None)
+            }
+            Ok(Fork::Child) => {
+                self.places.clear();
+                Ok(Some(Birth { number, slot, takes_over, wake, waker, keeper, parent, heirs }))
+            }
+        }
+    }
+
+    /// `edge`, or `edge 2` where there are several.
+    fn name(&self, number: usize) -> String {
+        child::name(number, self.settings.edges_wanted())
+    }
+
+    /// Records the edges that have ended; returns whether the server cannot go on, because none has ever begun to serve.
+    pub(super) fn reap(&mut self) -> bool {
+        let mut cannot_serve = false;
+        let pids: Vec<Pid> = self.places.iter().filter_map(|place| place.process.as_ref()).map(|process| process.pid).collect();
+        for pid in pids {
+            let end = match waitpid(Some(pid), WaitOptions::NOHANG) {
+                Ok(None) | Err(Errno::INTR) => continue,
+                Ok(Some((_, status))) => self.ended(pid, Some(status)),
+                // An app may have set SIGCHLD to be ignored: then the system does not tell how it ended.
+                Err(_) => self.ended(pid, None),
+            };
+            cannot_serve |= end == End::CannotServe;
+        }
+        cannot_serve
+    }
+
+    /// Records that a process has ended, if it was an edge.
+    pub(super) fn ended(&mut self, pid: Pid, status: Option<WaitStatus>) -> End {
+        let is_it = |place: &Place| place.process.as_ref().is_some_and(|process| process.pid == pid);
+        let Some(number) = self.places.iter().position(is_it) else { return End::NoEdge };
+        let Some(Process { born, .. }) = self.places[number].process.take() else { return End::NoEdge };
+        let slot = self.slots[number];
+        let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
+        slot.vacate();
+        let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
+        if let Stage::Draining { cut, .. } = &mut self.stage {
+            if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
+                log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
+                *cut |= connections > 0;
+            }
+            return End::Usual;
+        }
+        log::error!("{name} (pid {pid}) {end}, with {} open; another one starts", counted(connections as usize, "connection"));
+        let killed = status.is_none_or(|status| status.terminating_signal().is_some());
+        if state == WorkerState::Starting && !killed && self.places.iter().all(|place| place.process.is_none()) {
+            return End::CannotServe;
+        }
+        let now = Instant::now();
+        if let Some(pause) = self.pace.failed(now, now - born).filter(|pause| !pause.is_zero()) {
+            log::warn!("the next edge starts in {:.1} s", pause.as_secs_f64());
+        }
+        End::Usual
+    }
+
+    /// What the edges ask for: workers whose apps do not react, or that have written nonsense, are to be ended. Nobody has
+    /// checked whether the processes that they name are workers.
+    pub(super) fn pleas(&self) -> Vec<Plea> {
+        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        processes.flat_map(|process| std::iter::from_fn(|| process.pleas.next())).collect()
+    }
+
+    fn tell(&self, command: WorkerCommand) {
+        for (place, slot) in self.places.iter().zip(&self.slots) {
+            if let Some(process) = &place.process {
+                slot.set_command(command);
+                // If the pipe is full, the edge wakes up anyway.
+                let _ = rustix::io::write(&process.waker, &[0]);
+            }
+        }
+    }
+
+    /// Makes the edges open their logs again.
+    pub(super) fn reopen_logs(&self) {
+        // All slots share this count.
+        if let Some(slot) = self.slots.first() {
+            slot.log_opening.fetch_add(1, Relaxed);
+        }
+        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Begins to stop: new connections are turned away, and everything that has arrived is answered, until `deadline`.
+    pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        let mut closing = Closing::default();
+        let lent = listeners.iter().any(|listener| listener.lent);
+        let command = if lent { WorkerCommand::Retire } else { WorkerCommand::Drain };
+        if !lent {
+            closing.begin(listeners);
+        }
+        self.stage = Stage::Draining { deadline, closing, command, cut: false };
+        self.tell(command);
+    }
+
+    /// While draining: ends what takes too long, and starts a last edge for connections that have come in the meantime. In that
+    /// edge it returns what the edge needs.
+    pub(super) fn finish_up(
+        &mut self,
+        listeners: &[Listener],
+        fork: impl Fn() -> io::Result<Fork>,
+    ) -> (Drained, Option<Birth>) {
+        let left = self.places.iter().any(|place| place.process.is_some());
+        let Stage::Draining { deadline, closing, command, cut } = &mut self.stage else { return (Drained::NotYet, None) };
+        closing.close_if_quiet(listeners);
+        if left {
+            if Instant::now() >= *deadline {
+                self.end_now("time to finish is over");
+            }
+            return (Drained::NotYet, None);
+        }
+        let (done, command) = (Drained::Done { cut: *cut }, *command);
+        match closing.rest(listeners, *deadline) {
+            Rest::Wait => (Drained::NotYet, None),
+            Rest::Nothing => (done, None),
+            Rest::OneMore => match self.start(0, command, fork) {
+                Ok(birth) => (Drained::NotYet, birth),
+                Err(error) => {
+                    log::error!("cannot start an edge for the last connections: {error}");
+                    (done, None)
+                }
+            },
+        }
+    }
+
+    /// Ends all edges at once.
+    pub(super) fn end_now(&mut self, reason: &str) {
+        let mut connections = 0;
+        for (place, slot) in self.places.iter().zip(&self.slots) {
+            if let Some(process) = &place.process
+                && slot.command() != WorkerCommand::Quit
+            {
+                connections += slot.connections.load(Relaxed);
+                slot.set_command(WorkerCommand::Quit);
+                // It has not been waited for, so its process id cannot belong to another process.
+                let _ = kill_process(process.pid, Signal::KILL);
+            }
+        }
+        if connections > 0 {
+            log::warn!("{reason}: ended the edges with {}", counted(connections as usize, "open connection"));
+        }
+        let closing = Closing::default();
+        let deadline = Instant::now() + AFTER_KILL;
+        self.stage = Stage::Draining { deadline, closing, command: WorkerCommand::Quit, cut: connections > 0 };
+    }
+
+    /// Whether no edge is left.
+    pub(super) fn are_gone(&self) -> bool {
+        self.places.iter().all(|place| place.process.is_none())
+    }
+
+    /// What the keeper watches: what the edges ask for, and their ends.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let processes = self.places.iter().filter_map(|place| place.process.as_ref());
+        processes.flat_map(|process| [Some(process.pleas.as_fd()), process.process.as_ref().map(AsFd::as_fd)]).flatten()
+    }
+
+    /// How long the keeper may sleep at most; `None`: as long as nothing happens.
+    pub(super) fn patience(&self, now: Instant) -> Option<Duration> {
+        let is_unwatched = |process: &Process| process.process.is_none();
+        let unwatched = self.places.iter().filter_map(|place| place.process.as_ref()).any(is_unwatched);
+        let look = unwatched.then_some(super::LOOK_FOR_ENDED);
+        let next = match &self.stage {
+            Stage::Serving if self.places.iter().any(|place| place.process.is_none()) => Some(self.pace.wait(now)),
+            Stage::Serving => None,
+            Stage::Draining { .. } if self.are_gone() => Some(super::LOOK_FOR_HANDSHAKES),
+            Stage::Draining { deadline, closing, .. } => {
+                let next = closing.next_look().map_or(*deadline, |moment| moment.min(*deadline));
+                Some(next.saturating_duration_since(now))
+            }
+        };
+        next.into_iter().chain(look).min()
+    }
+}

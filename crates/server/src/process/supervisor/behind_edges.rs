@@ -1,0 +1,79 @@
+//! A supervisor with edges: those of its own, or those of its master.
+
+use super::super::edges::{Birth, Drained, Edges};
+use super::super::title::Title;
+use super::{Stage, Supervisor};
+use crate::keeper::{Plea, Reason};
+use crate::scoreboard::WorkerCommand;
+use oribi_host::Runtime;
+use oribi_io::process::{Fork, fork};
+use std::io;
+
+impl Supervisor<'_> {
+    /// Starts the edges that are missing.
+    pub(super) fn keep_edges(&mut self) {
+        let runtime = self.runtime;
+        if let Some(edges) = &mut self.edges
+            && let Some(birth) = edges.keep_running(|| fork_from(runtime))
+        {
+            self.become_edge(birth);
+        }
+    }
+
+    /// While the edges finish: stops the workers when all edges have ended.
+    pub(super) fn drain_edges(&mut self) {
+        let runtime = self.runtime;
+        let Some(edges) = &mut self.edges else { return };
+        match edges.finish_up(&self.listeners, || fork_from(runtime)) {
+            (_, Some(birth)) => self.become_edge(birth),
+            (Drained::NotYet, None) => {}
+            (Drained::Done { cut: requests_cut }, None) => {
+                self.stop_workers(WorkerCommand::Retire);
+                if let Stage::Stopping { cut, .. } = &mut self.stage {
+                    *cut |= requests_cut;
+                }
+            }
+        }
+    }
+
+    /// In a new edge: releases what belongs to the supervisor.
+    fn become_edge(&mut self, birth: Birth) -> ! {
+        self.members.clear();
+        let pools = self.edges.take().map(Edges::into_pools).unwrap_or_default();
+        let entitle = |role: &str| Title { role, generation: None, state: "" }.show(self.settings, Some(self.runtime));
+        birth.live(self.settings, &self.listeners, pools, &self.privileges, &mut self.signals, entitle)
+    }
+
+    /// No edge has ever begun to serve.
+    pub(super) fn fail_without_edge(&mut self) {
+        log::error!("no edge could start: fix the errors above, then start the server again");
+        self.fail();
+    }
+
+    /// Ends the workers that edges of this process ask to end.
+    pub(super) fn obey_edges(&mut self) {
+        let pleas: Vec<Plea> = self.edges.iter().flat_map(Edges::pleas).collect();
+        pleas.into_iter().for_each(|plea| self.end_worker(plea));
+    }
+
+    /// Ends a process at once, at the request of an edge, if it is a worker of this supervisor; another one starts.
+    pub(super) fn end_worker(&mut self, Plea { process, reason }: Plea) {
+        let is_it = |member: &&super::Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
+        let Some(member) = self.members.iter().find(is_it) else {
+            return log::debug!("an edge has asked to end process {process}, which is no worker here");
+        };
+        if member.slot.command() != WorkerCommand::Quit {
+            let why = match reason {
+                Reason::Stuck => "its app does not react",
+                Reason::Broken => "it has written nonsense into the memory of its edge",
+            };
+            log::error!("worker {} (pid {process}) is ended: {why}", member.number);
+            member.end();
+        }
+    }
+}
+
+/// The language may have threads that it can leave behind correctly.
+fn fork_from(runtime: &dyn Runtime) -> io::Result<Fork> {
+    runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return))
+}
