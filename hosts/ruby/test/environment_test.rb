@@ -9,7 +9,7 @@ module Environment
   ALWAYS = %w[
     REQUEST_METHOD SCRIPT_NAME PATH_INFO REQUEST_URI QUERY_STRING SERVER_NAME SERVER_PORT SERVER_PROTOCOL SERVER_SOFTWARE
     REMOTE_ADDR REMOTE_PORT HTTP_HOST rack.url_scheme rack.errors rack.hijack? rack.hijack rack.early_hints rack.after_reply
-    rack.multithread rack.multiprocess rack.run_once
+    oribi.deadline rack.multithread rack.multiprocess rack.run_once
   ].freeze
   OF_GENERATION =
     if TestServer::RACK31

@@ -74,7 +74,8 @@ static VALUE report(VALUE argument) {
     VALUE text = rb_sprintf("the app has run for %g s %s", seconds, report->what);
     VALUE lines = rb_funcallv(report->context->thread, names.backtrace, 0, NULL);
     if (RB_TYPE_P(lines, T_ARRAY)) {
-        for (long i = 0; i < RARRAY_LEN(lines); i++)
+        /* That of the calling thread begins with the method that has made it. */
+        for (long i = report->context == own; i < RARRAY_LEN(lines); i++)
             rb_str_append(rb_str_cat_cstr(text, "\n\tfrom "), rb_obj_as_string(RARRAY_AREF(lines, i)));
     }
     failure_say_text(ORIBI_LOG_WARN, report->context->call ? report->context->call->environment : Qnil, text);
