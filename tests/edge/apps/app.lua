@@ -1,0 +1,123 @@
+-- The behaviours of app.psgi, whose head explains them. LuaJIT's C functions stand in for what Lua does not have.
+local ffi = require "ffi"
+ffi.cdef [[
+    int poll(void *, unsigned long, int);
+    struct timespec { long seconds; long nanoseconds; };
+    int clock_gettime(int, struct timespec *);
+    int getpid(void);
+    char *crypt(const char *, const char *);
+]]
+local crypt = ffi.load "libcrypt.so.1"
+
+local inside, files = os.getenv "ORIBI_TEST_INSIDE", os.getenv "ORIBI_TEST_FILES"
+local LONG = 60
+
+local function pid() return tostring(ffi.C.getpid()) end
+
+local function enter(number)
+    local out = assert(io.open(inside .. "/." .. number, "w"))
+    out:write(pid())
+    out:close()
+    assert(os.rename(inside .. "/." .. number, inside .. "/" .. number))
+end
+
+local function fields(more)
+    local all = { ["Content-Type"] = "text/plain", ["X-Worker"] = pid() }
+    for name, value in pairs(more or {}) do all[name] = value end
+    return all
+end
+
+local function answer(text, more) return 200, fields(more), text end
+
+local alphabet = "abcdefghijklmnopqrstuvwxyz"
+
+local function letters(number, length)
+    local first = tonumber(number) % 26
+    local turned = alphabet:sub(first + 1) .. alphabet:sub(1, first)
+    return turned:rep(math.floor(length / 26) + 1):sub(1, length)
+end
+
+local clock = ffi.new "struct timespec"
+
+local function now()
+    ffi.C.clock_gettime(1, clock)
+    return tonumber(clock.seconds) + tonumber(clock.nanoseconds) / 1e9
+end
+
+-- A signal for this thread ends a poll early.
+local function sleep_for(seconds)
+    local last = now() + seconds
+    while true do
+        local left = last - now()
+        if left <= 0 then return end
+        ffi.C.poll(nil, 0, math.ceil(left * 1000))
+    end
+end
+
+local function loop_for_ever()
+    local last = now() + LONG
+    while now() < last do end
+end
+
+-- Twelve stars that can be shared out in about 10^36 ways.
+local function match_for_ever() return (("a"):rep(10000)):find((".-"):rep(12) .. "b") end
+
+local function read_for_ever()
+    local fifo = assert(io.open(inside .. "/.fifo", "r+"))
+    fifo:read(1)
+    fifo:close()
+end
+
+local function compute_for_ever() crypt.crypt("word", "$6$rounds=999999999$salt$") end
+
+local function stream(number, length, pieces, fails)
+    local text, at = letters(number, tonumber(length)), 1
+    local step = math.ceil(#text / tonumber(pieces))
+    return 200, fields(), function()
+        if at > #text then
+            if fails then error("broken off") end
+            return nil
+        end
+        at = at + step
+        return text:sub(at - step, at - 1)
+    end
+end
+
+local function entering(name, work)
+    return function(_, number, ...)
+        enter(number)
+        work(...)
+        return answer(name .. " " .. number .. "\n")
+    end
+end
+
+local behaviours = {
+    fast = function(_, number) return answer("fast " .. number .. "\n") end,
+    mark = entering("mark", function() end),
+    sleep = entering("sleep", function(seconds) sleep_for(tonumber(seconds)) end),
+    nap = function(_, number, seconds)
+        sleep_for(tonumber(seconds))
+        return answer("nap " .. number .. "\n")
+    end,
+    stuck = entering("stuck", loop_for_ever),
+    regex = entering("regex", match_for_ever),
+    read = entering("read", read_for_ever),
+    c = entering("c", compute_for_ever),
+    die = function(_, number) error("request " .. number .. " dies") end,
+    exit = function() os.exit(3) end,
+    segv = function() ffi.cast("int *", 0)[0] = 1 end,
+    big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
+    stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,
+    broken = function(_, number, length, pieces) return stream(number, length, pieces, true) end,
+    upload = function(request) return answer(request:read("a")) end,
+    unmodified = function(_, number) return 304, { ["X-Worker"] = pid(), ["ETag"] = '"' .. number .. '"' }, "" end,
+    named = function() return answer("", { ["X-Sendfile"] = files .. "/small" }) end,
+}
+
+return function(request)
+    local behaviour = behaviours[request.path:sub(2)]
+    if not behaviour then return 404, {}, "" end
+    local arguments = {}
+    for argument in request.query:gmatch("[^&]+") do arguments[#arguments + 1] = argument end
+    return behaviour(request, unpack(arguments))
+end

@@ -1,0 +1,105 @@
+# What apps do to a server, one behaviour for each path. A target is /BEHAVIOUR?NUMBER&ARGUMENT...; every answer repeats the
+# number and says in X-Worker which process gave it. config.ru and app.lua are the same in their languages.
+
+use v5.36;
+use POSIX ();
+use Time::HiRes qw(sleep time);
+
+# Where a request leaves a file with its number for a name when an app has begun with it: that is how a test knows.
+my $inside = $ENV{ORIBI_TEST_INSIDE};
+
+# What has no end by itself ends in so many seconds, or a failed test would leave it behind.
+use constant LONG => 60;
+
+sub enter ($number) {
+    open my $out, '>', "$inside/.$number" or die "$inside: $!";
+    print {$out} $$;
+    close $out                                 or die "$inside: $!";
+    rename "$inside/.$number", "$inside/$number" or die "$inside: $!";
+    return;
+}
+
+sub answer ($text, @fields) {
+    return [200, ['Content-Type' => 'text/plain', 'Content-Length' => length $text, 'X-Worker' => $$, @fields], [$text]];
+}
+
+# The byte at position I is the letter I + NUMBER of the alphabet, which begins anew behind z.
+sub letters ($number, $length) {
+    my $alphabet = join q(), 'a' .. 'z';
+    my $first    = $number % 26;
+    my $turned   = substr($alphabet, $first) . substr $alphabet, 0, $first;
+    return substr $turned x (1 + $length / 26), 0, $length;
+}
+
+sub sleep_for ($seconds) {
+    my $end = time + $seconds;
+    while ((my $left = $end - time) > 0) { sleep $left }
+    return;
+}
+
+sub loop_for_ever () {
+    my $end = time + LONG;
+    1 while time < $end;
+    return;
+}
+
+# Catastrophic: each further letter doubles the work.
+sub match_for_ever () { return ('a' x 40) =~ /^(a+)+\1?c/ }
+
+sub read_for_ever () {
+    open my $in, '+<', "$inside/.fifo" or die "$inside/.fifo: $!";
+    return scalar readline $in;
+}
+
+# A hash of 999,999,999 rounds, all within one call of the C library. (Of constants, Perl would compute it while it loads.)
+sub compute_for_ever ($word) { return crypt $word, '$6$rounds=999999999$salt$' }
+
+sub content ($env) {
+    my ($content, $buffer) = (q(), q());
+    $content .= $buffer while $env->{'psgi.input'}->read($buffer, 65_536);
+    return $content;
+}
+
+sub stream ($number, $length, $pieces, $fails) {
+    return sub ($respond) {
+        my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
+        my $text   = letters($number, $length);
+        my $step   = POSIX::ceil($length / $pieces);
+        for (my $at = 0; $at < $length; $at += $step) { $writer->write(substr $text, $at, $step) }
+        die "broken off\n" if $fails;
+        $writer->close;
+    };
+}
+
+my %behaviours = (
+    fast  => sub ($env, $number)           { return answer("fast $number\n") },
+    mark  => sub ($env, $number)           { enter($number); return answer("mark $number\n") },
+    sleep => sub ($env, $number, $seconds) { enter($number); sleep_for($seconds); return answer("sleep $number\n") },
+    nap   => sub ($env, $number, $seconds) { sleep_for($seconds); return answer("nap $number\n") },
+    stuck => sub ($env, $number)           { enter($number); loop_for_ever(); return answer("stuck $number\n") },
+    regex => sub ($env, $number)           { enter($number); match_for_ever(); return answer("regex $number\n") },
+    read  => sub ($env, $number)           { enter($number); read_for_ever(); return answer("read $number\n") },
+    c     => sub ($env, $number)           { enter($number); compute_for_ever($number); return answer("c $number\n") },
+    die   => sub ($env, $number)           { die "request $number dies\n" },
+    exit  => sub ($env, $number)           { exit 3 },
+    segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
+    big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
+    stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
+    broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
+    upload => sub ($env, $number) { return answer(content($env)) },
+    unmodified => sub ($env, $number) { return [304, ['X-Worker' => $$, 'ETag' => qq("$number")], []] },
+    named => sub ($env, $number) { return answer(q(), 'X-Sendfile' => "$ENV{ORIBI_TEST_FILES}/small") },
+    hijack => sub ($env, $number) {
+        return sub ($respond) {
+            my $socket = $env->{'psgix.io'};
+            my $text   = "hijack $number\n";
+            syswrite $socket, "HTTP/1.1 200 OK\r\nContent-Length: " . length($text) . "\r\nConnection: close\r\n\r\n$text";
+            close $socket;
+        };
+    },
+);
+
+sub ($env) {
+    my $behaviour = $behaviours{ substr $env->{PATH_INFO}, 1 } or return [404, ['Content-Length' => 0], []];
+    return $behaviour->($env, split /&/, $env->{QUERY_STRING});
+};

@@ -1,0 +1,113 @@
+# frozen_string_literal: true
+
+# The behaviours of app.psgi, whose head explains them.
+
+INSIDE = ENV.fetch("ORIBI_TEST_INSIDE")
+LONG = 60
+
+def enter(number)
+  File.write("#{INSIDE}/.#{number}", Process.pid)
+  File.rename("#{INSIDE}/.#{number}", "#{INSIDE}/#{number}")
+end
+
+def fields(more = {})
+  { "Content-Type" => "text/plain", "X-Worker" => Process.pid.to_s, **more }
+end
+
+def answer(text, more = {})
+  [200, fields("Content-Length" => text.bytesize.to_s, **more), [text]]
+end
+
+def letters(number, length)
+  alphabet = [*"a".."z"].rotate(number.to_i % 26).join
+  (alphabet * (1 + (length / 26)))[0, length]
+end
+
+def loop_for_ever
+  limit = Process.clock_gettime(Process::CLOCK_MONOTONIC) + LONG
+  nil while Process.clock_gettime(Process::CLOCK_MONOTONIC) < limit
+end
+
+# Catastrophic: each further letter doubles the work. The reference keeps newer Rubies from remembering what they have tried.
+def match_for_ever
+  "#{"a" * 60}b".match?(/^(?:(a+)\1?)+$/)
+end
+
+def read_for_ever
+  File.open("#{INSIDE}/.fifo", "r+", &:gets)
+end
+
+def compute_for_ever
+  "word".crypt("$6$rounds=999999999$salt$")
+end
+
+# The pieces of a body, and perhaps an error behind them.
+class Pieces
+  def initialize(text, pieces, fails)
+    @text = text
+    @step = text.bytesize.fdiv(pieces).ceil
+    @fails = fails
+  end
+
+  def each
+    (0...@text.bytesize).step(@step) { |at| yield @text[at, @step] }
+    raise "broken off" if @fails
+  end
+end
+
+def stream(number, length, pieces, fails)
+  [200, fields, Pieces.new(letters(number, length.to_i), pieces.to_i, fails)]
+end
+
+def hijack(env, number)
+  socket = env["rack.hijack"].call
+  text = "hijack #{number}\n"
+  socket.write("HTTP/1.1 200 OK\r\nContent-Length: #{text.bytesize}\r\nConnection: close\r\n\r\n#{text}")
+  socket.close
+  [200, {}, []]
+end
+
+# Those that begin with telling that they are inside.
+ENTERING = {
+  "/mark" => ->(*) {},
+  "/sleep" => ->(seconds) { sleep(seconds.to_f) },
+  "/stuck" => -> { loop_for_ever },
+  "/regex" => -> { match_for_ever },
+  "/read" => -> { read_for_ever },
+  "/c" => -> { compute_for_ever }
+}.freeze
+
+OTHERS = {
+  "/fast" => ->(_, number) { answer("fast #{number}\n") },
+  "/nap" => lambda { |_, number, seconds|
+    sleep(seconds.to_f)
+    answer("nap #{number}\n")
+  },
+  "/die" => ->(_, number) { raise "request #{number} dies" },
+  "/exit" => ->(*) { exit(3) },
+  "/segv" => lambda { |*|
+    Process.kill(:SEGV, Process.pid)
+    sleep(LONG)
+  },
+  "/big" => ->(_, number, length) { answer(letters(number, length.to_i)) },
+  "/stream" => ->(_, number, length, pieces) { stream(number, length, pieces, false) },
+  "/broken" => ->(_, number, length, pieces) { stream(number, length, pieces, true) },
+  "/upload" => ->(env, _) { answer(env["rack.input"].read.to_s) },
+  "/unmodified" => ->(_, number) { [304, { "X-Worker" => Process.pid.to_s, "ETag" => "\"#{number}\"" }, []] },
+  "/named" => ->(*) { answer("", "X-Sendfile" => "#{ENV.fetch("ORIBI_TEST_FILES")}/small") },
+  "/hijack" => ->(env, number) { hijack(env, number) }
+}.freeze
+
+run(lambda { |env|
+  number, *arguments = env["QUERY_STRING"].split("&")
+  path = env["PATH_INFO"]
+  if (behaviour = ENTERING[path])
+    enter(number)
+    behaviour.call(*arguments)
+    answer("#{path.delete_prefix("/")} #{number}\n")
+  elsif (behaviour = OTHERS[path])
+    behaviour.call(env, number, *arguments)
+  else
+    [404, { "Content-Length" => "0" }, []]
+  end
+})

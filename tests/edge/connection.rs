@@ -1,0 +1,115 @@
+//! One client with one connection, who waits for each of its answers.
+
+use crate::response::{self, Response};
+use rustix::net::sockopt::set_socket_linger;
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// Longer than anything that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Connection {
+    stream: TcpStream,
+    /// What has been received and not yet been taken.
+    bytes: Vec<u8>,
+    asked: Instant,
+}
+
+impl Connection {
+    pub fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_nodelay(true).expect("it is ours");
+        stream.set_read_timeout(Some(PATIENCE)).expect("it is ours");
+        Self { stream, bytes: Vec::new(), asked: Instant::now() }
+    }
+
+    /// Sends a request without content.
+    pub fn ask(&mut self, target: &str) {
+        self.send(&request("GET", target, &[]));
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.asked = Instant::now();
+        self.stream.write_all(bytes).expect("the server keeps the connection");
+    }
+
+    /// The next response, and how long it took since the last request was sent.
+    pub fn answer(&mut self) -> (Response, Duration) {
+        let response = self.response(false).unwrap_or_else(|why| panic!("{why}"));
+        (response, self.asked.elapsed())
+    }
+
+    /// The next response, or why there is none. `bodiless`: it answers a HEAD.
+    pub fn response(&mut self, bodiless: bool) -> Result<Response, String> {
+        loop {
+            if let Some(response) = response::take(&mut self.bytes, bodiless)? {
+                return Ok(response);
+            }
+            if self.receive(65_536)? == 0 {
+                return Err(format!("the server has ended the connection behind {:?}", String::from_utf8_lossy(&self.bytes)));
+            }
+        }
+    }
+
+    /// Receives what is there, at most so many bytes; 0 at the end.
+    pub fn receive(&mut self, most: usize) -> Result<usize, String> {
+        let mut buffer = vec![0; most];
+        match self.stream.read(&mut buffer) {
+            Ok(count) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                Ok(count)
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(format!("nothing came for {PATIENCE:?} behind {} bytes", self.bytes.len()))
+            }
+            Err(error) => Err(format!("{error} behind {} bytes", self.bytes.len())),
+        }
+    }
+
+    /// Asks and gives the response, which must keep the connection.
+    pub fn get(&mut self, target: &str) -> Response {
+        self.ask(target);
+        let response = self.answer().0;
+        assert!(!response.ends(), "{target}: the server does not keep the connection: {response:?}");
+        response
+    }
+
+    /// Asks for /fast, which must be answered by the app.
+    pub fn get_fast(&mut self, number: u64) -> Response {
+        let response = self.get(&format!("/fast?{number}"));
+        assert_eq!((response.status, &*response.content), (200, format!("fast {number}\n").as_bytes()));
+        response
+    }
+
+    /// Whether the server keeps this connection and says nothing. What it has said is there to be taken.
+    pub fn is_quiet(&mut self) -> bool {
+        self.stream.set_nonblocking(true).expect("it is ours");
+        let mut buffer = [0; 4096];
+        let received = self.stream.read(&mut buffer);
+        self.stream.set_nonblocking(false).expect("it is ours");
+        match received {
+            Ok(count) => {
+                self.bytes.extend_from_slice(&buffer[..count]);
+                count > 0 && self.bytes.is_empty()
+            }
+            Err(error) => error.kind() == ErrorKind::WouldBlock && self.bytes.is_empty(),
+        }
+    }
+
+    /// Whether bytes have been received that were not taken.
+    pub fn has_received(&self) -> bool {
+        !self.bytes.is_empty()
+    }
+
+    /// Goes without a word: the server gets a reset.
+    pub fn reset(self) {
+        set_socket_linger(&self.stream, Some(Duration::ZERO)).expect("it is ours");
+    }
+}
+
+/// A request. The content is told by its length.
+pub fn request(method: &str, target: &str, content: &[u8]) -> Vec<u8> {
+    let length = if content.is_empty() { String::new() } else { format!("Content-Length: {}\r\n", content.len()) };
+    [format!("{method} {target} HTTP/1.1\r\nHost: test\r\n{length}\r\n").as_bytes(), content].concat()
+}

@@ -1,0 +1,322 @@
+//! Many kept connections at once, in one thread: each has one request at a time, and every byte of every answer is checked.
+
+use crate::connection::request;
+use crate::response::{self, Response};
+use crate::server::wait_until;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// An answer that has not come for so long will not come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Content that differs from time to time: only its length is checked.
+pub const ANYTHING: &[u8] = b"anything";
+
+/// A request and the answer that it shall have.
+pub struct Question {
+    pub target: String,
+    pub content: Vec<u8>,
+}
+
+impl Question {
+    pub fn new(target: String, content: impl Into<Vec<u8>>) -> Self {
+        Self { target, content: content.into() }
+    }
+
+    pub fn fast(number: u64) -> Self {
+        Self::new(format!("/fast?{number}"), format!("fast {number}\n"))
+    }
+
+    pub fn nap(number: u64, seconds: f64) -> Self {
+        Self::new(format!("/nap?{number}&{seconds}"), format!("nap {number}\n"))
+    }
+}
+
+/// What a load does.
+pub struct Plan {
+    pub connections: usize,
+    /// The time between two requests, over all connections; `None`: each connection has always one under way.
+    pub pace: Option<Duration>,
+    /// How many requests; `None`: until told to stop.
+    pub requests: Option<u64>,
+    pub question: fn(u64) -> Question,
+}
+
+/// What a load has found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many answers had which status.
+    pub statuses: BTreeMap<u16, usize>,
+    /// How long the answers took, shortest first.
+    pub times: Vec<Duration>,
+    /// The processes whose apps have answered and that have not been told to [`Load::workers`].
+    workers: BTreeSet<u32>,
+    /// Connections that the server has closed or reset, whether they were waiting for an answer or not.
+    pub closed: usize,
+    /// What else was wrong: answers that are not what was asked for, or that never came.
+    pub faults: Vec<String>,
+}
+
+impl Report {
+    /// How many answers there were.
+    pub fn answers(&self) -> usize {
+        self.times.len()
+    }
+
+    pub fn mean(&self) -> Duration {
+        self.times.iter().sum::<Duration>() / self.times.len().max(1) as u32
+    }
+
+    pub fn longest(&self) -> Duration {
+        self.times.last().copied().unwrap_or_default()
+    }
+
+    /// The time that so many of a hundred answers did not exceed.
+    pub fn percentile(&self, percent: usize) -> Duration {
+        self.times.get((self.times.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default()
+    }
+
+    fn first_faults(&self) -> &[String] {
+        &self.faults[..self.faults.len().min(5)]
+    }
+
+    /// No request failed, and no connection was closed.
+    pub fn must_be_perfect(&self, what: &str) {
+        self.must_be_without_faults(what);
+        assert_eq!(self.statuses.keys().collect::<Vec<_>>(), [&200], "{what}: statuses and how often: {:?}", self.statuses);
+    }
+
+    /// Requests may have failed, but each has an answer, and no connection was closed.
+    pub fn must_be_without_faults(&self, what: &str) {
+        assert!(
+            self.faults.is_empty(),
+            "{what}: {} faults, {} closed: {:#?}",
+            self.faults.len(),
+            self.closed,
+            self.first_faults()
+        );
+        assert_eq!(self.closed, 0, "{what}: connections that the server has closed");
+        assert!(self.answers() > 0, "{what}: nothing was asked");
+    }
+}
+
+/// A load at work.
+pub struct Load {
+    thread: JoinHandle<Report>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    answered: AtomicUsize,
+    workers: Mutex<BTreeSet<u32>>,
+}
+
+impl Load {
+    /// Opens the connections, each of which has an answer when this returns, and begins.
+    pub fn start(address: SocketAddr, plan: Plan) -> Self {
+        let opened = Opened::new(address, plan.connections);
+        opened.begin(plan)
+    }
+
+    /// How many requests have been answered so far.
+    pub fn answered(&self) -> usize {
+        self.shared.answered.load(Relaxed)
+    }
+
+    /// Waits until `count` more have been answered.
+    pub fn wait_for_more(&self, count: usize) {
+        let goal = self.answered() + count;
+        wait_until("more answers", || self.answered() >= goal || self.thread.is_finished());
+        assert!(self.answered() >= goal, "the load has ended");
+    }
+
+    /// The processes whose apps have answered since this was asked last.
+    pub fn workers(&self) -> BTreeSet<u32> {
+        std::mem::take(&mut self.shared.workers.lock().expect("nobody panicked"))
+    }
+
+    /// Lets the requests that are under way be answered, and gives what was found.
+    pub fn stop(self) -> Report {
+        self.shared.stop.store(true, Relaxed);
+        self.wait()
+    }
+
+    /// Waits for the last of a counted number of requests.
+    pub fn wait(self) -> Report {
+        let mut report = self.thread.join().expect("a load does not panic");
+        report.times.sort_unstable();
+        report
+    }
+}
+
+/// Connections that wait for what is asked.
+pub struct Opened {
+    address: SocketAddr,
+    lines: Vec<Line>,
+}
+
+impl Opened {
+    /// Connections on which nothing was asked yet.
+    pub fn idle(address: SocketAddr, connections: usize) -> Self {
+        Self { address, lines: (0..connections).map(|_| Line::open(address)).collect() }
+    }
+
+    /// Connections that have been answered once.
+    pub fn new(address: SocketAddr, connections: usize) -> Self {
+        let mut opened = Self::idle(address, connections);
+        let mut report = Report::default();
+        for line in &mut opened.lines {
+            line.send(Question::fast(u64::MAX), u64::MAX, &mut report);
+            wait_until("the first answer of a connection", || line.receive(address, &mut report) || report.closed > 0);
+        }
+        report.must_be_perfect("the first answers");
+        opened
+    }
+
+    pub fn begin(self, plan: Plan) -> Load {
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        let thread = std::thread::spawn(move || work(self.address, self.lines, &plan, &of_thread));
+        Load { thread, shared }
+    }
+}
+
+/// Each request of all loads has a number of its own.
+static NEXT: AtomicU64 = AtomicU64::new(1_000_000);
+
+/// One connection.
+struct Line {
+    stream: TcpStream,
+    bytes: Vec<u8>,
+    waiting: Option<Waiting>,
+}
+
+struct Waiting {
+    number: u64,
+    question: Question,
+    sent: Instant,
+}
+
+impl Line {
+    fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).expect("the server listens");
+        stream.set_nodelay(true).expect("it is ours");
+        stream.set_nonblocking(true).expect("it is ours");
+        Self { stream, bytes: Vec::new(), waiting: None }
+    }
+
+    fn send(&mut self, question: Question, number: u64, report: &mut Report) {
+        let sent = Instant::now();
+        // A request of a hundred bytes fits into any socket that waits for nothing.
+        if let Err(error) = self.stream.write_all(&request("GET", &question.target, &[])) {
+            report.faults.push(format!("{}: sending: {error}", question.target));
+        }
+        self.waiting = Some(Waiting { number, question, sent });
+    }
+
+    /// Takes what has come; true when that is a whole answer.
+    fn receive(&mut self, address: SocketAddr, report: &mut Report) -> bool {
+        let mut buffer = [0; 65_536];
+        match self.stream.read(&mut buffer) {
+            Ok(count) if count > 0 => self.bytes.extend_from_slice(&buffer[..count]),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
+            ended => {
+                report.closed += 1;
+                if let Some(waiting) = &self.waiting {
+                    let after = waiting.sent.elapsed();
+                    report.faults.push(format!("{}: {ended:?} instead of an answer, after {after:?}", waiting.question.target));
+                }
+                *self = Self::open(address);
+                return true;
+            }
+        }
+        match response::take(&mut self.bytes, false) {
+            Ok(None) => false,
+            Ok(Some(response)) => {
+                self.check(&response, report);
+                true
+            }
+            Err(why) => {
+                report.faults.push(why);
+                *self = Self::open(address);
+                true
+            }
+        }
+    }
+
+    fn check(&mut self, response: &Response, report: &mut Report) {
+        let Some(waiting) = self.waiting.take() else {
+            report.faults.push(format!("an answer that nobody has asked for: {response:?}"));
+            return;
+        };
+        report.times.push(waiting.sent.elapsed());
+        *report.statuses.entry(response.status).or_default() += 1;
+        report.workers.extend(response.field("X-Worker").and_then(|worker| worker.parse::<u32>().ok()));
+        let target = &waiting.question.target;
+        let expected = &waiting.question.content;
+        if response.status == 200 && response.content != *expected && expected != ANYTHING {
+            report.faults.push(format!("{target} (request {}): the answer is not its own: {response:?}", waiting.number));
+        }
+        if !self.bytes.is_empty() {
+            report.faults.push(format!("{target}: {} bytes behind the answer", self.bytes.len()));
+        }
+        if response.ends() {
+            report.closed += 1;
+            report.faults.push(format!("{target}: the server wants to end the connection"));
+        }
+    }
+}
+
+fn work(address: SocketAddr, mut lines: Vec<Line>, plan: &Plan, shared: &Shared) -> Report {
+    let mut report = Report::default();
+    let (mut sent, mut turn) = (0, 0);
+    let mut due = Instant::now();
+    loop {
+        let ends = shared.stop.load(Relaxed) || plan.requests.is_some_and(|requests| sent >= requests);
+        let under_way = lines.iter().filter(|line| line.waiting.is_some()).count();
+        if ends && under_way == 0 {
+            return report;
+        }
+        let now = Instant::now();
+        while !ends && plan.requests.is_none_or(|requests| sent < requests) && plan.pace.is_none_or(|_| due <= now) {
+            // In turn, so that every connection has its share.
+            let count = lines.len();
+            let Some(free) = (turn..turn + count).map(|at| at % count).find(|at| lines[*at].waiting.is_none()) else { break };
+            turn = free + 1;
+            let number = NEXT.fetch_add(1, Relaxed);
+            lines[free].send((plan.question)(number), number, &mut report);
+            sent += 1;
+            due += plan.pace.unwrap_or_default();
+        }
+        let pause = plan.pace.map_or(Duration::from_millis(20), |_| due.saturating_duration_since(Instant::now()));
+        let pause = Timespec::try_from(pause.min(Duration::from_millis(20))).expect("it is short");
+        let mut waits: Vec<PollFd<'_>> = lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN)).collect();
+        if poll(&mut waits, Some(&pause)).is_err() {
+            continue;
+        }
+        let ready: Vec<usize> = (0..waits.len()).filter(|at| !waits[*at].revents().is_empty()).collect();
+        drop(waits);
+        for at in ready {
+            let before = report.answers();
+            lines[at].receive(address, &mut report);
+            shared.answered.fetch_add(report.answers() - before, Relaxed);
+        }
+        if !report.workers.is_empty() {
+            shared.workers.lock().expect("nobody panicked").append(&mut report.workers);
+        }
+        let late = lines.iter().filter_map(|line| line.waiting.as_ref()).find(|waiting| waiting.sent.elapsed() > PATIENCE);
+        if let Some(late) = late {
+            report.faults.push(format!("{}: no answer for {PATIENCE:?}", late.question.target));
+            return report;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! What an edge is for, shown with an app of each language and with clients that check every byte and count every connection:
+//! a blocked app blocks nobody, no worker takes a connection with it when it ends, and every request has an answer.
+//!
+//! `apps/` holds the same app three times; its behaviours are listed in `app.psgi`. With `ORIBI_TEST_EDGE=off` the tests run
+//! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
+
+mod connection;
+mod deaths;
+mod framing;
+mod in_front;
+mod language;
+mod load;
+mod queue;
+mod recycling;
+mod response;
+mod saturated;
+// Each test program uses its own part of it.
+#[allow(dead_code)]
+#[path = "../process/server.rs"]
+mod server;
+mod slow;
+mod stuck;
+mod transfers;
+mod turn;
+
+/// Makes a test of each function for each language that the server runs.
+macro_rules! in_every_language {
+    ($($test:ident),* $(,)?) => {
+        crate::in_language!(perl, Perl, $($test),*);
+        crate::in_language!(ruby, Ruby, $($test),*);
+        crate::in_language!(lua, Lua, $($test),*);
+    };
+}
+
+/// Makes a test of each function for one language.
+macro_rules! in_language {
+    ($module:ident, $language:ident, $($test:ident),*) => {
+        mod $module {
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(crate::language::Language::$language);
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use {in_every_language, in_language};

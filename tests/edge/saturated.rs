@@ -1,0 +1,44 @@
+//! When there is more to do than workers can, requests are answered in turn, whoever sends them.
+
+use crate::language::Language;
+use crate::load::{Load, Opened, Plan, Question};
+use crate::turn;
+use std::time::Duration;
+
+crate::in_every_language!(who_comes_later_is_served_in_turn);
+
+fn nap(number: u64) -> Question {
+    Question::nap(number, 0.02)
+}
+
+fn probe(number: u64) -> Question {
+    Question::new(format!("/healthz?{number}"), crate::load::ANYTHING)
+}
+
+fn who_comes_later_is_served_in_turn(language: Language) {
+    let _turn = turn::alone();
+    let site = language.start(&["--workers", "2"]);
+    turn::best_of_three(|| {
+        let without_pause = Plan { connections: 20, pace: None, requests: None, question: nap };
+        let busy = Load::start(site.address, without_pause);
+        busy.wait_for_more(60);
+        let probes = Plan { connections: 1, pace: Some(Duration::from_millis(20)), requests: Some(50), question: probe };
+        // On a connection that nobody has asked an app on: it must not wait for one to begin.
+        let probes = Opened::idle(site.address, 1).begin(probes);
+        let later = Plan { connections: 12, pace: None, requests: Some(60), question: nap };
+        let later = Opened::idle(site.address, 12).begin(later).wait();
+        let (busy, probes) = (busy.stop(), probes.wait());
+        for (what, report) in [("who never pauses", &busy), ("who comes later", &later), ("probes", &probes)] {
+            report.must_be_perfect(what);
+            println!("{what}: {} answers, mean {:.1?}, longest {:.1?}", report.answers(), report.mean(), report.longest());
+        }
+        // Beside 32 clients of two workers, 16 answers of 20 ms are in front of each request.
+        let mean = later.mean();
+        let longest = later.longest().max(busy.longest());
+        if longest > 2 * mean {
+            return Err(format!("one waited {longest:.1?}, the mean of who comes later is {mean:.1?}"));
+        }
+        let probe = probes.percentile(99);
+        if probe > Duration::from_millis(20) { Err(format!("a probe took {probe:.1?}")) } else { Ok(()) }
+    });
+}

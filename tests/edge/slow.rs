@@ -1,0 +1,142 @@
+//! Slow apps delay nobody else: not the requests of others, not files, not probes.
+
+use crate::connection::{Connection, request};
+use crate::language::{FILES, Language, Site, content_of_file};
+use crate::load::{Opened, Plan, Question, Report};
+use crate::response::letters;
+use crate::turn;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+crate::in_every_language!(
+    fast_requests_do_not_wait_for_slow_ones,
+    files_probes_and_slow_readers_do_not_wait_either,
+    files_and_probes_are_answered_while_every_worker_is_busy,
+);
+
+/// How long the slow requests take, and so how long others would wait for them.
+const SLOW: &str = "2";
+
+const MANY: u64 = 1000;
+
+/// Of a hundred requests 99 take at most so long, and none takes longer than the second.
+const FAST: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
+/// A thousand requests within a second on connections that were there before.
+fn thousand(question: fn(u64) -> Question) -> Plan {
+    Plan { connections: 64, pace: Some(Duration::from_millis(1)), requests: Some(MANY), question }
+}
+
+/// Sends slow requests until `count` workers are inside of one, and gives their connections.
+fn occupy(site: &Site, count: u64) -> Vec<Connection> {
+    (1..=count)
+        .map(|number| {
+            site.forget(number);
+            let mut connection = Connection::open(site.address);
+            connection.ask(&format!("/sleep?{number}&{SLOW}"));
+            site.wait_inside(number);
+            connection
+        })
+        .collect()
+}
+
+/// Waits for the answers to slow requests.
+fn expect_slow(connections: Vec<Connection>) {
+    for (mut connection, number) in connections.into_iter().zip(1_u64..) {
+        let response = connection.answer().0;
+        assert_eq!((response.status, &*response.content), (200, format!("sleep {number}\n").as_bytes()));
+    }
+}
+
+/// Whether a report is within the bounds of what is fast; it must be perfect in any case.
+fn is_fast(what: &str, report: &Report) -> Result<(), String> {
+    report.must_be_perfect(what);
+    println!("{what}: p50 {:.1?}, p99 {:.1?}, longest {:.1?}", report.percentile(50), report.percentile(99), report.longest());
+    let (most, longest) = (report.percentile(99), report.longest());
+    if most > FAST.0 || longest > FAST.1 { Err(format!("p99 {most:.1?}, longest {longest:.1?}")) } else { Ok(()) }
+}
+
+fn fast_requests_do_not_wait_for_slow_ones(language: Language) {
+    let _turn = turn::alone();
+    let site = language.start(&["--workers", "3"]);
+    turn::best_of_three(|| {
+        let opened = Opened::new(site.address, 64);
+        let slow = occupy(&site, 2);
+        let report = opened.begin(thousand(Question::fast)).wait();
+        expect_slow(slow);
+        assert_eq!(report.answers(), MANY as usize);
+        is_fast("fast requests beside slow ones", &report)
+    });
+}
+
+fn mixed(number: u64) -> Question {
+    match number % 3 {
+        0 => Question::fast(number),
+        1 => file(number),
+        _ => probe(number),
+    }
+}
+
+fn file(number: u64) -> Question {
+    Question::new(format!("/files/small?{number}"), content_of_file(FILES[0].1))
+}
+
+fn probe(number: u64) -> Question {
+    Question::new(format!("/healthz?{number}"), crate::load::ANYTHING)
+}
+
+/// Clients that ask for more than a socket holds and take it slowly, until told to stop; then they take the rest and check it.
+fn read_slowly(address: SocketAddr, number: u64, stop: &AtomicBool) {
+    const LENGTH: usize = 4 << 20;
+    let mut connection = Connection::open(address);
+    connection.send(&request("GET", &format!("/big?{number}&{LENGTH}"), &[]));
+    while !stop.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(20));
+        connection.receive(16 << 10).expect("the server sends");
+    }
+    let response = connection.answer().0;
+    assert_eq!(response.status, 200);
+    assert!(response.content == letters(number, LENGTH), "a slow reader does not have what it asked for");
+}
+
+fn files_probes_and_slow_readers_do_not_wait_either(language: Language) {
+    let _turn = turn::alone();
+    let site = language.start(&["--workers", "3"]);
+    turn::best_of_three(|| {
+        let opened = Opened::new(site.address, 64);
+        let stop = AtomicBool::new(false);
+        let report = std::thread::scope(|scope| {
+            for number in 100..108 {
+                let (stop, address) = (&stop, site.address);
+                scope.spawn(move || read_slowly(address, number, stop));
+            }
+            let slow = occupy(&site, 2);
+            let report = opened.begin(thousand(mixed)).wait();
+            stop.store(true, Relaxed);
+            expect_slow(slow);
+            report
+        });
+        assert_eq!(report.answers(), MANY as usize);
+        is_fast("requests, files and probes beside slow requests and slow readers", &report)
+    });
+}
+
+fn files_and_probes_are_answered_while_every_worker_is_busy(language: Language) {
+    let _turn = turn::alone();
+    let site = language.start(&["--workers", "2"]);
+    turn::best_of_three(|| {
+        let (files, probes) = (Opened::new(site.address, 16), Opened::new(site.address, 4));
+        let fast = Opened::new(site.address, 16);
+        let slow = occupy(&site, 2);
+        let fast = fast.begin(Plan { connections: 16, pace: None, requests: Some(16), question: Question::fast });
+        let counted = |question| Plan { connections: 16, pace: Some(Duration::from_millis(2)), requests: Some(200), question };
+        let (files, probes) = (files.begin(counted(file)).wait(), probes.begin(counted(probe)).wait());
+        assert_eq!(fast.answered(), 0, "no worker was free");
+        expect_slow(slow);
+        fast.wait().must_be_perfect("requests that wait until a worker returns");
+        is_fast("files while every worker is busy", &files)?;
+        is_fast("probes while every worker is busy", &probes)
+    });
+}

@@ -1,0 +1,94 @@
+//! Apps that do not return: the client has its 504 when the time is over, whatever the app does, and nobody else notices.
+
+use crate::connection::Connection;
+use crate::language::Language;
+use crate::load::{Load, Plan, Question};
+use crate::turn;
+use std::time::Duration;
+
+crate::in_every_language!(
+    stuck_requests_are_answered_in_time,
+    a_warning_tells_where_an_app_is,
+    many_stuck_apps_block_nobody_for_long
+);
+
+const TIMEOUT: Duration = Duration::from_millis(700);
+
+/// How late a 504 may come.
+const LATE: Duration = Duration::from_millis(50);
+
+/// Everything that an app can be stuck in: code of its language, sleep, a read that blocks, a regular expression, a function in C.
+const KINDS: [&str; 5] = ["stuck", "sleep", "read", "regex", "c"];
+
+fn steadily() -> Plan {
+    Plan { connections: 16, pace: Some(Duration::from_millis(2)), requests: None, question: Question::fast }
+}
+
+fn stuck_requests_are_answered_in_time(language: Language) {
+    let _turn = turn::alone();
+    let site = language.start(&["--workers", "3", "--request-timeout", "700ms", "--request-kill", "1200ms"]);
+    let load = Load::start(site.address, steadily());
+    for kind in KINDS {
+        turn::best_of_three(|| {
+            let mut connection = Connection::open(site.address);
+            connection.get_fast(1);
+            site.forget(2);
+            connection.ask(&format!("/{kind}?2&20"));
+            let (response, time) = connection.answer();
+            assert_eq!(response.status, 504, "{kind}: {response:?}");
+            assert!(!response.ends(), "{kind}: {response:?}");
+            assert!(site.inside(2).is_some(), "{kind}: the app had begun");
+            println!("{kind}: 504 after {time:.1?}");
+            // What the app says later belongs to nobody.
+            connection.get_fast(3);
+            assert!(time >= TIMEOUT, "{kind}: too early, after {time:?}");
+            if time > TIMEOUT + LATE { Err(format!("{kind}: 504 after {time:.1?}")) } else { Ok(()) }
+        });
+    }
+    load.stop().must_be_perfect("the requests of others");
+}
+
+/// With every worker stuck, somebody must end workers, or interrupt their apps, before others are answered.
+fn many_stuck_apps_block_nobody_for_long(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2", "--request-timeout", "300ms", "--request-kill", "600ms"]);
+    for kind in KINDS {
+        let mut connections: Vec<Connection> = (0..2).map(|_| Connection::open(site.address)).collect();
+        for (connection, number) in connections.iter_mut().zip(1..) {
+            site.forget(number);
+            connection.ask(&format!("/{kind}?{number}&20"));
+        }
+        let mut waits = Connection::open(site.address);
+        waits.ask("/mark?3");
+        for connection in &mut connections {
+            assert_eq!(connection.answer().0.status, 504, "{kind}");
+        }
+        // It waited in the queue and had not begun when its time was over, so that its time was not over.
+        let response = waits.answer().0;
+        assert_eq!((response.status, &*response.content), (200, &b"mark 3\n"[..]), "{kind}");
+        for connection in &mut connections {
+            connection.get_fast(4);
+        }
+    }
+}
+
+fn a_warning_tells_where_an_app_is(language: Language) {
+    let _turn = turn::beside_others();
+    let mut site = language.start(&["--workers", "2", "--request-warning", "200ms", "--request-timeout", "800ms"]);
+    let mut connection = Connection::open(site.address);
+    connection.ask("/stuck?1");
+    let place = match language {
+        Language::Perl | Language::Ruby => "loop_for_ever",
+        Language::Lua => "app.lua:",
+    };
+    site.server.wait_for_log(place);
+    assert!(site.server.log().contains("/stuck"), "the log tells which request it is:\n{}", site.server.log());
+    assert_eq!(connection.answer().0.status, 504);
+    connection.get_fast(2);
+
+    // A warning is not an interruption: what ends in time is answered as if there had been none.
+    for target in ["/sleep?3&0.4", "/nap?4&0.4"] {
+        let response = connection.get(target);
+        assert_eq!(response.status, 200, "{target}: {response:?}");
+    }
+}
