@@ -3,15 +3,17 @@
 //! The rows of a section stand together. A shorthand stands above the settings that it sets: rows are applied from top to bottom,
 //! so the more particular setting overrides the shorthand.
 
+mod edges;
+
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
-    accept_model, access_format, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, edge_choice,
-    field_value, file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target,
-    path, patience, probe_path, protocol, show_accept_model, show_access_format, show_duration, show_edge_choice,
-    show_file_mode, show_file_names, show_io_model, show_ip_addresses, show_limit, show_log_target, show_protocol, show_size,
-    show_span, show_switch, size, size_limit, small_count, span, title_part,
+    accept_model, access_format, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, field_value,
+    file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path,
+    patience, protocol, show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model,
+    show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit,
+    small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -20,10 +22,6 @@ use std::time::Duration;
 const HEAD_BYTES: u64 = 1 << 30;
 /// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
-/// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
-const QUEUED: u32 = 32_768;
-/// The most edges: each watches every worker, and one can serve several workers on fast processors.
-const EDGES: u32 = 64;
 /// listen(2) takes an `int`.
 const BACKLOG: u64 = i32::MAX as u64;
 /// The most field lines: enough for any use, and few enough to walk through quickly.
@@ -228,65 +226,13 @@ static TABLE: &[Setting] = &[
     .show(|settings| show_duration(settings.timeouts.graceful)),
     // ---- Timeouts
     // ---- Edges
-    Setting::new(
-        "edge",
-        Section::Edges,
-        "NAME",
-        "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a \
-         slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, \
-         which is off at present",
-    )
-    .environment("ORIBI_EDGE")
-    .apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
-    .show(|settings| show_edge_choice(settings.edge)),
-    Setting::new("edges", Section::Edges, "NUMBER", "Edge processes, if there are any")
-        .aliases(&["http-processes"])
-        .apply(|draft, text| small_count(text, 1..=EDGES).map(|number| draft.settings.edges = number))
-        .show(|settings| settings.edges.to_string()),
-    Setting::new(
-        "queue-limit",
-        Section::Edges,
-        "NUMBER",
-        "Requests that may wait at an edge for a worker; more get a 503 with Retry-After",
-    )
-    .apply(|draft, text| small_count(text, 1..=QUEUED).map(|number| draft.settings.queue_limit = number))
-    .show(|settings| settings.queue_limit.to_string()),
-    Setting::new(
-        "queue-timeout",
-        Section::Edges,
-        "TIME",
-        "Time that a request may wait at an edge for a worker before it gets a 503 with Retry-After; or off",
-    )
-    .apply(|draft, text| deadline(text).map(|time| draft.settings.queue_timeout = time))
-    .show(|settings| show_duration(settings.queue_timeout)),
-    Setting::new(
-        "probe",
-        Section::Edges,
-        "PATH",
-        "Answer requests for this path, such as /healthz, at the edge: 200 while workers take requests, 503 while they do not or \
-         the server is stopping, and the length of the queue in JSON",
-    )
-    .default_words("none")
-    .apply(|draft, text| probe_path(text).map(|path| draft.settings.probe = path))
-    .show(|settings| settings.probe.clone().unwrap_or_default()),
-    Setting::new(
-        "retry-lost",
-        Section::Edges,
-        "",
-        "Give a request whose worker has died to another worker, once, if its method is idempotent (RFC 9110, section 9.2.2) and \
-         nothing was sent yet",
-    )
-    .apply(|draft, text| boolean(text).map(|on| draft.settings.retry_lost = on))
-    .show(|settings| show_switch(settings.retry_lost)),
-    Setting::new(
-        "x-request-start",
-        Section::Edges,
-        "",
-        "Tell the app by the field X-Request-Start when the edge had received the request (t= and seconds since 1970), unless a \
-         proxy in front has told it",
-    )
-    .apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))
-    .show(|settings| show_switch(settings.request_start)),
+    edges::EDGE,
+    edges::EDGES,
+    edges::QUEUE_LIMIT,
+    edges::QUEUE_TIMEOUT,
+    edges::PROBE,
+    edges::RETRY_LOST,
+    edges::X_REQUEST_START,
     // ---- Timeouts
     Setting::new("timeout", Section::Timeouts, "TIME", "Sets --header-timeout, --body-timeout and --write-timeout").apply(
         |draft, text| {

@@ -262,6 +262,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if let Some(entry) = self.table.get(ticket) {
             entry.paused = false;
             entry.progress = entry.progress.map(|_| now);
+            self.deadlines.resumed(now);
         }
         true
     }

@@ -52,6 +52,13 @@ impl Deadlines {
         }
     }
 
+    /// An app goes on that waited for its client.
+    pub(super) fn resumed(&mut self, now: Duration) {
+        if self.are_set() {
+            self.look_at(now + self.first());
+        }
+    }
+
     fn look_at(&mut self, time: Duration) {
         self.due = Some(self.due.map_or(time, |due| due.min(time)));
     }

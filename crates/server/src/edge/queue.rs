@@ -198,13 +198,13 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], director
         Content::None | Content::Memory(_) => Ok(None),
     };
     let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
-    let (content, data) = kept.map_err(cannot_keep)?;
+    let (content, data) = kept.map_err(|error| cannot_keep(&error))?;
     if let Some(size) = encode_request(request, added, room) {
         return Ok(Fitted { size, content, data });
     }
     // The engine puts content into a file by itself if it is too large for a slot with the largest head.
     let Content::Memory(bytes) = request.content else { return Err(431) };
-    let spooled = spool(bytes, directory).map_err(cannot_keep)?;
+    let spooled = spool(bytes, directory).map_err(|error| cannot_keep(&error))?;
     let elsewhere = Content::File { file: spooled.as_fd(), size: bytes.len() as u64 };
     match encode_request(&Request { content: elsewhere, ..*request }, added, room) {
         Some(size) => Ok(Fitted { size, content: Some(spooled), data }),
@@ -212,7 +212,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], director
     }
 }
 
-fn cannot_keep(error: io::Error) -> u16 {
+fn cannot_keep(error: &io::Error) -> u16 {
     log::error!("cannot keep the content of a request: {error}");
     500
 }

@@ -61,21 +61,28 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn watch(&mut self, Arrival { place, process }: Arrival) {
+    pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {
         let process_id = i32::try_from(process).ok().and_then(Pid::from_raw);
         let life = process_id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
         let watched = life.filter(|life| self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok()));
         match watched {
             Some(life) => self.workers.places[place as usize] = Some(Occupant { process, life }),
             // It has ended already, or nobody can tell when it will.
-            None => self.pool.bury(place),
+            None => self.bury(&[place]),
         }
     }
 
     /// Looks which workers have ended.
     pub(super) fn bury_the_dead(&mut self) {
-        for place in self.workers.take_dead() {
-            self.pool.bury(place);
+        let dead = self.workers.take_dead();
+        self.bury(&dead);
+    }
+
+    fn bury(&mut self, dead: &[u32]) {
+        dead.iter().for_each(|place| self.pool.bury(*place));
+        if !dead.is_empty() {
+            // Their last words, and what is lost with them, wait to be read.
+            self.handle_answers();
         }
     }
 

@@ -45,11 +45,11 @@ struct Site {
 
 impl Site {
     /// With settings that are a user's, and the pool that they ask for.
-    fn new(settings: Settings) -> Self {
+    fn new(settings: &Settings) -> Self {
         let world = World::new();
-        let memory = Memory::new(setup::shape(&settings, 4)).expect("memory is to be had");
+        let memory = Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
         let pool = oribi_pool::Edge::new(&memory).expect("memory is to be had");
-        let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(&settings, &pool)));
+        let settings: &'static Settings = Box::leak(Box::new(setup::settings_of_edge(settings, &pool)));
         let listeners = listeners(settings.protocol);
         let doors: &'static [Door<'static>] = Vec::leak(doors(listeners, Seat::ONLY));
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
@@ -70,7 +70,7 @@ impl Site {
     }
 
     fn standard() -> Self {
-        Self::new(Settings::default())
+        Self::new(&Settings::default())
     }
 
     /// A worker that takes a place of the pool.
@@ -82,13 +82,16 @@ impl Site {
     /// Serves until there is nothing to do at this moment; `false`: the edge has ended.
     #[track_caller]
     fn run(&mut self) -> bool {
-        self.asleep.set(false);
+        // The edge learns what time it is when it has waited, so only the second time that it would sleep counts.
+        let mut rests = 0;
         for _ in 0..MANY {
+            self.asleep.set(false);
             if *self.ended.borrow() || !self.edge.turn().expect("this backend cannot fail") {
                 self.ended.replace(true);
                 return false;
             }
-            if self.asleep.get() {
+            rests = if self.asleep.get() { rests + 1 } else { 0 };
+            if rests == 2 {
                 return true;
             }
         }

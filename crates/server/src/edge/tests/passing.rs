@@ -195,7 +195,7 @@ fn files_in_front_of_the_app_need_no_worker() {
     std::fs::write(directory.path().join("a.txt"), "a file").expect("room");
     let mut settings = Settings::default();
     settings.files.mounts.push(oribi_files::Mount { prefix: "/files".to_owned(), directory: directory.path().to_owned() });
-    let mut site = Site::new(settings);
+    let mut site = Site::new(&settings);
     let client = site.world.connect();
     for _ in 0..2 {
         assert_response(&site.exchange(&client, &get("/files/a.txt")), "200", "a file");

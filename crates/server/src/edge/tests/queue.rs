@@ -1,1 +1,135 @@
+//! Waiting for workers.
+
 use super::*;
+
+/// The value of a field in a response.
+fn field<'r>(response: &'r str, name: &str) -> Option<&'r str> {
+    response.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+fn queue_of(limit: usize) -> Site {
+    Site::new(&Settings { queue_limit: limit, ..Settings::default() })
+}
+
+#[test]
+fn a_full_queue_refuses_more_and_says_when_to_come_back() {
+    let mut site = queue_of(2);
+    let mut app = site.worker();
+    let held = site.asking(&get("/held"));
+    let taken = app.take();
+    let waiting: Vec<Client> = (0..2).map(|number| site.asking(&get(&format!("/{number}")))).collect();
+    site.advance(SECOND * 3);
+    let client = site.world.connect();
+    for _ in 0..2 {
+        let refused = site.exchange(&client, GET);
+        assert_response(&refused, "503", "Service Unavailable\n");
+        assert_eq!(field(&refused, "Retry-After"), Some("4"), "as long as the oldest has waited, and a second more");
+    }
+    app.answer(taken, "held");
+    assert_response(&site.received(&held), "200", "held");
+    for (number, client) in waiting.iter().enumerate() {
+        app.echo();
+        assert_response(&site.received(client), "200", &format!("GET /{number} "));
+    }
+    site.exchange(&client, GET);
+    app.echo();
+    assert_response(&site.received(&client), "200", "GET / ");
+}
+
+#[test]
+fn a_request_that_has_waited_too_long_gets_a_503() {
+    let mut site = Site::new(&Settings { queue_timeout: SECOND * 5, ..Settings::default() });
+    let mut app = site.worker();
+    let held = site.asking(&get("/held"));
+    let taken = app.take();
+    let first = site.asking(GET);
+    site.advance(SECOND * 2);
+    let second = site.asking(GET);
+    site.advance(SECOND * 3 - MOMENT);
+    assert_eq!(site.received(&first), "");
+    site.advance(MOMENT * 101);
+    let refused = site.received(&first);
+    assert_response(&refused, "503", "Service Unavailable\n");
+    assert_eq!(field(&refused, "Retry-After"), Some("4"));
+    assert_eq!(site.received(&second), "");
+    site.advance(SECOND * 2);
+    assert_response(&site.received(&second), "503", "Service Unavailable\n");
+    app.answer(taken, "a request that a worker has does not wait in the queue");
+    assert!(site.received(&held).starts_with("HTTP/1.1 200"));
+    assert!(app.worker.take().is_none(), "nobody waits any more");
+}
+
+#[test]
+fn a_queue_without_a_limit_of_time_waits() {
+    let mut site = Site::new(&Settings { queue_timeout: crate::config::Timeouts::NEVER, ..Settings::default() });
+    let client = site.asking(GET);
+    site.advance(SECOND * 3600);
+    assert_eq!(site.received(&client), "");
+    site.worker().echo();
+    assert_response(&site.received(&client), "200", "GET / ");
+}
+
+#[test]
+fn the_app_is_told_when_the_request_came_unless_a_proxy_has_said_so() {
+    let mut site = Site::new(&Settings { request_start: true, ..Settings::default() });
+    let mut app = site.worker();
+    site.advance(Duration::from_micros(1_500_001));
+    for (sent, seen) in [("", "t=1795219201.500001"), ("x-request-start: t=7\r\n", "t=7")] {
+        let client = site.asking(format!("GET / HTTP/1.1\r\nHost: a\r\n{sent}\r\n").as_bytes());
+        let taken = app.take();
+        let values: Vec<String> = app
+            .stored
+            .head()
+            .fields()
+            .filter(|(_, name, _)| name.eq_ignore_ascii_case(b"X-Request-Start"))
+            .map(|(_, _, value)| text(value))
+            .collect();
+        assert_eq!(values, [seen]);
+        app.answer(taken, "");
+        site.received(&client);
+    }
+}
+
+#[test]
+fn another_worker_is_woken_if_the_first_does_not_come() {
+    let mut site = Site::standard();
+    let (mut one, mut other) = (site.worker(), site.worker());
+    assert!(one.worker.prepare_to_sleep(false).is_none() && other.worker.prepare_to_sleep(false).is_none());
+    let rung = |app: &App| {
+        let mut polled = [rustix::event::PollFd::from_borrowed_fd(app.worker.descriptor(), rustix::event::PollFlags::IN)];
+        rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default())).expect("it can be polled") == 1
+    };
+    let _client = site.asking(GET);
+    site.advance(MOMENT);
+    assert_eq!([rung(&one), rung(&other)], [true, true], "the first one has had its time");
+}
+
+#[test]
+fn the_probe_says_how_it_is_and_needs_no_worker() {
+    let mut site = Site::new(&Settings { probe: Some("/healthz".to_owned()), ..Settings::default() });
+    let client = site.world.connect();
+    let probe = |site: &mut Site, status: &str, said: &str| {
+        let response = site.exchange(&client, &get("/healthz?verbose"));
+        assert!(response.starts_with(&format!("HTTP/1.1 {status} ")), "{response}");
+        assert!(response.ends_with(&format!("\r\n\r\n{said}\n")), "{response}");
+    };
+    probe(&mut site, "503", r#"{"state":"alive","queue":0,"oldest_wait":0.000,"workers":0,"waiting_workers":0}"#);
+    let mut app = site.worker();
+    probe(&mut site, "200", r#"{"state":"ready","queue":0,"oldest_wait":0.000,"workers":1,"waiting_workers":0}"#);
+    assert!(app.worker.prepare_to_sleep(false).is_none());
+    probe(&mut site, "200", r#"{"state":"ready","queue":0,"oldest_wait":0.000,"workers":1,"waiting_workers":1}"#);
+    let stuck = site.asking(GET);
+    app.worker.awake();
+    let taken = app.take();
+    let _waits = site.asking(GET);
+    site.advance(SECOND * 2);
+    probe(&mut site, "200", r#"{"state":"ready","queue":1,"oldest_wait":2.000,"workers":1,"waiting_workers":0}"#);
+    site.advance(SECOND * 4);
+    probe(&mut site, "503", r#"{"state":"alive","queue":1,"oldest_wait":6.000,"workers":1,"waiting_workers":0}"#);
+    app.answer(taken, "after all");
+    assert_response(&site.received(&stuck), "200", "after all");
+    probe(&mut site, "200", r#"{"state":"ready","queue":1,"oldest_wait":6.000,"workers":1,"waiting_workers":0}"#);
+    let head = site.exchange(&client, b"HEAD /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 ") && head.ends_with("\r\n\r\n"), "{head}");
+    assert_eq!(site.exchange(&client, &get("/healthz/more")), "", "that is for the app");
+}

@@ -1,0 +1,77 @@
+//! The rows of the table about edges.
+
+use super::super::setting::{Section, Setting};
+use super::super::value::{
+    boolean, deadline, edge_choice, probe_path, show_duration, show_edge_choice, show_switch, small_count,
+};
+
+/// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
+const QUEUED: u32 = 32_768;
+/// The most edges: each watches every worker, and one can serve several workers on fast processors.
+const MOST_EDGES: u32 = 64;
+
+pub(super) const EDGE: Setting = Setting::new(
+    "edge",
+    Section::Edges,
+    "NAME",
+    "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a \
+     slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, \
+     which is off at present",
+)
+.environment("ORIBI_EDGE")
+.apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
+.show(|settings| show_edge_choice(settings.edge));
+
+pub(super) const EDGES: Setting = Setting::new("edges", Section::Edges, "NUMBER", "Edge processes, if there are any")
+    .aliases(&["http-processes"])
+    .apply(|draft, text| small_count(text, 1..=MOST_EDGES).map(|number| draft.settings.edges = number))
+    .show(|settings| settings.edges.to_string());
+
+pub(super) const QUEUE_LIMIT: Setting = Setting::new(
+    "queue-limit",
+    Section::Edges,
+    "NUMBER",
+    "Requests that may wait at an edge for a worker; more get a 503 with Retry-After",
+)
+.apply(|draft, text| small_count(text, 1..=QUEUED).map(|number| draft.settings.queue_limit = number))
+.show(|settings| settings.queue_limit.to_string());
+
+pub(super) const QUEUE_TIMEOUT: Setting = Setting::new(
+    "queue-timeout",
+    Section::Edges,
+    "TIME",
+    "Time that a request may wait at an edge for a worker before it gets a 503 with Retry-After; or off",
+)
+.apply(|draft, text| deadline(text).map(|time| draft.settings.queue_timeout = time))
+.show(|settings| show_duration(settings.queue_timeout));
+
+pub(super) const PROBE: Setting = Setting::new(
+    "probe",
+    Section::Edges,
+    "PATH",
+    "Answer requests for this path, such as /healthz, at the edge: 200 while workers take requests, 503 while they do not or \
+     the server is stopping, and the length of the queue in JSON",
+)
+.default_words("none")
+.apply(|draft, text| probe_path(text).map(|path| draft.settings.probe = path))
+.show(|settings| settings.probe.clone().unwrap_or_default());
+
+pub(super) const RETRY_LOST: Setting = Setting::new(
+    "retry-lost",
+    Section::Edges,
+    "",
+    "Give a request whose worker has died to another worker, once, if its method is idempotent (RFC 9110, section 9.2.2) and \
+     nothing was sent yet",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.retry_lost = on))
+.show(|settings| show_switch(settings.retry_lost));
+
+pub(super) const X_REQUEST_START: Setting = Setting::new(
+    "x-request-start",
+    Section::Edges,
+    "",
+    "Tell the app by the field X-Request-Start when the edge had received the request (t= and seconds since 1970), unless a \
+     proxy in front has told it",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.request_start = on))
+.show(|settings| show_switch(settings.request_start));
