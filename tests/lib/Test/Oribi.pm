@@ -119,7 +119,9 @@ sub log_text ($self) {
 # The lines of the log that are warnings or errors, or name a line of code as messages of Perl and Ruby do.
 sub complaints ($self) {
     my $complaint = qr/\[(?:warn|warning|error|critical|alert|emergency)\]|[ ]at[ ]\S+[ ]line[ ]\d+|[.]rb:\d+:/;
-    return grep { /$complaint/ } split /\n/, $self->log_text;
+    # Large apps are slow on a busy machine.
+    my $slow = qr/\[warn\][ ]\[\d+\][ ]\d+[ ]requests?[ ]waits?[ ]for[ ]a[ ]worker,/;
+    return grep { /$complaint/ && !/$slow/ } split /\n/, $self->log_text;
 }
 
 # The processes whose parent is process PID.
@@ -139,7 +141,13 @@ sub leaves ($pid) {
     return @children ? map { leaves($_) } @children : ($pid);
 }
 
-sub workers ($self) { return leaves($self->{pid}) }
+# An edge has no children, either.
+sub is_edge ($pid) {
+    open my $in, '<', "/proc/$pid/cmdline" or return 0;
+    return (readline($in) // '') =~ /\Aoribi: edge\b/;
+}
+
+sub workers ($self) { return grep { !is_edge($_) } leaves($self->{pid}) }
 
 # Sends SIGNAL to the first process, or with a minus ("-INT") to its group as a terminal does.
 sub signal ($self, $signal) { return kill $signal, $self->{pid} }

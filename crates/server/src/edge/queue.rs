@@ -144,12 +144,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         self.queue.said = Some(now);
         let (depth, staff) = (self.pool.depth(), self.pool.staff());
-        let advice = if staff.attached == 0 {
-            "there is no worker yet: see above why, if it does not start"
+        // That an app takes its time to load is usual.
+        let (level, advice) = if staff.attached == 0 {
+            (log::Level::Info, "there is no worker yet: see above why, if it does not start")
         } else {
-            "all workers are busy: more of them (--workers, --threads) or faster answers would help"
+            (log::Level::Warn, "all workers are busy: more of them (--workers, --threads) or faster answers would help")
         };
-        log::warn!(
+        log::log!(
+            level,
             "{} for a worker, the oldest for {:.1} s; {} of {} are free: {advice}",
             if depth == 1 { "1 request waits".to_owned() } else { format!("{depth} requests wait") },
             wait.as_secs_f64(),
