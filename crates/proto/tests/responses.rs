@@ -25,7 +25,7 @@ mod cases;
 
 use cases::{Case, unescape};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
-use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal};
+use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal, check_head, check_informational};
 
 const PRESET: Preset<'static> =
     Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared: None, until_close: false };
@@ -133,14 +133,27 @@ impl Run {
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
         let status = words[1].parse().expect("a status");
         if words[0] == "inform" {
-            return self.machine.write_informational(status, &fields, &mut self.out);
+            let written = self.machine.write_informational(status, &fields, &mut self.out);
+            agrees(&written, check_informational(status, &fields));
+            return written;
         }
         let place = words.iter().position(|word| word == "length");
         let length = place.map(|place| words[place + 1].parse().expect("a length"));
         let said = |what: &str| words.iter().any(|word| word == what);
         let preset = if said("preset") { PRESET } else { Preset::default() };
         let preset = Preset { until_close: said("until-close"), ..preset };
-        self.machine.write_head(ResponseHead { status, fields: &fields }, length, !said("closing"), &preset, &mut self.out)
+        let head = ResponseHead { status, fields: &fields };
+        let written = self.machine.write_head(head, length, !said("closing"), &preset, &mut self.out);
+        agrees(&written, check_head(&head));
+        written
+    }
+}
+
+/// A process that has only the head judges it as the one that writes it, which also knows what was written before.
+fn agrees(written: &Result<(), InvalidResponse>, checked: Result<(), InvalidResponse>) {
+    match written {
+        Err(InvalidResponse("the response has been begun already" | "no request to answer")) => {}
+        written => assert_eq!(*written, checked),
     }
 }
 

@@ -39,4 +39,4 @@ pub use machine::{Event, Finish, Machine, Step};
 pub use meaning::Framing;
 pub use refusal::Refusal;
 pub(crate) use refusal::{Words, refusals};
-pub use response::{InvalidResponse, Preset};
+pub use response::{InvalidResponse, Preset, check_head, check_informational};

@@ -4,7 +4,7 @@
 use super::{Refusal, grammar, names};
 use alloc::vec::Vec;
 use core::fmt;
-use oribi_message::{FieldPair, KnownField, PreparedFields, reason};
+use oribi_message::{FieldPair, KnownField, PreparedFields, ResponseHead, reason};
 
 /// What the server adds to every final response: rendered field lines, each unless the app has set that field, and how content
 /// of unknown length ends.
@@ -31,6 +31,14 @@ impl fmt::Display for InvalidResponse {
 }
 
 impl core::error::Error for InvalidResponse {}
+
+pub(super) const NOT_FINAL: &str = "not a final status";
+pub(super) const NOT_INFORMATIONAL: &str = "not an informational status";
+const CONTROL_BYTE: &str = "control byte in a field value";
+const NO_LENGTH: &str = "invalid Content-Length";
+const TWO_LENGTHS: &str = "more than one Content-Length";
+const NOT_THE_APPS: &str = "Transfer-Encoding is the server's to set";
+const NO_TOKEN: &str = "a field name is not a token";
 
 /// What the fields of a response mean to the machine.
 #[derive(Default)]
@@ -75,13 +83,13 @@ pub(super) fn write_fields(
     let mut said = Said::default();
     for &(name, value) in fields {
         if !grammar::is_value(value) {
-            return Err(InvalidResponse("control byte in a field value"));
+            return Err(InvalidResponse(CONTROL_BYTE));
         }
         match names::find(name) {
             Some(KnownField::ContentLength) => {
-                let length = grammar::number(value).ok_or(InvalidResponse("invalid Content-Length"))?;
+                let length = grammar::number(value).ok_or(InvalidResponse(NO_LENGTH))?;
                 if said.length.replace(length).is_some() {
-                    return Err(InvalidResponse("more than one Content-Length"));
+                    return Err(InvalidResponse(TWO_LENGTHS));
                 }
                 continue;
             }
@@ -91,14 +99,14 @@ pub(super) fn write_fields(
             }
             Some(KnownField::KeepAlive | KnownField::ProxyConnection | KnownField::Trailer) => continue,
             Some(KnownField::TransferEncoding) => {
-                return Err(InvalidResponse("Transfer-Encoding is the server's to set"));
+                return Err(InvalidResponse(NOT_THE_APPS));
             }
             Some(KnownField::Upgrade) => said.upgrade = true,
             Some(KnownField::Date) if !said.date => {
                 said.date = true;
                 out.drain(first..first + date.len());
             }
-            None if !grammar::is_token(name) => return Err(InvalidResponse("a field name is not a token")),
+            None if !grammar::is_token(name) => return Err(InvalidResponse(NO_TOKEN)),
             None if !said.server && name.eq_ignore_ascii_case(b"server") => {
                 said.server = true;
                 let place = if said.date { first } else { first + date.len() };
@@ -112,6 +120,46 @@ pub(super) fn write_fields(
         out.extend_from_slice(b"\r\n");
     }
     Ok(said)
+}
+
+/// Checks a final response that another process will write: its status and its fields.
+///
+/// # Errors
+/// It could not be written over HTTP or FastCGI: see [`Machine::write_head`](super::Machine::write_head).
+pub fn check_head(head: &ResponseHead<'_>) -> Result<(), InvalidResponse> {
+    if !matches!(head.status, 200..=599) {
+        return Err(InvalidResponse(NOT_FINAL));
+    }
+    check_fields(head.fields)
+}
+
+/// Checks an informational response that another process will write.
+///
+/// # Errors
+/// It could not be written: see [`Machine::write_informational`](super::Machine::write_informational).
+pub fn check_informational(status: u16, fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
+    if !matches!(status, 100 | 102..=199) {
+        return Err(InvalidResponse(NOT_INFORMATIONAL));
+    }
+    check_fields(fields)
+}
+
+fn check_fields(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
+    let mut has_length = false;
+    for &(name, value) in fields {
+        if !grammar::is_value(value) {
+            return Err(InvalidResponse(CONTROL_BYTE));
+        }
+        match names::find(name) {
+            Some(KnownField::ContentLength) if grammar::number(value).is_none() => return Err(InvalidResponse(NO_LENGTH)),
+            Some(KnownField::ContentLength) if has_length => return Err(InvalidResponse(TWO_LENGTHS)),
+            Some(KnownField::ContentLength) => has_length = true,
+            Some(KnownField::TransferEncoding) => return Err(InvalidResponse(NOT_THE_APPS)),
+            None if !grammar::is_token(name) => return Err(InvalidResponse(NO_TOKEN)),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {

@@ -8,6 +8,7 @@ use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_pool::{Taken, Unfit, Worker};
+use oribi_proto::h1::{InvalidResponse, check_head, check_informational};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,6 +23,7 @@ impl Intake<'_> {
     #[inline]
     pub(super) fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
         let size = parts.iter().map(|part| part.len() as u64).sum();
+        self.check(exchange, &head)?;
         self.head.clear();
         encode_head(&head, Content::Whole { size }, &mut self.head);
         self.respond_bytes(exchange, size, parts)
@@ -35,6 +37,7 @@ impl Intake<'_> {
         pieces: &[Piece<'_>],
     ) -> Result<(), ReplyError> {
         let size = pieces.iter().map(Piece::size).sum();
+        self.check(exchange, &head)?;
         self.head.clear();
         encode_head(&head, Content::Whole { size }, &mut self.head);
         let open = self.begin_whole(exchange)?;
@@ -120,6 +123,7 @@ impl Intake<'_> {
 
     /// Begins a response whose content follows.
     pub(super) fn start(&mut self, exchange: ExchangeId, head: ResponseHead<'_>) -> Result<(), ReplyError> {
+        self.check(exchange, &head)?;
         self.head.clear();
         encode_head(&head, Content::Started, &mut self.head);
         self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
@@ -201,9 +205,7 @@ impl Intake<'_> {
 
     /// Sends an informational response.
     pub(super) fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
-        if !matches!(status, 100 | 102..=199) {
-            return Err(ReplyError::Invalid("not an informational status"));
-        }
+        check_informational(status, fields).map_err(|InvalidResponse(why)| ReplyError::Invalid(why))?;
         let Self { opened, pools, head, .. } = self;
         let open = opened.get_mut(exchange).ok_or(ReplyError::Gone)?;
         open.check(pools)?;
@@ -229,6 +231,15 @@ impl Intake<'_> {
         let written = worker.message(&mut open.taken, message).is_ok();
         worker.flush(&open.taken);
         written
+    }
+
+    /// Checks a head as the edge will, because only here can the app still be told.
+    #[inline]
+    fn check(&mut self, exchange: ExchangeId, head: &ResponseHead<'_>) -> Result<(), ReplyError> {
+        check_head(head).map_err(|InvalidResponse(why)| {
+            self.abandon(exchange);
+            ReplyError::Invalid(why)
+        })
     }
 
     /// Checks that the response to an exchange has come as far as `step`. Otherwise the app has broken a rule, and the exchange

@@ -2,8 +2,8 @@
 
 use super::{Machine, Reading};
 use crate::h1::Refusal;
-use crate::h1::response::write_status_line;
 use crate::h1::response::{InvalidResponse, Preset, write_fields, write_length, write_refusal_content, write_refusal_fields};
+use crate::h1::response::{NOT_FINAL, NOT_INFORMATIONAL, write_status_line};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, ResponseHead, Version};
 
@@ -65,7 +65,7 @@ impl Machine {
     ) -> Result<(), InvalidResponse> {
         self.check_ready()?;
         if !matches!(status, 100 | 102..=199) {
-            return Err(InvalidResponse("not an informational status"));
+            return Err(InvalidResponse(NOT_INFORMATIONAL));
         }
         let mark = out.len();
         write_status_line(status, out);
@@ -106,7 +106,7 @@ impl Machine {
     ) -> Result<(), InvalidResponse> {
         self.check_ready()?;
         if !matches!(head.status, 200..=599) {
-            return Err(InvalidResponse("not a final status"));
+            return Err(InvalidResponse(NOT_FINAL));
         }
         let mark = out.len();
         write_status_line(head.status, out);

@@ -257,6 +257,15 @@ fn an_app_that_breaks_a_rule_has_its_exchange_given_up() {
     assert!(matches!(site.intake.write(exchange, b"x"), Err(ReplyError::Invalid(_))));
     assert_eq!(site.hear_of(ticket), [Said::Abandoned]);
 
+    for (status, value, why) in [(200, &b"two\r\nlines"[..], "control byte in a field value"), (199, b"", "not a final status")]
+    {
+        let ticket = site.ask("/");
+        let exchange = site.take();
+        let head = ResponseHead { status, fields: &[(b"X", value)] };
+        assert_eq!(site.intake.respond(exchange, head, &[]), Err(ReplyError::Invalid(why)));
+        assert_eq!(site.hear_of(ticket), [Said::Abandoned]);
+    }
+
     let value = vec![b'v'; LARGE];
     let head = ResponseHead { status: 200, fields: &[(b"X", &value)] };
     for start in [false, true] {
