@@ -124,6 +124,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
         let Some(exchange) = self.destination(ticket) else { return };
+        if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
+            // The socket may block now, and the system has no call that sends a file without waiting for one that blocks.
+            log::error!("a file was not sent to a client whose socket the app has taken");
+            return self.give_up(ticket);
+        }
         let FilePart { offset, size } = part;
         let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
         match file {
@@ -213,7 +218,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn pass_socket(&mut self, ticket: Ticket, exchange: ExchangeId) -> io::Result<()> {
         let taken = self.lane.source().take_socket(exchange);
         match taken {
-            Ok(socket) => self.pool.fulfil(ticket, socket.as_fd()),
+            Ok(socket) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.socket_taken = true;
+                }
+                self.pool.fulfil(ticket, socket.as_fd())
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.awaited_sockets.push(ticket);
                 Ok(())

@@ -120,13 +120,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn go_to_stage(&mut self, ticket: Ticket, stage: Stage, now: Duration) {
         let holder = self.pool.holder(ticket);
         let Some(entry) = self.table.get(ticket) else { return };
-        let Some(place) = holder else {
-            // Its client had gone, and its worker has finished with it meanwhile.
-            if entry.exchange.is_none() {
-                self.table.remove(ticket);
-            }
-            return;
-        };
+        // Otherwise its worker has finished with it meanwhile.
+        let Some(place) = holder else { return };
         entry.stage = stage;
         let took = entry.progress.map_or(Duration::ZERO, |progress| now.saturating_sub(progress)).as_secs_f64();
         let next = self.deadlines.next(entry);

@@ -3,7 +3,7 @@
 use super::EdgeLoop;
 use super::table::Entry;
 use oribi_io::Backend;
-use oribi_pool::Ticket;
+use oribi_pool::{Ticket, Withdrawal};
 use std::io::Seek;
 
 impl<B: Backend> EdgeLoop<'_, B> {
@@ -12,13 +12,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let copy = self.table.take_copy(ticket.slot());
         let Some(entry) = self.table.remove(ticket) else { return };
         let Some(exchange) = entry.exchange else { return };
-        if !entry.begun && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
+        let untouched = !entry.begun && !entry.socket_taken;
+        if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
             return;
         }
-        if entry.begun {
-            self.lane.source().abandon(exchange);
-        } else {
+        if untouched {
             self.refuse(exchange, 502);
+        } else {
+            self.lane.source().abandon(exchange);
         }
     }
 
@@ -50,20 +51,43 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// Answers with an error, or cuts off the response that has begun. What the worker still says is thrown away.
     pub(super) fn fail(&mut self, ticket: Ticket, status: u16) {
         let Some(entry) = self.table.get(ticket) else { return };
-        let (begun, paused) = (entry.begun, std::mem::take(&mut entry.paused));
+        let (untouched, paused) = (!entry.begun && !entry.socket_taken, std::mem::take(&mut entry.paused));
         let Some(exchange) = entry.exchange.take() else { return };
-        if begun {
-            self.lane.source().abandon(exchange);
-        } else {
+        if untouched {
             self.refuse(exchange, status);
+        } else {
+            self.lane.source().abandon(exchange);
         }
         if paused {
             self.pool.resume(ticket);
         }
     }
 
-    /// Gives a response up.
+    /// Gives a response up, and tells its app that nobody waits for it any more.
     pub(super) fn give_up(&mut self, ticket: Ticket) {
         self.fail(ticket, 500);
+        self.throw_away(ticket);
+    }
+
+    /// The client of a request has gone: takes it out of the queue, or tells its app.
+    pub(super) fn throw_away(&mut self, ticket: Ticket) {
+        let withdrawn = self.pool.withdraw(ticket);
+        if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
+            // Its app may be stuck all the same.
+            if let Some(entry) = self.table.get(ticket) {
+                entry.exchange = None;
+            }
+        } else {
+            self.table.remove(ticket);
+        }
+    }
+
+    /// Forgets those whose apps have ended since their clients went: the pool does not report on them.
+    pub(super) fn forget_ended(&mut self) {
+        for ticket in self.table.without_clients() {
+            if self.pool.holder(ticket).is_none() {
+                self.table.remove(ticket);
+            }
+        }
     }
 }

@@ -166,15 +166,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             let lost = self.lane.source().take_lost();
             let Some(exchange) = lost else { return };
             if let Some(ticket) = self.table.find(exchange) {
-                let withdrawn = self.pool.withdraw(ticket);
-                if withdrawn == Withdrawal::Running && self.deadlines.are_set() {
-                    // Its app may be stuck all the same.
-                    if let Some(entry) = self.table.get(ticket) {
-                        entry.exchange = None;
-                    }
-                } else {
-                    self.table.remove(ticket);
-                }
+                self.throw_away(ticket);
             }
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) progress: Option<Duration>,
     /// A worker has begun to answer.
     pub(super) begun: bool,
+    /// Its app has the client's socket, so an error page might end up in the middle of something else.
+    pub(super) socket_taken: bool,
     /// See [`super::EdgeLoop::paused`].
     pub(super) paused: bool,
     /// Its content, if it did not fit into the slot.
@@ -69,6 +71,7 @@ impl Entry {
             submitted: now,
             progress: None,
             begun: false,
+            socket_taken: false,
             paused: false,
             content: None,
             data: None,
@@ -121,6 +124,11 @@ impl Table {
 
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.places.iter().filter_map(|place| place.entry.as_ref())
+    }
+
+    /// The requests whose clients do not wait any more.
+    pub(super) fn without_clients(&self) -> Vec<Ticket> {
+        self.entries().filter(|entry| entry.exchange.is_none()).map(|entry| entry.ticket).collect()
     }
 
     pub(super) fn tickets(&self) -> Vec<Ticket> {

@@ -64,6 +64,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         if is_due(&mut self.timers.look) {
             self.pool.audit();
+            self.forget_ended();
             self.look_at_queue(now);
             if self.pool.staff().waiting > 0 {
                 self.moved = now;

@@ -205,3 +205,21 @@ fn files_in_front_of_the_app_need_no_worker() {
     app.echo();
     assert_response(&site.received(&client), "200", "GET /files/none ");
 }
+
+#[test]
+fn an_app_whose_wish_cannot_be_granted_is_told_so() {
+    // The simulation has no socket to give away, and the request no content in a file.
+    for wish in [Wish::Socket, Wish::Content, Wish::Data] {
+        let mut site = Site::standard();
+        let mut app = site.worker();
+        let client = site.asking(GET);
+        let mut taken = app.take();
+        app.worker.wish(&mut taken, wish).expect("it has room");
+        assert_response(&site.received(&client), "500", "Internal Server Error\n");
+        assert!(app.worker.orders(&taken).gone);
+        app.answer(taken, "");
+        site.exchange(&client, GET);
+        app.echo();
+        assert_response(&site.received(&client), "200", "GET / ");
+    }
+}
