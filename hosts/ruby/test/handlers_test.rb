@@ -157,7 +157,7 @@ class HandlersTest < Minitest::Test
       command = [RbConfig.ruby, "-I", File.join(TestServer::HOST_ROOT, "lib"), "-S", "rackup", "-s", name, "-h"]
       text = IO.popen(TestServer::CLEAN, command, &:read)
       options.each { |option| assert_includes text, option }
-      refute_match(/Warning/, text)
+      refute_match(/Warning:/, text)
     end
   end
 

@@ -54,6 +54,8 @@ pub struct Intake<'a> {
     sources: Arc<Sources>,
     opened: Opened,
     stage: Stage,
+    /// Whether one thread has the lane, and waits itself.
+    alone: bool,
     /// No thread can answer another request now, so other workers should take what comes.
     left: bool,
     /// There was news for the lane, not for its apps' clients.
@@ -82,6 +84,7 @@ impl<'a> Intake<'a> {
             sources: attention.sources(),
             opened: Opened::default(),
             stage: Stage::Serving,
+            alone: false,
             left: false,
             woken: false,
             news_due: Instant::now(),

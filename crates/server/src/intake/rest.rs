@@ -86,7 +86,11 @@ impl Intake<'_> {
     /// Does what can be done without waiting; returns how long nothing else is to be done.
     pub(super) fn attend(&mut self) -> Option<Duration> {
         self.flow();
-        self.announce();
+        if !self.alone {
+            // The caller may wait next, or leave that to another thread. A lone thread goes on with its app instead, and must
+            // not be rung for.
+            self.announce();
+        }
         let news = self.flow() | self.note_gone();
         (news || self.has_more()).then_some(Duration::ZERO)
     }
