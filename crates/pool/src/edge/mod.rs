@@ -300,13 +300,20 @@ impl Edge {
         self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
     }
 
-    /// Orders the worker to tell where an app is that takes long. Its [line](crate::Worker::line) becomes readable, too.
+    /// Orders the worker to tell where an app is that takes long. Nothing calls the worker: what ends the system call in which an
+    /// app waits would do more than warn it.
     pub fn warn(&mut self, ticket: Ticket) {
-        self.order_at_once(ticket, Orders { warned: true, ..Orders::default() });
+        if self.can_order(ticket) {
+            self.order(ticket.0, Orders { warned: true, ..Orders::default() });
+        }
+    }
+
+    fn can_order(&self, ticket: Ticket) -> bool {
+        self.current(ticket.0).is_some_and(|record| !record.forsaken && record.state != State::Filling)
     }
 
     fn order_at_once(&mut self, ticket: Ticket, orders: Orders) {
-        if self.current(ticket.0).is_none_or(|record| record.forsaken || record.state == State::Filling) {
+        if !self.can_order(ticket) {
             return;
         }
         self.order(ticket.0, orders);
