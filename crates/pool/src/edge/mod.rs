@@ -139,9 +139,11 @@ impl Edge {
             Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, known: false, dying: false, read: false })
         });
         let shape = layout.shape;
+        let requests = Shared::map(memory.as_fd(), layout.requests())?;
+        requests.words()[Layout::EDGE].store(u64::from(std::process::id()), SeqCst);
         Ok(Self {
             layout,
-            requests: Shared::map(memory.as_fd(), layout.requests())?,
+            requests,
             claims: Shared::map(memory.as_fd(), layout.claims())?,
             bell: Arc::clone(&memory.edge_bell),
             places: places.collect::<io::Result<_>>()?,
@@ -164,6 +166,11 @@ impl Edge {
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.layout.shape
+    }
+
+    /// The edge ends, and says so to its workers.
+    pub fn leave(&mut self) {
+        self.requests.words()[Layout::EDGE].store(0, SeqCst);
     }
 
     /// Reserves a slot for a request; `None` if all are in use.

@@ -38,7 +38,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Takes what waits in the queues, because nobody else may be left to take it.
+    /// Takes what comes until the edges have ended, because nobody else may be left to take it.
     Emptying,
     /// Takes nothing more.
     Stopping,
@@ -93,7 +93,7 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// Takes nothing more. With `empty_queue`, first takes what waits.
+    /// Takes nothing more. With `empty_queue`, first takes what comes until the edges have ended.
     fn stop(&mut self, empty_queue: bool) {
         if self.stage == Stage::Serving {
             self.stage = if empty_queue { Stage::Emptying } else { Stage::Stopping };
