@@ -276,9 +276,11 @@ impl Edge {
         for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
             let words = place.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
-            let waits = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed)).waits;
+            // The threads of a crew leave the announcement of a sleep in its place when they have been rung for and have work.
+            let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
+            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
             staff.attached += u32::from(attached);
-            staff.waiting += u32::from(attached && waits.for_work());
+            staff.waiting += u32::from(attached && waits);
         }
         staff
     }
