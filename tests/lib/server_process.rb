@@ -112,18 +112,10 @@ class ServerProcess
     end
   end
 
-  def edge?(pid)
-    File.binread("/proc/#{pid}/cmdline").start_with?("oribi: edge")
-  rescue Errno::ENOENT, Errno::ESRCH
-    false
-  end
-
-  # The processes that have no children themselves, wherever in the tree they are, without edges.
+  # The processes that have no children themselves, wherever in the tree they are.
   def workers(pid = @pid)
     below = children(pid)
-    return below.flat_map { |child| workers(child) } unless below.empty?
-
-    edge?(pid) ? [] : [pid]
+    below.empty? ? [pid] : below.flat_map { |child| workers(child) }
   end
 
   private

@@ -5,7 +5,6 @@ mod accepting;
 #[allow(dead_code)]
 mod client;
 mod descriptors;
-mod edges;
 mod io_model;
 mod lent;
 mod listening;

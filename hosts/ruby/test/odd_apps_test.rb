@@ -68,8 +68,9 @@ class OddAppsTest < Minitest::Test
   end
 
   def assert_answered(response, place, deed, said)
-    # Only a socket that the app has taken, and a process that has ended, answer nothing.
+    # Only a socket that the app has taken, and a process that has ended, answer nothing. An edge answers for the latter.
     return if response.nil? && (deed == "exit-now" || place == "hijack")
+    return if response&.status == 502 && deed == "exit-now"
 
     refute_nil response, said
     assert_includes [200, 500], response.status, said

@@ -3,7 +3,6 @@
 use super::EdgeLoop;
 use crate::keeper::Reason;
 use oribi_io::Backend;
-use oribi_io::process::orders::{WARN, tell_process_of_orders};
 use oribi_pool::Arrival;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -50,15 +49,6 @@ impl Workers {
             self.places[*number] = None;
         }
         dead.into_iter().map(|number| number as u32).collect()
-    }
-
-    /// Has a worker look for warnings to its apps, without ending the system calls in which they wait.
-    pub(super) fn tell_of_warning(&self, place: u32) {
-        if let Some(occupant) = self.places.get(place as usize).and_then(Option::as_ref)
-            && let Err(error) = tell_process_of_orders(occupant.life.as_fd(), WARN)
-        {
-            log::error!("worker {} cannot be asked where its app is: {error}", occupant.process);
-        }
     }
 }
 

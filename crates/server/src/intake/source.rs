@@ -13,9 +13,8 @@ impl Source for Intake<'_> {
     type Exchange = Lent;
     type Waiter = Watcher;
 
-    fn serve_alone(&mut self, _prompt: bool) {
-        self.alone = true;
-    }
+    /// Nothing: a lane behind an edge accepts no connections.
+    fn serve_alone(&mut self, _prompt: bool) {}
 
     #[inline]
     fn next_exchange(&mut self) -> io::Result<Option<Lent>> {

@@ -79,6 +79,9 @@ static VALUE inform(Ticket *ticket, VALUE headers) {
     Head head;
     oribi_result result;
     head_copy(&head, headers);
+    /* The methods of the headers may have forked and returned in the child. */
+    if (ticket->forks != fork_count)
+        process_end_stray(0);
     result = oribi_inform(ticket->lane, ticket->exchange, 103, head.fields, head.field_count);
     RB_GC_GUARD(head.bytes);
     RB_GC_GUARD(head.memory);

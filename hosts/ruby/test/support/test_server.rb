@@ -18,6 +18,9 @@ class TestServer
   RACK3 = RACK >= Gem::Version.new("3.0")
   RACK31 = RACK >= Gem::Version.new("3.1")
 
+  # Whether the suite runs with servers that have an edge, unless a test says otherwise (ORIBI_EDGE=on).
+  EDGE = ENV["ORIBI_EDGE"] == "on"
+
   # What the caller's shell says must not reach the servers.
   CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h do |name|
     [name, nil]
@@ -146,11 +149,24 @@ class TestServer
 
   # ---- Processes -----------------------------------------------------------------------------------------------------
 
-  # The children of the server's process that exist now.
+  # The children of the server's process that exist now, except the edge. It begins with the title of its parent, so before it
+  # has its own, nobody is counted.
   def workers
+    workers = children.reject { |pid| edge?(pid) }
+    EDGE && workers.size == children.size ? [] : workers
+  end
+
+  # All children of the server's process.
+  def children
     File.read("/proc/#{@pid}/task/#{@pid}/children").split.map(&:to_i)
   rescue Errno::ENOENT
     []
+  end
+
+  def edge?(pid)
+    File.read("/proc/#{pid}/cmdline").start_with?("oribi: edge")
+  rescue Errno::ENOENT, Errno::ESRCH
+    false
   end
 
   def wait_for_workers(count)
@@ -199,7 +215,7 @@ class TestServer
   # Ends what is left and removes its files.
   def kill
     unless ended?
-      (workers + [@pid]).each { |pid| Process.kill(:KILL, pid) rescue nil } # rubocop:disable Style/RescueModifier -- it may be gone
+      (children + [@pid]).each { |pid| Process.kill(:KILL, pid) rescue nil } # rubocop:disable Style/RescueModifier -- it may be gone
       Process.wait(@pid)
       @pid = nil
     end
