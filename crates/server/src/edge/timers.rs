@@ -63,6 +63,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
         }
         if is_due(&mut self.timers.look) {
+            self.look_for_the_dead();
             self.pool.audit();
             self.forget_ended();
             self.look_at_queue(now);

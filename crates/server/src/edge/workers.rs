@@ -5,15 +5,17 @@ use crate::keeper::Reason;
 use oribi_io::Backend;
 use oribi_pool::Arrival;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open, test_kill_process};
 use std::os::fd::{AsFd, OwnedFd};
 
 /// The worker in a place.
 #[derive(Debug)]
 struct Occupant {
     process: u32,
-    /// Readable when the process has ended.
-    life: OwnedFd,
+    /// Readable when the process has ended; `None`: the system has no such descriptors, so the process is looked for now and
+    /// then.
+    life: Option<OwnedFd>,
 }
 
 /// The workers of the pool.
@@ -34,22 +36,30 @@ impl Workers {
 
     /// The places whose workers have ended.
     fn take_dead(&mut self) -> Vec<u32> {
-        let numbers: Vec<usize> = (0..self.places.len()).filter(|number| self.places[*number].is_some()).collect();
-        let mut polled: Vec<PollFd<'_>> = Vec::with_capacity(numbers.len());
-        for occupant in self.places.iter().flatten() {
-            polled.push(PollFd::new(&occupant.life, PollFlags::IN));
-        }
-        if poll(&mut polled, Some(&Timespec::default())).is_err() {
-            return Vec::new();
-        }
-        let has_ended: Vec<bool> = polled.iter().map(|life| !life.revents().is_empty()).collect();
-        let dead: Vec<usize> =
-            numbers.into_iter().zip(has_ended).filter(|(_, ended)| *ended).map(|(number, _)| number).collect();
-        for number in &dead {
-            self.places[*number] = None;
-        }
-        dead.into_iter().map(|number| number as u32).collect()
+        let has_ended = |place: &mut Option<Occupant>| place.take_if(|occupant| occupant.has_ended()).is_some();
+        (0..).zip(&mut self.places).filter_map(|(number, place)| has_ended(place).then_some(number)).collect()
     }
+
+    /// Whether the end of each worker is reported.
+    fn are_all_watched(&self) -> bool {
+        self.places.iter().flatten().all(|occupant| occupant.life.is_some())
+    }
+}
+
+impl Occupant {
+    fn has_ended(&self) -> bool {
+        match &self.life {
+            Some(life) => {
+                let mut polled = [PollFd::new(life, PollFlags::IN)];
+                poll(&mut polled, Some(&Timespec::default())).is_ok() && !polled[0].revents().is_empty()
+            }
+            None => process_id(self.process).is_none_or(|id| test_kill_process(id) == Err(Errno::SRCH)),
+        }
+    }
+}
+
+fn process_id(process: u32) -> Option<Pid> {
+    i32::try_from(process).ok().and_then(Pid::from_raw)
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
@@ -62,13 +72,23 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     pub(super) fn watch(&mut self, Arrival { place, process }: Arrival) {
-        let process_id = i32::try_from(process).ok().and_then(Pid::from_raw);
-        let life = process_id.and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
-        let watched = life.filter(|life| self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok()));
-        match watched {
-            Some(life) => self.workers.places[place as usize] = Some(Occupant { process, life }),
-            // It has ended already, or nobody can tell when it will.
-            None => self.bury(&[place]),
+        let life = match process_id(process).map(|id| pidfd_open(id, PidfdFlags::empty())) {
+            Some(Ok(life)) => Some(life).filter(|life| self.is_watched(life)),
+            // It has ended already, or there cannot be such a process.
+            None | Some(Err(Errno::SRCH)) => return self.bury(&[place]),
+            Some(Err(_)) => None,
+        };
+        self.workers.places[place as usize] = Some(Occupant { process, life });
+    }
+
+    fn is_watched(&self, life: &OwnedFd) -> bool {
+        self.lane.attention().is_some_and(|attention| attention.watch(life.as_fd()).is_ok())
+    }
+
+    /// Looks for workers whose end is not reported.
+    pub(super) fn look_for_the_dead(&mut self) {
+        if !self.workers.are_all_watched() {
+            self.bury_the_dead();
         }
     }
 
