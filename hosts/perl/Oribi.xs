@@ -24,9 +24,11 @@ BOOT:
     input_define(aTHX);
     process_watch_forks();
     alarms_define();
+    interruption_define();
     signals_define();
     newXS("Oribi::Writer::write", stream_write, __FILE__);
     newXS("Oribi::Writer::close", stream_close, __FILE__);
+    newXS("Oribi::extend_deadline", interruption_extend, __FILE__);
 
 const char *
 server_version()
@@ -57,6 +59,7 @@ serve(config)
         .end = process_end,
         .begin = interpreter_begin,
         .attend = call_attend,
+        .interrupt = interruption_order,
     };
   CODE:
 #ifdef MULTIPLICITY

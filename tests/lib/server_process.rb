@@ -112,10 +112,18 @@ class ServerProcess
     end
   end
 
-  # The processes that have no children themselves, wherever in the tree they are.
+  def edge?(pid)
+    File.binread("/proc/#{pid}/cmdline").start_with?("oribi: edge")
+  rescue Errno::ENOENT, Errno::ESRCH
+    false
+  end
+
+  # The processes that have no children themselves, wherever in the tree they are, without edges.
   def workers(pid = @pid)
     below = children(pid)
-    below.empty? ? [pid] : below.flat_map { |child| workers(child) }
+    return below.flat_map { |child| workers(child) } unless below.empty?
+
+    edge?(pid) ? [] : [pid]
   end
 
   private

@@ -51,7 +51,7 @@ fn answered(clients: Vec<TcpStream>) -> usize {
 #[test]
 fn each_lane_has_a_socket_of_its_own_where_that_is_asked_for() {
     for (model, sockets) in [("shared", 1), ("own", 4)] {
-        let mut server = native(&["--accept", model, "--workers", "2", "--threads", "2"]);
+        let mut server = native(&["--accept", model, "--workers", "2", "--threads", "2", "--edge", "off"]);
         let address = server.address();
         server.wait_for_workers(2);
         assert_eq!(listening_at(address), sockets, "{model}");
@@ -130,7 +130,8 @@ fn unix_sockets_are_shared_in_any_case() {
     for (model, io) in MODELS {
         let folder = Folder::new();
         let path = folder.file("socket");
-        let mut server = native_on(&path.display().to_string(), &["--accept", model, "--io", io, "--workers", "2"]);
+        let mut server =
+            native_on(&path.display().to_string(), &["--accept", model, "--io", io, "--workers", "2", "--edge", "off"]);
         server.wait_for_log("listening on");
         server.wait_for_workers(2);
         let load = Load::start(&Target::Unix(path), 8, Manner::ConnectionPerRequest);
@@ -165,7 +166,17 @@ fn listeners_for_fastcgi_are_no_different() {
 #[test]
 fn sockets_that_others_have_opened_cannot_be_opened_again() {
     let mut command = Command::new("start_server");
-    command.args(["--port=127.0.0.1:0", "--", env!("CARGO_BIN_EXE_oribi"), "--native", "hello", "--accept", "own"]);
+    command.args([
+        "--port=127.0.0.1:0",
+        "--",
+        env!("CARGO_BIN_EXE_oribi"),
+        "--native",
+        "hello",
+        "--accept",
+        "own",
+        "--edge",
+        "off",
+    ]);
     let mut server = Server::run(command.args(["--workers", "2"]));
     server.wait_for_log("--accept own needs sockets that can be opened several times; those of Server::Starter are there once");
     server.signal(Signal::TERM);
@@ -174,7 +185,7 @@ fn sockets_that_others_have_opened_cannot_be_opened_again() {
 
 #[test]
 fn the_number_of_workers_stays_where_each_has_its_sockets() {
-    let mut server = native(&["--accept", "own", "--workers", "2"]);
+    let mut server = native(&["--accept", "own", "--workers", "2", "--edge", "off"]);
     server.wait_for_workers(2);
     server.wait_for_log("listening on");
     server.signal(Signal::TTIN);

@@ -106,6 +106,7 @@ pub struct Load {
 struct Shared {
     stop: AtomicBool,
     answered: AtomicUsize,
+    connections: AtomicUsize,
     lost: Mutex<Vec<String>>,
 }
 
@@ -123,6 +124,11 @@ impl Load {
     /// How many requests have been answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Relaxed)
+    }
+
+    /// How many connections the clients have made so far.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Relaxed)
     }
 
     /// Waits until `count` more have been answered.
@@ -150,11 +156,16 @@ impl Load {
 fn work(target: &Target, shared: &Shared, manner: Manner) {
     while !shared.stop.load(Relaxed) {
         let Some(mut stream) = target.connect() else { return };
+        shared.connections.fetch_add(1, Relaxed);
         loop {
             let outcome = stream.write_all(REQUEST).and_then(|()| read_response(&mut stream));
             match outcome {
                 Ok(response) => {
                     shared.answered.fetch_add(1, Relaxed);
+                    if !response.text.starts_with("HTTP/1.1 200") {
+                        let status = response.text.lines().next().unwrap_or_default();
+                        shared.lost.lock().expect("nobody panicked").push(status.to_owned());
+                    }
                     if !response.keep_alive || shared.stop.load(Relaxed) || matches!(manner, Manner::ConnectionPerRequest) {
                         break;
                     }

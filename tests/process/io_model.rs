@@ -38,7 +38,7 @@ fn load_and_reload(mut server: Server, manner: Manner) {
 #[test]
 fn io_uring_is_what_workers_use_when_told_so() {
     for threads in ["1", "2"] {
-        let mut server = native(&["--io", "io_uring", "--workers", "2", "--threads", threads]);
+        let mut server = native(&["--io", "io_uring", "--workers", "2", "--threads", threads, "--edge", "off"]);
         every_worker_has(&mut server, "anon_inode:[io_uring]", 2);
         server.wait_for_log("I/O by io_uring, as asked for");
         for worker in server.workers() {

@@ -5,6 +5,7 @@ mod accepting;
 #[allow(dead_code)]
 mod client;
 mod descriptors;
+mod edges;
 mod io_model;
 mod lent;
 mod listening;

@@ -10,10 +10,10 @@ mod server;
 
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
-use oribi_server::config::{AcceptModel, ListenAddress, LogTarget, Settings, value};
+use oribi_server::config::{AcceptModel, EdgeChoice, ListenAddress, LogTarget, Settings, value};
 use oribi_server::process;
 use rustix::process::Signal;
-use server::{Server, children, runs, send, wait_for, wait_until};
+use server::{Server, children, runs, send, title, wait_for, wait_until};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -70,6 +70,9 @@ fn settings() -> Settings {
     // The same tests are run for each way in which connections reach lanes: see tests/run.
     let accept = std::env::var("ORIBI_TEST_ACCEPT").map_or(Ok(AcceptModel::Shared), |model| value::accept_model(&model));
     let accept = accept.expect("it is one");
+    // And for both shapes of the processes.
+    let edge =
+        std::env::var("ORIBI_EDGE").map_or(Ok(EdgeChoice::Off), |choice| value::edge_choice(&choice)).expect("it is one");
     let restart_file = std::env::var_os("ORIBI_TEST_RESTART_FILE").map(Into::into);
     let app_name = std::env::var("ORIBI_TEST_APP").unwrap_or_default();
     let settings = Settings {
@@ -79,6 +82,7 @@ fn settings() -> Settings {
         respawn_interval,
         error_log,
         accept,
+        edge,
         app_name,
         ..Settings::default()
     };
@@ -93,7 +97,7 @@ fn master_of(mold: &str) -> Server {
 /// The mold of a master, as soon as it has its workers, and those.
 fn generation(master: &Server) -> (u32, Vec<u32>) {
     wait_for("a mold with two workers", || {
-        let mold = *children(master.pid()).first()?;
+        let mold = *master.workers().first()?;
         Some((mold, children(mold))).filter(|(_, workers)| workers.len() == 2)
     })
 }
@@ -149,7 +153,7 @@ fn an_app_that_does_not_load_ends_the_first_start() {
 
 fn a_stop_while_the_app_is_loaded_is_quick() {
     let mut master = master_of("slow mold");
-    let mold = wait_for("a mold", || children(master.pid()).first().copied());
+    let mold = wait_for("a mold", || master.workers().first().copied());
     // Until it has executed its program, the mold is a copy of the master, with the master's handlers.
     wait_until("its program", || {
         let environment = std::fs::read(format!("/proc/{mold}/environ")).unwrap_or_default();
@@ -264,7 +268,7 @@ fn what_is_being_loaded_gives_way_to_what_is_loaded_later() {
     let target = Target::Tcp(master.address());
     let (first, _) = generation(&master);
     master.signal(Signal::HUP);
-    let slow = wait_for("a second mold", || children(master.pid()).into_iter().find(|mold| *mold != first));
+    let slow = wait_for("a second mold", || master.workers().into_iter().find(|mold| *mold != first));
     wait_until("its program", || {
         let environment = std::fs::read(format!("/proc/{slow}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == b"ORIBI_GENERATION=2")
@@ -294,12 +298,6 @@ fn usr1_opens_the_logs_of_all_processes_again() {
     assert_eq!(master.wait(), 0);
 }
 
-/// What lists of processes show.
-fn title(pid: u32) -> String {
-    let shown = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    String::from_utf8_lossy(&shown).trim_end_matches('\0').replace('\0', " ")
-}
-
 fn processes_say_what_they_are() {
     // The variable is in the way of the title, and is still there behind it.
     let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300))]);
@@ -315,7 +313,7 @@ fn processes_say_what_they_are() {
     master.signal(Signal::HUP);
     master.wait_for_log("generation 2 has taken over");
     let next = wait_for("the next mold", || {
-        children(master.pid()).into_iter().find(|mold| title(*mold) == format!("oribi: mold {app} (generation 2)"))
+        master.workers().into_iter().find(|mold| title(*mold) == format!("oribi: mold {app} (generation 2)"))
     });
     wait_until("the end of the first mold", || !runs(mold));
     let workers = children(next);

@@ -98,7 +98,7 @@ fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
 
 #[test]
 fn a_worker_that_is_replaced_may_finish_but_not_for_ever() {
-    let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms"]);
+    let mut server = native(&["--workers", "1", "--graceful-timeout", "200ms", "--edge", "off"]);
     let address = server.address();
     let mut stuck = TcpStream::connect(address).expect("it listens");
     stuck.write_all(b"POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 10\r\n\r\nhalf").expect("it is connected");

@@ -124,9 +124,24 @@ impl Server {
         status.code().unwrap_or_else(|| panic!("it {status}:\n{}", self.log()))
     }
 
-    /// Its workers, in no order.
+    /// Its workers, or its molds if it is a master, in no order.
     pub fn workers(&self) -> Vec<u32> {
-        children(self.pid())
+        let edges = self.edges();
+        children(self.pid()).into_iter().filter(|child| !edges.contains(child)).collect()
+    }
+
+    /// Its edges, by what lists of processes show and by what it has logged: a new process has the title of its parent.
+    pub fn edges(&self) -> Vec<u32> {
+        let log = self.log();
+        let lines = log.lines().filter_map(|line| line.split_once("] edge")?.1.split_once(" started (pid "));
+        let numbers: Vec<u32> = lines.filter_map(|(_, rest)| rest.trim_end_matches(')').parse().ok()).collect();
+        let is_edge = |child: &u32| numbers.contains(child) || title(*child).starts_with("oribi: edge");
+        children(self.pid()).into_iter().filter(is_edge).collect()
+    }
+
+    /// The processes that accept connections.
+    pub fn acceptors(&self) -> Vec<u32> {
+        if self.log().contains("connections belong to") { self.edges() } else { self.workers() }
     }
 
     /// Waits until it has so many workers, and gives them.
@@ -140,7 +155,7 @@ impl Drop for Server {
         if std::thread::panicking() {
             eprintln!("What the server said:\n{}", self.log());
         }
-        let workers = self.workers();
+        let workers = children(self.pid());
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -155,6 +170,12 @@ pub fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
     let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     processes.filter(|process| runs(*process) && state_and_parent(*process).is_some_and(|(_, found)| found == parent)).collect()
+}
+
+/// What lists of processes show.
+pub fn title(process: u32) -> String {
+    let shown = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&shown).trim_end_matches('\0').replace('\0', " ")
 }
 
 /// Whether a process is there and is not a zombie.

@@ -131,6 +131,9 @@ int oribi_has_gone(oribi_lane *lane, oribi_exchange exchange);
 oribi_result oribi_inform(oribi_lane *lane, oribi_exchange exchange, uint16_t status, const oribi_field *fields,
                           size_t field_count);
 
+/* 1: apps have deadlines. This does not change during the life of a worker. */
+int oribi_has_deadlines(oribi_lane *lane);
+
 /* Changes the deadline of an exchange whose app is running: the app may take this time from now on before it is interrupted, and
  * as long again whenever it has sent something. -1: it may take as long as it likes. Such an app gets no warnings, either. This
  * ends with the exchange. */

@@ -215,6 +215,17 @@ pub unsafe extern "C" fn oribi_inform(
     }
 }
 
+/// Whether apps have deadlines.
+///
+/// # Safety
+/// `lane` is valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_has_deadlines(lane: *const OribiLane) -> c_int {
+    // SAFETY: the caller's promise; null becomes None.
+    let outlet = unsafe { lane.as_ref() }.and_then(OribiLane::outlet);
+    outlet.map_or(0, |outlet| fence(0, || outlet.has_deadlines().into()))
+}
+
 /// Changes the deadline of an exchange whose app is running; a negative time: none.
 ///
 /// # Safety

@@ -124,6 +124,11 @@ pub trait Outlet {
     /// Sends an informational (1xx) response before the final one. For an HTTP/1.0 client it does nothing.
     fn inform(&self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError>;
 
+    /// Whether apps have deadlines. This does not change during the life of a worker.
+    fn has_deadlines(&self) -> bool {
+        false
+    }
+
     /// Changes the deadline of an exchange whose app is running: the app may take `time` from now on before it is interrupted, and
     /// as long again whenever it has sent something. `None`: it may take as long as it likes. Such an app gets no warnings, either.
     /// This ends with the exchange.

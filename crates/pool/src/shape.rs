@@ -58,6 +58,8 @@ impl Layout {
     pub(crate) const TAIL: usize = 0;
     /// The last serial number that was used.
     pub(crate) const SERIAL: usize = 1;
+    /// The process of the edge; 0: there is none.
+    pub(crate) const EDGE: usize = 2;
     /// See [`crate::sleep`].
     pub(crate) const EDGE_SLEEP: usize = LINE;
     const QUEUE: usize = 2 * LINE;
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn nothing_overlaps() {
         let layout = Layout::new(SHAPE).expect("a usual shape");
-        let mut taken: Vec<Range<usize>> = vec![0..2, Layout::EDGE_SLEEP..Layout::EDGE_SLEEP + 1];
+        let mut taken: Vec<Range<usize>> = vec![0..3, Layout::EDGE_SLEEP..Layout::EDGE_SLEEP + 1];
         taken.extend((0..layout.queue as u64).map(|position| layout.entry(position)).map(|at| at..at + 1));
         for slot in 0..SHAPE.slots {
             taken.push(layout.length(slot)..layout.orders(slot) + 1);

@@ -10,6 +10,8 @@ use crate::shape::{Layout, WORD};
 use crate::sleep::{Bell, Sleep, Waits};
 use crate::step::step;
 use crate::words::Entry;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -60,6 +62,8 @@ pub struct Worker {
     edge_bell: Arc<Bell>,
     line: Line,
     areas: Vec<Area>,
+    /// The process of the edge when it was last looked at, and its descriptor.
+    edge: (u64, Option<OwnedFd>),
     /// The number of descriptors sent.
     passed: u64,
     sleep: Sleep,
@@ -116,7 +120,36 @@ impl Worker {
         let (edge_bell, line) = (Arc::clone(&memory.edge_bell), Line::new(place.worker_end));
         let (sleep, rung) = (Sleep::from_bits(answers.words()[Layout::WORKER_SLEEP].load(SeqCst)), Sleep::AWAKE);
         let bell = place.bell;
-        Ok(Self { number, layout, requests, claims, answers, bell, edge_bell, line, areas, passed: 0, sleep, rung, unrung: 0 })
+        Ok(Self {
+            number,
+            layout,
+            requests,
+            claims,
+            answers,
+            bell,
+            edge_bell,
+            line,
+            areas,
+            edge: (0, None),
+            passed: 0,
+            sleep,
+            rung,
+            unrung: 0,
+        })
+    }
+
+    /// Whether no edge is left that could put another request into the queue.
+    pub fn edge_is_gone(&mut self) -> bool {
+        let number = self.requests.load(Layout::EDGE, SeqCst);
+        if number != self.edge.0 {
+            let process = i32::try_from(number).ok().and_then(Pid::from_raw);
+            self.edge = (number, process.and_then(|process| pidfd_open(process, PidfdFlags::empty()).ok()));
+        }
+        // Without a descriptor there is no such process, or the system has none for processes (Linux before 5.3): then nobody can
+        // tell when it ends, and nobody should wait for that.
+        let Some(process) = &self.edge.1 else { return true };
+        let mut polled = [PollFd::new(process, PollFlags::IN)];
+        !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
     /// Takes the oldest waiting request, unless all areas are in use.

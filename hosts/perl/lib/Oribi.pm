@@ -12,6 +12,7 @@ use IO::Socket::INET ();
 use IO::Socket::UNIX ();
 use PerlIO::scalar   ();
 use Oribi::Options   ();
+use Oribi::RequestTimeout ();
 
 # For the handles of IPv6 connections. A core module since 5.20.
 eval { require IO::Socket::IP; 1 } or undef $@;
@@ -96,6 +97,12 @@ to HTTP/1.0 clients.
 
 Writes to the error log.
 
+=item oribi.deadline
+
+If the server has deadlines for apps (see L</DEADLINES>), C<< $env->{'oribi.deadline'}->(60) >> lets the request take 60 seconds
+from now on, and C<< $env->{'oribi.deadline'}->(undef) >> as long as it likes. It concerns the request that the interpreter is
+answering.
+
 =back
 
 C<psgi.multithread> is false, because an interpreter answers one request at a time, also with threads. C<psgi.multiprocess> is
@@ -118,6 +125,18 @@ without C<close>, the connection is cut, so that the response does not look comp
 An app that calls C<exit> ends neither the server nor other requests: its client gets a 500, and its worker, or with threads its
 interpreter, is replaced. A process that the app forked ends as usual.
 
+=head1 DEADLINES
+
+After C<--request-warning> the error log says where an app is that takes long. After C<--request-timeout> the app is interrupted
+by an exception, an L<Oribi::RequestTimeout>, which can be caught by C<eval>. It is raised as Perl calls signal handlers: between two
+operations, in C<sleep> and in a system call that waits. If nothing catches it, the client gets a 504, or the connection is cut if
+the response has begun, and the worker goes on with the next request. Perl cannot leave C code, such as a regular expression that
+explodes or a library that waits for its database; and an app may catch the exception and go on. Then C<--request-kill> ends the
+worker.
+
+A warning ends neither C<sleep> nor a read. It does end C<select> and the functions of L<Time::HiRes>, as signals do. While an app
+waits in a read or in C code, the log says where only after that.
+
 =head1 THREADS
 
 On a perl with threads each thread of a worker has a clone of the interpreter in which the app was loaded. C<CLONE> subs run in
@@ -132,7 +151,7 @@ share the single clock of the process, whose alarm goes to all threads that have
 
 =head1 SEE ALSO
 
-L<Plack::Handler::Oribi>, L<PSGI>, L<Plack>
+L<Plack::Handler::Oribi>, L<Oribi::RequestTimeout>, L<PSGI>, L<Plack>
 
 =head1 LICENSE
 

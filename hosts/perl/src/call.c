@@ -180,6 +180,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     ENTER;
     SAVETMPS;
     environment = environment_fill(aTHX_ context, request);
+    interruption_begin(aTHX_ context, environment);
     response = call_protected(aTHX_ context->app, sv_2mortal(newRV_inc((SV *)environment)));
     if (UNLIKELY(context->forks != process_forks()))
         process_end_stray(aTHX_ 0);
@@ -198,6 +199,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
             call_finished(aTHX_ context, environment);
         environment_return(aTHX_ context, environment);
     }
+    interruption_end(context);
     return next_step(context);
 }
 
@@ -212,6 +214,7 @@ static uint32_t exited(pTHX_ Context *context, I32 scope, bool answering) {
     PL_stack_sp = PL_stack_base;
     /* The environment may be half filled. */
     environment_forget(&context->environment);
+    interruption_end(context);
     if (answering)
         oribi_abandon(context->lane, context->exchange);
     call_log(aTHX_ NULL, ORIBI_LOG_ERROR, "the app called exit(%d); its interpreter is replaced", (int)STATUS_EXIT);

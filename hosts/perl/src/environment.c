@@ -42,6 +42,7 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [PSGIX_LOGGER] = "psgix.logger",
     [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
     [ORIBI_DATA] = "oribi.data",
+    [ORIBI_DEADLINE] = "oribi.deadline",
 };
 
 void environment_prepare(pTHX_ Environment *environment) {
@@ -81,7 +82,15 @@ void environment_release(pTHX_ Environment *environment) {
     SvREFCNT_dec(environment->version);
     SvREFCNT_dec(environment->errors);
     SvREFCNT_dec(environment->logger);
+    SvREFCNT_dec(environment->deadline);
     SvREFCNT_dec(environment->content);
+}
+
+void environment_offer_deadline(pTHX_ Environment *environment) {
+    environment->deadline = SvREFCNT_inc((SV *)get_cv("Oribi::extend_deadline", 0));
+    /* The next request begins with a hash that has the key. */
+    SvREFCNT_dec(environment->hash);
+    environment->hash = NULL;
 }
 
 void environment_forget(Environment *environment) {
@@ -207,6 +216,8 @@ static void make_hash(pTHX_ Environment *environment, bool gateway) {
     add_psgi(aTHX_ environment, PSGIX_HARAKIRI, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGIX_CLEANUP, newSViv(1), SLOT_INTEGER);
     add_psgi(aTHX_ environment, PSGIX_LOGGER, newRV_inc(environment->logger), SLOT_REFERENCE);
+    if (environment->deadline)
+        add_psgi(aTHX_ environment, ORIBI_DEADLINE, newRV_inc(environment->deadline), SLOT_REFERENCE);
 }
 
 /* Fills a variable whose name is not interned: the n-th of this request replaces the n-th of the previous request if it has the

@@ -20,6 +20,7 @@ static Context *context_new(pTHX) {
     context->app = newSVsv(app);
     context->forks = process_forks();
     environment_prepare(aTHX_ &context->environment);
+    interruption_prepare(aTHX_ context);
     return context;
 }
 
@@ -88,6 +89,10 @@ void interpreter_enter(void *pointer) {
 void interpreter_begin(void *pointer, oribi_lane *lane) {
     Context *context = (Context *)pointer;
     context->lane = lane;
+    if (oribi_has_deadlines(lane) && !context->environment.deadline) {
+        dCONTEXT_PERL(context);
+        environment_offer_deadline(aTHX_ &context->environment);
+    }
     signals_set_waker(oribi_lane_waker(lane), context->cloned);
     /* Signals that arrived before could not wake the lane. */
     signals_wake();

@@ -50,7 +50,8 @@ enum {
     PSGIX_LOGGER,
     PSGI_KEYS, /* how many of them are always there */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
-    ORIBI_DATA, /* what a filter is to filter */
+    ORIBI_DATA,     /* what a filter is to filter */
+    ORIBI_DEADLINE, /* a function by which the app moves its deadline, if there are deadlines */
     PSGI_NAMES  /* how many names there are */
 };
 
@@ -98,6 +99,7 @@ typedef struct {
     SV *version; /* the array of psgi.version */
     SV *errors;  /* the glob of STDERR */
     SV *logger;  /* psgix.logger */
+    SV *deadline; /* oribi.deadline; NULL: there are no deadlines */
     HV *handle_stash; /* the class of fresh handles: IO::File */
     SV *content; /* what the handle of the last content read from; its memory serves the next */
     Slot slots[SLOTS_MAXIMUM]; /* in the order of the hash's buckets */
@@ -134,6 +136,15 @@ typedef struct Context {
     U32 taken_count, taken_room;
     oribi_exchange exchange; /* the one that was begun last */
     oribi_lane *lane;        /* and its lane */
+    /* Orders that the app has not received yet, as the time in milliseconds that it has exceeded; 0: none. A signal handler
+     * sets them: see interruption.c. */
+    volatile uint64_t warn_after, interrupt_after;
+    volatile bool answering; /* between the beginning and the end of an answer: the app may receive orders */
+    bool telling;            /* Perl code of Oribi runs that finds out where the app is */
+    bool said;               /* the log says where the app was interrupted */
+    bool left_destructor;    /* the order was raised in a destructor, and must be raised again */
+    PERL_SI *outside;        /* the Perl stack of the server: no exception may be raised there */
+    HV *present;             /* the environment of the request that is being answered */
     AV *deferred; /* environments whose cleanup handlers are to be run once the responses have left; or NULL */
     Environment environment;
 } Context;
@@ -154,6 +165,8 @@ void interpreter_close(void *context);
 
 void environment_prepare(pTHX_ Environment *environment);
 void environment_release(pTHX_ Environment *environment);
+/* From now on environments have oribi.deadline. */
+void environment_offer_deadline(pTHX_ Environment *environment);
 /* The environment of a request; the caller owns one reference. */
 HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
 /* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or put something into it
@@ -332,6 +345,27 @@ void signals_wake(void);
 bool signals_dispatch(pTHX);
 /* In a new worker: from now on, when an app resets a signal, the server's handler is restored. */
 void signals_guard(pTHX);
+
+/* ---- interruption.c ---------------------------------------------------------------------------------------------------- */
+
+/* Replaces the operator `sleep` in all code that is compiled from now on. */
+void interruption_define(void);
+/* From now on the interpreter receives the orders to its context. */
+void interruption_prepare(pTHX_ Context *context);
+/* Called in a signal handler: the app takes too long. */
+void interruption_order(void *context, oribi_exchange exchange, oribi_order order, uint64_t milliseconds);
+/* An answer begins or ends: no order of one request reaches another. */
+static inline void interruption_begin(pTHX_ Context *context, HV *environment) {
+    context->warn_after = context->interrupt_after = 0;
+    context->said = context->left_destructor = FALSE;
+    context->outside = PL_curstackinfo;
+    context->present = environment;
+    context->answering = TRUE;
+}
+static inline void interruption_end(Context *context) {
+    context->answering = FALSE;
+}
+XS(interruption_extend);
 
 /* ---- alarms.c ---------------------------------------------------------------------------------------------------------- */
 

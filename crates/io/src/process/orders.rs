@@ -1,11 +1,11 @@
 //! Orders to the code that runs for an exchange: a signal makes the right thread read them.
 //!
-//! Another process writes orders into memory that it shares with this one, and then sends this process [`the signal`](signal),
-//! or has the kernel send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler
-//! looks through this table for orders that are new. If the handler runs on another thread than the app, it passes the signal on
-//! to that thread.
+//! Another process writes orders into memory that it shares with this one, and then sends this process a signal, or has the kernel
+//! send it ([`signal_on_input`]). A thread that runs an app has a place in a table of fixed size. The handler looks through this
+//! table for orders that are new. If the handler runs on another thread than the app, it passes the signal on to that thread.
 //!
-//! The handler is installed without SA_RESTART: a system call in which the app waits must end.
+//! There are two signals with this handler. [`signal`] ends a system call in which the app waits, as an interruption needs it.
+//! After [`gentle_signal`] the kernel restarts the call (SA_RESTART), so that an app that is only warned gets no error.
 #![allow(unsafe_code)]
 
 use rustix::process::Pid;
@@ -136,19 +136,37 @@ pub fn signal() -> i32 {
     libc::SIGRTMIN() + 3
 }
 
-/// Installs the handler of [`signal`] in this process.
+/// The same without ending system calls that can be restarted (signal(7) lists those that cannot). The Ruby host uses the signal
+/// between the two.
+#[must_use]
+pub fn gentle_signal() -> i32 {
+    libc::SIGRTMIN() + 5
+}
+
+/// The signal that fits the orders.
+fn signal_for(orders: u64) -> i32 {
+    if orders & INTERRUPT != 0 { signal() } else { gentle_signal() }
+}
+
+/// Installs the handler of [`signal`] and [`gentle_signal`] in this process.
 ///
 /// # Errors
 /// An error of the system.
 pub fn receive_orders() -> io::Result<()> {
     PROCESS.store(rustix::process::getpid().as_raw_nonzero().get(), Relaxed);
-    // SAFETY: all zeros are a valid action with an empty mask, and the handler does only what a handler may do.
-    let status = unsafe {
-        let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
-        action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
-        libc::sigaction(signal(), &raw const action, null_mut())
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    for (signal, flags) in [(signal(), 0), (gentle_signal(), libc::SA_RESTART)] {
+        // SAFETY: all zeros are a valid action with an empty mask, and the handler does only what a handler may do.
+        let status = unsafe {
+            let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
+            action.sa_sigaction = on_signal as extern "C" fn(libc::c_int) as usize;
+            action.sa_flags = flags;
+            libc::sigaction(signal, &raw const action, null_mut())
+        };
+        if status != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// Runs `work`. Meanwhile the orders of `mailbox` reach `receiver` on this thread.
@@ -224,15 +242,13 @@ extern "C" fn on_signal(_signal: libc::c_int) {
         let (process, thread) = (libc::getpid(), libc::gettid());
         if PROCESS.load(Relaxed) == process {
             for place in TABLE.iter().take(USED.load(Acquire)) {
-                if place.news().is_none() {
-                    continue;
-                }
+                let Some(word) = place.news() else { continue };
                 let owner = place.thread.load(Relaxed);
                 if owner == thread {
                     read_orders(place);
                 } else {
                     // If that thread ends meanwhile, or has a new run, the signal does nothing.
-                    libc::syscall(libc::SYS_tgkill, process, owner, signal());
+                    libc::syscall(libc::SYS_tgkill, process, owner, signal_for(place.new_orders(word)));
                 }
             }
         }
@@ -240,13 +256,25 @@ extern "C" fn on_signal(_signal: libc::c_int) {
     }
 }
 
-/// Sends [`signal`] to a process, so that it looks for orders. The process must have called [`receive_orders`].
+/// Sends a process the signal for these orders. The process must have called [`receive_orders`].
 ///
 /// # Errors
 /// There is no such process, or it belongs to another user.
-pub fn tell_of_orders(process: Pid) -> io::Result<()> {
+pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     // SAFETY: sends a signal.
-    let status = unsafe { libc::kill(process.as_raw_nonzero().get(), signal()) };
+    let status = unsafe { libc::kill(process.as_raw_nonzero().get(), signal_for(orders)) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The same for the process behind a descriptor of pidfd_open(2).
+///
+/// # Errors
+/// The process has ended, or belongs to another user.
+pub fn tell_process_of_orders(process: BorrowedFd<'_>, orders: u64) -> io::Result<()> {
+    // SAFETY: sends a signal with the information that kill(2) gives, which a null pointer asks for.
+    let status = unsafe {
+        libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal_for(orders), null_mut::<libc::siginfo_t>(), 0)
+    };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -307,7 +335,7 @@ mod tests {
     }
 
     fn tell() {
-        tell_of_orders(rustix::process::getpid()).expect("this process is there");
+        tell_of_orders(rustix::process::getpid(), INTERRUPT).expect("this process is there");
     }
 
     #[test]
@@ -333,6 +361,35 @@ mod tests {
         orders.store(order_word(7, WARN | INTERRUPT), Release);
         tell();
         assert_eq!(running.join().expect("it ends"), (-1, WARN | INTERRUPT));
+    }
+
+    #[test]
+    fn a_warning_does_not_end_a_read() {
+        receive_orders().expect("handlers may be set");
+        let (orders, (started, starts)) = (word(), mpsc::channel());
+        let (mut here, mut there) = io::pipe().expect("a pipe is to be had");
+        let running = thread::spawn(move || {
+            let notes = Notes::default();
+            // SAFETY: asks for a number.
+            started.send(unsafe { libc::gettid() }).expect("the test waits");
+            let mut byte = [0];
+            let read = obey(Mailbox { orders, run: Run::Fixed(9) }, &notes, || io::Read::read(&mut here, &mut byte));
+            (read.expect("it is not interrupted"), notes.orders.load(Relaxed))
+        });
+        let call = format!("/proc/self/task/{}/syscall", starts.recv().expect("it starts"));
+        let reading = format!("{} ", libc::SYS_read);
+        let reads = || std::fs::read_to_string(&call).is_ok_and(|text| text.starts_with(&reading));
+        wait_until("the read", reads);
+        orders.store(order_word(9, WARN), Release);
+        let this = rustix::process::getpid();
+        let process = rustix::process::pidfd_open(this, rustix::process::PidfdFlags::empty()).expect("this process is there");
+        tell_process_of_orders(process.as_fd(), WARN).expect("it is this process");
+        tell_of_orders(this, WARN).expect("it is this process");
+        wait_until("the read again", || {
+            TABLE.iter().any(|place| place.received.load(Relaxed) == order_word(9, WARN)) && reads()
+        });
+        io::Write::write_all(&mut there, b"x").expect("it is read");
+        assert_eq!(running.join().expect("it ends"), (1, WARN));
     }
 
     #[test]

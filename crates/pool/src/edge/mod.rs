@@ -139,9 +139,11 @@ impl Edge {
             Ok(Place { answers, bell, line, rung: Sleep::AWAKE, broken: false, known: false, dying: false, read: false })
         });
         let shape = layout.shape;
+        let requests = Shared::map(memory.as_fd(), layout.requests())?;
+        requests.words()[Layout::EDGE].store(u64::from(std::process::id()), SeqCst);
         Ok(Self {
             layout,
-            requests: Shared::map(memory.as_fd(), layout.requests())?,
+            requests,
             claims: Shared::map(memory.as_fd(), layout.claims())?,
             bell: Arc::clone(&memory.edge_bell),
             places: places.collect::<io::Result<_>>()?,
@@ -164,6 +166,11 @@ impl Edge {
     #[must_use]
     pub fn shape(&self) -> Shape {
         self.layout.shape
+    }
+
+    /// The edge ends, and says so to its workers.
+    pub fn leave(&mut self) {
+        self.requests.words()[Layout::EDGE].store(0, SeqCst);
     }
 
     /// Reserves a slot for a request; `None` if all are in use.
@@ -269,9 +276,11 @@ impl Edge {
         for place in self.places.iter().filter(|place| !place.broken && !place.dying) {
             let words = place.answers.words();
             let attached = words[Layout::ATTACHED].load(Relaxed) != 0;
-            let waits = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed)).waits;
+            // The threads of a crew leave the announcement of a sleep in its place when they have been rung for and have work.
+            let sleep = Sleep::from_bits(words[Layout::WORKER_SLEEP].load(Relaxed));
+            let waits = sleep.waits.for_work() && sleep.is_to_be_woken(place.rung);
             staff.attached += u32::from(attached);
-            staff.waiting += u32::from(attached && waits.for_work());
+            staff.waiting += u32::from(attached && waits);
         }
         staff
     }
@@ -300,13 +309,20 @@ impl Edge {
         self.order_at_once(ticket, Orders { interrupted: true, ..Orders::default() });
     }
 
-    /// Orders the worker to tell where an app is that takes long. Its [line](crate::Worker::line) becomes readable, too.
+    /// Orders the worker to tell where an app is that takes long. Nothing calls the worker: what ends the system call in which an
+    /// app waits would do more than warn it.
     pub fn warn(&mut self, ticket: Ticket) {
-        self.order_at_once(ticket, Orders { warned: true, ..Orders::default() });
+        if self.can_order(ticket) {
+            self.order(ticket.0, Orders { warned: true, ..Orders::default() });
+        }
+    }
+
+    fn can_order(&self, ticket: Ticket) -> bool {
+        self.current(ticket.0).is_some_and(|record| !record.forsaken && record.state != State::Filling)
     }
 
     fn order_at_once(&mut self, ticket: Ticket, orders: Orders) {
-        if self.current(ticket.0).is_none_or(|record| record.forsaken || record.state == State::Filling) {
+        if !self.can_order(ticket) {
             return;
         }
         self.order(ticket.0, orders);

@@ -134,6 +134,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Stage::Warned => {
                 log::warn!("{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
+                self.workers.tell_of_warning(place);
             }
             Stage::Interrupted => {
                 log::error!(

@@ -212,6 +212,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             self.pool.withdraw(ticket);
         }
         self.pool.wake_workers();
+        self.pool.leave();
         self.lane.source().abandon_all();
     }
 

@@ -3,6 +3,7 @@
 use super::EdgeLoop;
 use crate::keeper::Reason;
 use oribi_io::Backend;
+use oribi_io::process::orders::{WARN, tell_of_orders, tell_process_of_orders};
 use oribi_pool::Arrival;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -43,6 +44,18 @@ impl Workers {
     /// Whether the end of each worker is reported.
     fn are_all_watched(&self) -> bool {
         self.places.iter().flatten().all(|occupant| occupant.life.is_some())
+    }
+
+    /// Has a worker look for warnings to its apps, without ending the system calls in which they wait.
+    pub(super) fn tell_of_warning(&self, place: u32) {
+        let Some(occupant) = self.places.get(place as usize).and_then(Option::as_ref) else { return };
+        let told = match &occupant.life {
+            Some(life) => tell_process_of_orders(life.as_fd(), WARN),
+            None => process_id(occupant.process).map_or(Ok(()), |id| tell_of_orders(id, WARN)),
+        };
+        if let Err(error) = told {
+            log::error!("worker {} cannot be asked where its app is: {error}", occupant.process);
+        }
     }
 }
 

@@ -38,7 +38,7 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
-    /// Takes what waits in the queues, because nobody else may be left to take it.
+    /// Takes what comes until the edges have ended, because nobody else may be left to take it.
     Emptying,
     /// Takes nothing more.
     Stopping,
@@ -54,6 +54,8 @@ pub struct Intake<'a> {
     sources: Arc<Sources>,
     opened: Opened,
     stage: Stage,
+    /// Whether one thread has the lane, and waits itself.
+    alone: bool,
     /// No thread can answer another request now, so other workers should take what comes.
     left: bool,
     /// There was news for the lane, not for its apps' clients.
@@ -82,6 +84,7 @@ impl<'a> Intake<'a> {
             sources: attention.sources(),
             opened: Opened::default(),
             stage: Stage::Serving,
+            alone: false,
             left: false,
             woken: false,
             news_due: Instant::now(),
@@ -90,7 +93,7 @@ impl<'a> Intake<'a> {
         })
     }
 
-    /// Takes nothing more. With `empty_queue`, first takes what waits.
+    /// Takes nothing more. With `empty_queue`, first takes what comes until the edges have ended.
     fn stop(&mut self, empty_queue: bool) {
         if self.stage == Stage::Serving {
             self.stage = if empty_queue { Stage::Emptying } else { Stage::Stopping };

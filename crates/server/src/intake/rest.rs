@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// How long requests may come one after the other before the lane looks for other news: a command to stop, its app's timers.
 const NEWS_AFTER: Duration = Duration::from_millis(10);
 
+/// How often a lane that is to end with its edges looks whether they have ended.
+const LOOK_FOR_END: Duration = Duration::from_millis(20);
+
 /// Waits at the attention of a lane, in a thread that must not use the lane now.
 #[derive(Debug)]
 pub struct Watcher {
@@ -63,10 +66,12 @@ impl Intake<'_> {
                 }
                 return Ok(Next::Exchange(lent));
             }
+            // Nothing tells when the last edge has ended.
+            let timeout = (self.stage == Stage::Emptying).then_some(LOOK_FOR_END);
             if !patient {
-                return Ok(Next::Nothing(None));
+                return Ok(Next::Nothing(timeout));
             }
-            self.look(None)?;
+            self.look(timeout)?;
             self.awake();
         }
     }
@@ -87,7 +92,11 @@ impl Intake<'_> {
     /// thread: the caller is in the middle of one.
     pub(super) fn attend(&mut self) -> Option<Duration> {
         self.flow();
-        self.announce();
+        if !self.alone {
+            // The caller may wait next, or leave that to another thread. A lone thread goes on with its app instead, and must
+            // not be rung for.
+            self.announce();
+        }
         let news = self.flow() | self.note_gone();
         news.then_some(Duration::ZERO)
     }

@@ -13,8 +13,9 @@ impl Source for Intake<'_> {
     type Exchange = Lent;
     type Waiter = Watcher;
 
-    /// Nothing: a lane behind an edge accepts no connections.
-    fn serve_alone(&mut self, _prompt: bool) {}
+    fn serve_alone(&mut self, _prompt: bool) {
+        self.alone = true;
+    }
 
     #[inline]
     fn next_exchange(&mut self) -> io::Result<Option<Lent>> {

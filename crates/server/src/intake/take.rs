@@ -17,7 +17,7 @@ impl Intake<'_> {
             let count = self.pools.len();
             let mut turns = (self.turn..count).chain(0..self.turn);
             let Some((pool, taken)) = turns.find_map(|pool| Some((pool, self.pools[pool].take()?))) else {
-                if self.stage == Stage::Emptying && self.pools.iter().all(|pool| pool.queued() == 0) {
+                if self.stage == Stage::Emptying && self.is_empty_for_good() {
                     self.stage = Stage::Stopping;
                 }
                 return None;
@@ -28,6 +28,13 @@ impl Intake<'_> {
             }
         }
         None
+    }
+
+    /// Whether nothing waits, and nothing will come.
+    #[cold]
+    fn is_empty_for_good(&mut self) -> bool {
+        // What an edge has submitted before its end is seen by the second look.
+        self.pools.iter_mut().all(|pool| pool.queued() == 0 && pool.edge_is_gone() && pool.queued() == 0)
     }
 
     #[inline]

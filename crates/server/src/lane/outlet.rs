@@ -107,6 +107,10 @@ impl<S: Source> Outlet for Lane<'_, S> {
         self.send_pending(exchange);
     }
 
+    fn has_deadlines(&self) -> bool {
+        self.deadlines.is_some()
+    }
+
     fn extend_deadline(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(deadlines) = &self.deadlines {
             deadlines.extend(exchange, time);

@@ -139,7 +139,7 @@ fn a_worker_that_stops_takes_nothing_more_and_answers_what_it_has() {
 }
 
 #[test]
-fn a_worker_that_is_the_last_one_takes_what_waits_before_it_stops() {
+fn a_worker_that_is_the_last_one_takes_what_comes_until_its_edge_has_ended() {
     let mut site = Site::new();
     let tickets = [site.ask("/one"), site.ask("/two")];
     site.intake.stop(true);
@@ -149,9 +149,14 @@ fn a_worker_that_is_the_last_one_takes_what_waits_before_it_stops() {
         site.intake.respond(exchange, OK, &[]).expect("its client waits");
         assert_eq!(site.hear_of(ticket), [Said::Whole(200, Vec::new(), 0)]);
     }
+    assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Nothing(Some(_)))), "it looks again by itself");
+    let ticket = site.ask("/three");
+    let exchange = site.take();
+    site.intake.respond(exchange, OK, &[]).expect("its client waits");
+    assert_eq!(site.hear_of(ticket), [Said::Whole(200, Vec::new(), 0)]);
+    site.edge.leave();
     assert!(!site.intake.finished());
     assert!(matches!(site.intake.next_exchange_now(), Ok(Next::Command)));
-    site.ask("/three");
     assert!(site.intake.finished());
 }
 

@@ -122,6 +122,20 @@ fn an_app_that_waits_for_its_client_leaves_the_queue_to_other_threads() {
 }
 
 #[test]
+fn a_worker_whose_app_asks_how_much_waits_is_not_woken_instead_of_others() {
+    let mut site = Site::new();
+    site.intake.serve_alone(false);
+    site.ask("/");
+    let exchange = site.take();
+    assert_eq!(site.intake.attend(), None);
+    site.ask("/next");
+    let mut watcher = site.intake.waiter().expect("there is one");
+    watcher.wait(Some(Duration::from_millis(20))).expect("epoll works");
+    let is_rung = rustix::io::read(site.intake.pools[0].descriptor(), &mut [0; 8]).is_ok();
+    assert!(!is_rung && site.intake.waiting(exchange).is_ok());
+}
+
+#[test]
 fn commands_are_seen_although_there_is_always_another_request() {
     let mut site = Site::new();
     site.command.write_all(b"x").expect("the pipe has room");

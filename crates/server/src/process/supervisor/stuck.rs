@@ -77,7 +77,7 @@ impl Supervisor<'_> {
                 continue;
             }
             let (number, pid) = (member.number, member.pid);
-            let (mut stuck, mut ordered): (Vec<&RunningLine>, bool) = (Vec::new(), false);
+            let (mut stuck, mut ordered): (Vec<&RunningLine>, u64) = (Vec::new(), 0);
             let mut allowed = Duration::ZERO;
             for (line, sighting) in member.slot.running.iter().zip(&mut member.sightings) {
                 let idle = sighting.look(line, now);
@@ -94,13 +94,15 @@ impl Supervisor<'_> {
                     stuck.push(line);
                 } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
                     say("is interrupted", deadlines.timeout);
-                    ordered = true;
+                    ordered |= INTERRUPT;
                 } else if idle >= deadlines.warning && idle < deadlines.timeout && sighting.order(line, WARN) {
                     say("takes long", deadlines.warning);
-                    ordered = true;
+                    ordered |= WARN;
                 }
             }
-            if ordered && let Err(error) = tell_of_orders(pid) {
+            if ordered != 0
+                && let Err(error) = tell_of_orders(pid, ordered)
+            {
                 log::error!("worker {number} (pid {pid}) cannot be told of orders to its app: {error}");
             }
             if stuck.is_empty() {

@@ -1,0 +1,221 @@
+/* interruption.c - apps that take too long: a backtrace in the log, or an exception in the app.
+ *
+ * The server brings its orders in a signal handler, on the thread whose interpreter answers. There Perl may not run. So the
+ * handler notes the order and sets Perl's own flag for signals that have arrived. Perl looks at this flag between operations,
+ * and after a system call that a signal has interrupted, and then calls PL_signalhook, as it does for %SIG. This file puts its
+ * own function there.
+ *
+ * C code that does not return to Perl, such as a regular expression that explodes, is not left: that takes --request-kill.
+ */
+#include "perl_host.h"
+#include <time.h>
+
+/* Where an interpreter keeps its context. */
+static const char context_key[] = "Oribi::Context";
+
+static Context *context_of(pTHX) {
+    SV **value = hv_fetch(PL_modglobal, context_key, sizeof context_key - 1, 0);
+    Context *context = value && SvIOK(*value) ? INT2PTR(Context *, SvIVX(*value)) : NULL;
+#ifdef MULTIPLICITY
+    /* A thread that the app starts has a copy of the value. */
+    if (context && context->perl != my_perl)
+        return NULL;
+#endif
+    /* A process that the app forks answers nothing. */
+    return context && context->answering && context->forks == process_forks() ? context : NULL;
+}
+
+/* ---- In the signal handler ----------------------------------------------------------------------------------------------- */
+
+void interruption_order(void *pointer, oribi_exchange exchange, oribi_order order, uint64_t milliseconds) {
+    Context *context = (Context *)pointer;
+    dCONTEXT_PERL(context);
+    PERL_UNUSED_CONTEXT;
+    if (!context->answering || context->exchange != exchange)
+        return;
+    if (order == ORIBI_ORDER_INTERRUPT)
+        context->interrupt_after = milliseconds;
+    else
+        context->warn_after = milliseconds;
+    PL_sig_pending = 1;
+    /* The app may be waiting for a slow client. */
+    signals_wake();
+}
+
+/* ---- Between two operations ---------------------------------------------------------------------------------------------- */
+
+static bool in_destructor(pTHX) {
+    for (const PERL_SI *stack = PL_curstackinfo; stack; stack = stack->si_prev)
+        if (stack->si_type == PERLSI_DESTROY)
+            return TRUE;
+    return FALSE;
+}
+
+/* Where the server called the app. */
+static const COP *entrance(pTHX_ const Context *context) {
+    const PERL_SI *stack = PL_curstackinfo;
+    while (stack->si_prev && stack->si_prev != context->outside)
+        stack = stack->si_prev;
+    return stack->si_prev && stack->si_cxix >= 0 ? stack->si_cxstack[0].blk_oldcop : PL_curcop;
+}
+
+/* Calls a function of Oribi::RequestTimeout with the time in seconds, and with the file and the line from which the server
+ * called the app; returns its result, or NULL. Leaves $@ and errno as they are. The caller frees temporary values. */
+static SV *call_class(pTHX_ Context *context, const char *function, uint64_t milliseconds) {
+    const COP *const from = entrance(aTHX_ context);
+    const char *const file = CopFILE(from);
+    dSP;
+    SV *result = NULL;
+    dSAVE_ERRNO;
+    context->telling = TRUE;
+    PUSHSTACKi(PERLSI_SIGNAL);
+    PUSHMARK(SP);
+    EXTEND(SP, 3);
+    mPUSHn((NV)milliseconds / 1000);
+    mPUSHs(newSVpv(file ? file : "", 0));
+    mPUSHu(CopLINE(from));
+    PUTBACK;
+    if (call_pv(function, G_SCALAR | G_EVAL | G_KEEPERR) == 1) {
+        SPAGAIN;
+        result = POPs;
+        PUTBACK;
+    }
+    POPSTACK;
+    context->telling = FALSE;
+    RESTORE_ERRNO;
+    return result;
+}
+
+static void log_place(pTHX_ Context *context, uint64_t milliseconds, const char *what) {
+    SV *text;
+    ENTER;
+    SAVETMPS;
+    text = call_class(aTHX_ context, "Oribi::RequestTimeout::backtrace", milliseconds);
+    if (text && SvPOK(text))
+        /* In one line: the log writes control characters as text. */
+        call_log(aTHX_ context->present, ORIBI_LOG_WARN, "the app has done nothing for %g s and %s%s",
+                 (double)milliseconds / 1000, what, SvPVX_const(text));
+    FREETMPS;
+    LEAVE;
+}
+
+/* Logs where the app is, if that was ordered. */
+static void obey_warning(pTHX_ Context *context) {
+    const uint64_t after = context->warn_after;
+    context->warn_after = 0;
+    if (after && !context->interrupt_after)
+        log_place(aTHX_ context, after, "goes on");
+}
+
+/* Dies, if that was ordered. */
+static void obey_interruption(pTHX_ Context *context) {
+    const uint64_t after = context->interrupt_after;
+    SV *exception;
+    if (!after || PL_curstackinfo == context->outside)
+        return;
+    if (in_destructor(aTHX)) {
+        /* Perl makes a mere warning of what a destructor dies of. So the destructor is left, and then whatever called it. */
+        if (context->left_destructor)
+            return;
+        context->left_destructor = TRUE;
+    } else {
+        context->interrupt_after = 0;
+    }
+    if (!context->said) {
+        context->said = TRUE;
+        log_place(aTHX_ context, after, "is interrupted");
+    }
+    exception = call_class(aTHX_ context, "Oribi::RequestTimeout::new", after);
+    PL_sig_pending = 1;
+    if (exception && SvROK(exception))
+        croak_sv(exception);
+    croak("oribi: the request took longer than %g s", (double)after / 1000);
+}
+
+static despatch_signals_proc_t perl_hook;
+
+static void hook(pTHX) {
+    Context *context = context_of(aTHX);
+    if (context) {
+        /* What comes while this file's own Perl code runs must not be raised in there. */
+        if (context->telling)
+            return;
+        obey_warning(aTHX_ context);
+        obey_interruption(aTHX_ context);
+    }
+    perl_hook(aTHX);
+    /* What cannot be raised yet stays. */
+    if (context && context->interrupt_after)
+        PL_sig_pending = 1;
+}
+
+void interruption_prepare(pTHX_ Context *context) {
+    if (PL_signalhook != hook) {
+        perl_hook = PL_signalhook;
+        PL_signalhook = hook;
+    }
+    (void)hv_store(PL_modglobal, context_key, sizeof context_key - 1, newSViv(PTR2IV(context)), 0);
+}
+
+/* ---- sleep -------------------------------------------------------------------------------------------------------------- */
+
+static OP *(*plain_sleep)(pTHX);
+
+static bool has_signal(pTHX) {
+    if (PL_psig_pend)
+        for (int number = 1; number < SIG_SIZE; number++)
+            if (PL_psig_pend[number])
+                return TRUE;
+    return FALSE;
+}
+
+/* The operator `sleep`: a warning does not end it. */
+static OP *patient_sleep(pTHX) {
+    Context *context = MAXARG > 0 && SvIOK(*PL_stack_sp) ? context_of(aTHX) : NULL;
+    struct timespec left = {0, 0};
+    time_t start;
+    if (!context || SvIVX(*PL_stack_sp) < 0 || SvMAGICAL(*PL_stack_sp))
+        return plain_sleep(aTHX);
+    {
+        dSP;
+        dTARGET;
+        left.tv_sec = (time_t)POPi;
+        time(&start);
+        while (nanosleep(&left, &left) != 0 && errno == EINTR && context->warn_after && !context->interrupt_after
+               && !has_signal(aTHX)) {
+            PUTBACK;
+            obey_warning(aTHX_ context);
+            SPAGAIN;
+        }
+        XPUSHi((IV)(time(NULL) - start));
+        PUTBACK;
+        /* Perl itself would look only at the next branch or loop. */
+        PERL_ASYNC_CHECK();
+        return NORMAL;
+    }
+}
+
+void interruption_define(void) {
+    if (plain_sleep)
+        return;
+    plain_sleep = PL_ppaddr[OP_SLEEP];
+    PL_ppaddr[OP_SLEEP] = patient_sleep;
+}
+
+/* ---- The app's own deadline --------------------------------------------------------------------------------------------- */
+
+XS(interruption_extend) {
+    dXSARGS;
+    Context *context = context_of(aTHX);
+    NV seconds = -1;
+    if (items != 1)
+        croak("usage: $env->{'oribi.deadline'}->($seconds), or undef for no deadline");
+    if (SvOK(ST(0))) {
+        seconds = SvNV(ST(0));
+        if (!(seconds > 0 && seconds < 1e12))
+            croak("a deadline is a number of seconds above 0, or undef for none");
+    }
+    if (context)
+        oribi_extend_deadline(context->lane, context->exchange, seconds < 0 ? -1 : (int64_t)(seconds * 1000));
+    XSRETURN_EMPTY;
+}
