@@ -12,7 +12,7 @@ const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(1);
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// How often the edge looks which requests were taken, if apps have deadlines.
-const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(25);
+const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(10);
 
 /// When something is due.
 #[derive(Debug, Default)]
