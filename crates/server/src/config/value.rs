@@ -458,6 +458,17 @@ mod tests {
     }
 
     #[test]
+    fn paths_of_probes() {
+        assert_eq!(probe_path(" /healthz "), Ok(Some("/healthz".to_owned())));
+        for text in ["", "off", "none"] {
+            assert_eq!(probe_path(text), Ok(None), "{text:?}");
+        }
+        for text in ["healthz", "/a b", "/a?b", "/a#b", "/\u{e9}"] {
+            assert!(probe_path(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn names_of_files() {
         for (text, expected) in [("index.html", &["index.html"][..]), (" a , b.htm", &["a", "b.htm"]), ("off", &[])] {
             let names = file_names(text).expect(text);

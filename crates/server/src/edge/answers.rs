@@ -110,9 +110,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Content::Interim => Ok(lane.source().inform(exchange, head.status, head.fields)),
             Content::Whole { .. } | Content::Started => Err(Malformed),
         });
-        // The final response is still to come if this one was not sent.
-        if let Err(Malformed) = sent.and_then(|sent| sent) {
-            self.handle_nonsense(ticket);
+        match sent.and_then(|sent| sent) {
+            // If this one is refused, the final response is still to come.
+            Ok(_) => self.keep_waiting_if_slow(ticket, exchange),
+            Err(Malformed) => self.handle_nonsense(ticket),
         }
     }
 
@@ -172,9 +173,18 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     fn handle_message(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return };
-        if !self.lane.source().report(exchange, bytes) {
+        let reported = self.lane.source().report(exchange, bytes);
+        if reported {
+            self.keep_waiting_if_slow(ticket, exchange);
+        } else {
             log::error!("{}", String::from_utf8_lossy(bytes).trim_end());
         }
+    }
+
+    /// Something was written that is no content: whoever writes much of it must wait for its client, too.
+    fn keep_waiting_if_slow(&mut self, ticket: Ticket, exchange: ExchangeId) {
+        let waiting = self.lane.source().waiting(exchange);
+        self.note_written(ticket, waiting);
     }
 
     fn handle_end(&mut self, ticket: Ticket, abandoned: bool) {

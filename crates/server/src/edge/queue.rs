@@ -14,15 +14,13 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// Requests that wait longer are written of in the log.
-const LONG: Duration = Duration::from_secs(1);
-
 /// At most one line of the log in this time says that requests wait.
 const SAID_EVERY: Duration = Duration::from_secs(10);
 
 /// A request that has waited for this long, and whose client has ended its side, is dropped: people and proxies that give up do
-/// that, and there is nobody left to answer. (A client that ends its side earlier may have sent its only request.)
-const PATIENCE_OF_ENDED_CLIENTS: Duration = Duration::from_secs(1);
+/// that, and there is nobody left to answer. (A client that ends its side earlier may have sent its only request.) Requests that
+/// wait as long as that are also written of in the log.
+const LONG: Duration = Duration::from_secs(1);
 
 /// A client is asked to come back after this time at the latest.
 const LONGEST_RETRY: u64 = 60;
@@ -41,6 +39,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let is_full = self.table.used() >= self.settings.queue_limit && self.pool.depth() >= self.settings.queue_limit;
         let reserved = if is_full { None } else { self.pool.reserve() };
         let Some(mut reserved) = reserved else {
+            let now = self.now();
+            self.say_that_requests_wait(now, "the queue is full (--queue-limit): a client gets a 503");
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
         };
@@ -113,9 +113,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 self.refuse_for_now(exchange);
             }
         }
-        if self.oldest_wait().is_some_and(|wait| wait >= PATIENCE_OF_ENDED_CLIENTS) {
+        if self.oldest_wait().is_some_and(|wait| wait >= LONG) {
             self.drop_those_without_clients(now);
-            self.say_that_requests_wait(now);
+            let advice = if self.pool.staff().attached == 0 {
+                "there is no worker yet; if none starts, the lines above say why"
+            } else {
+                "more workers (--workers, --threads) or faster answers would help"
+            };
+            self.say_that_requests_wait(now, advice);
         }
     }
 
@@ -123,7 +128,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let engine = self.lane.source();
         let is_left = |entry: &&Entry| {
             let has_ended = entry.exchange.is_some_and(|exchange| engine.client_has_ended(exchange));
-            has_ended && !entry.begun && now.saturating_sub(entry.submitted) >= PATIENCE_OF_ENDED_CLIENTS
+            has_ended && !entry.begun && now.saturating_sub(entry.submitted) >= LONG
         };
         let left: Vec<Ticket> = self.table.entries().filter(is_left).map(|entry| entry.ticket).collect();
         drop(engine);
@@ -137,22 +142,16 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
     }
 
-    fn say_that_requests_wait(&mut self, now: Duration) {
-        let Some(wait) = self.oldest_wait().filter(|wait| *wait >= LONG) else { return };
+    /// Tells the log, but not often.
+    fn say_that_requests_wait(&mut self, now: Duration, advice: &str) {
         if self.queue.said.is_some_and(|said| now.saturating_sub(said) < SAID_EVERY) {
             return;
         }
         self.queue.said = Some(now);
+        let wait = self.oldest_wait().unwrap_or_default();
         let (depth, staff) = (self.pool.depth(), self.pool.staff());
-        // That an app takes its time to load is usual.
-        let (level, advice) = if staff.attached == 0 {
-            (log::Level::Info, "there is no worker yet: see above why, if it does not start")
-        } else {
-            (log::Level::Warn, "all workers are busy: more of them (--workers, --threads) or faster answers would help")
-        };
-        log::log!(
-            level,
-            "{} for a worker, the oldest for {:.1} s; {} of {} are free: {advice}",
+        log::warn!(
+            "{} for a worker, the oldest for {:.1} s, and {} of {} are free: {advice}",
             if depth == 1 { "1 request waits".to_owned() } else { format!("{depth} requests wait") },
             wait.as_secs_f64(),
             staff.waiting,

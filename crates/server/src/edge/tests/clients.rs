@@ -53,6 +53,29 @@ fn a_slow_client_keeps_its_worker_waiting_and_nobody_else() {
 }
 
 #[test]
+fn whoever_writes_many_informational_responses_waits_for_the_client_too() {
+    let mut settings = Settings::default();
+    settings.limits.output_bytes = 10_000;
+    let mut site = Site::new(&settings);
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    client.set_window(0);
+    let mut taken = app.take();
+    let interim = head(103, &[(b"Link", &[b'l'; 1000])], Content::Interim);
+    let mut written = 0;
+    for _ in 0..MANY {
+        match app.worker.interim(&mut taken, &interim) {
+            Ok(()) => written += interim.len(),
+            Err(_) if !site.edge.paused.is_empty() => break,
+            Err(_) => {}
+        }
+        app.worker.flush(&taken);
+        site.run();
+    }
+    assert!(!site.edge.paused.is_empty() && written < 3 * site.memory.shape().area_bytes as usize, "{written}");
+}
+
+#[test]
 fn a_client_that_goes_takes_its_request_out_of_the_queue() {
     let mut site = Site::standard();
     let mut app = site.worker();
