@@ -92,7 +92,8 @@ impl Edge {
     pub fn gather(&mut self) {
         let areas = self.layout.shape.areas;
         let all = u64::MAX >> (64 - areas);
-        for worker in 0..self.places.len() as u32 {
+        self.count_places();
+        for worker in 0..self.staffed as u32 {
             let place = &self.places[worker as usize];
             let news = &place.answers.words()[Layout::NEWS];
             if place.broken || news.load(Relaxed) == 0 {

@@ -53,6 +53,17 @@ impl Edge {
         }
         found
     }
+
+    /// Determines which places may have workers, if any has arrived since the last call.
+    #[inline]
+    pub(super) fn count_places(&mut self) {
+        let count = self.claims.words()[Layout::ARRIVALS].load(SeqCst);
+        if self.counted.replace(count) != Some(count) {
+            let is_staffed = |place: &super::Place| place.known || place.answers.words()[Layout::ATTACHED].load(SeqCst) != 0;
+            let last = self.places.iter().rposition(is_staffed).map_or(0, |last| last + 1);
+            self.staffed = self.staffed.max(last);
+        }
+    }
 }
 
 #[cfg(test)]

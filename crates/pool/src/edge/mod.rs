@@ -116,6 +116,12 @@ pub struct Edge {
     sleep: Sleep,
     /// What the count of arrivals was at the last look; `None`: look whatever it is.
     arrivals: Option<u64>,
+    /// The count of arrivals at which `staffed` was determined.
+    counted: Option<u64>,
+    /// Places from this one on have never had a worker, and are not looked at: workers take the first free place.
+    staffed: usize,
+    /// A place has a worker whose last frames are being read.
+    any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
     /// The areas, with their places, that have something to read.
@@ -155,6 +161,9 @@ impl Edge {
             serial: Serial::from_bits(0),
             sleep: Sleep::AWAKE,
             arrivals: None,
+            counted: None,
+            staffed: 0,
+            any_dying: false,
             unannounced: 0,
             lively: VecDeque::new(),
             found: VecDeque::new(),

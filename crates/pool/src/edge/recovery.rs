@@ -66,6 +66,7 @@ impl Edge {
     pub fn bury(&mut self, worker: u32) {
         let Some(place) = self.places.get_mut(worker as usize) else { return };
         place.dying = true;
+        self.any_dying = true;
         if place.broken {
             return;
         }
@@ -77,6 +78,9 @@ impl Edge {
 
     /// Cleans up after dead workers whose last frames have been read; returns whether there were any.
     pub(super) fn conclude_deaths(&mut self) -> bool {
+        if !std::mem::take(&mut self.any_dying) {
+            return false;
+        }
         let dead: Vec<u32> = (0..).zip(&self.places).filter(|(_, place)| place.dying).map(|(worker, _)| worker).collect();
         for &worker in &dead {
             for entry in self.held_by(worker) {
@@ -162,7 +166,7 @@ impl Edge {
     pub fn audit(&mut self) {
         self.forget_taken();
         // A stranger may have overwritten the count of arrivals.
-        self.arrivals = None;
+        (self.arrivals, self.counted) = (None, None);
         let head = &self.claims.words()[Layout::HEAD];
         if let Some(oldest) = self.waiting.front().map(|waiting| waiting.position)
             && head.load(Acquire).wrapping_sub(oldest) as i64 > 0

@@ -61,7 +61,8 @@ impl Edge {
 
     /// Wakes that many sleeping workers, and those for which room was made.
     fn wake(&mut self, mut count: usize) {
-        for place in &mut self.places {
+        self.count_places();
+        for place in &mut self.places[..self.staffed] {
             if count == 0 && !place.read {
                 continue;
             }
@@ -117,7 +118,7 @@ impl Edge {
         let is_awake = |place: &super::Place| {
             Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst)).waits == Waits::No
         };
-        let is_active = self.places.iter().any(|place| place.read && !place.broken && is_awake(place));
+        let is_active = self.places[..self.staffed].iter().any(|place| place.read && !place.broken && is_awake(place));
         self.forget_taken();
         let has_backlog = self.waiting.front().is_some_and(|oldest| oldest.position < self.pace.tails[0]);
         usize::from(!is_active && self.unannounced > 0) + usize::from(has_backlog)
@@ -142,8 +143,10 @@ impl Edge {
     fn announce_sleep(&mut self, waits: Waits) -> bool {
         self.sleep = self.sleep.next(waits);
         self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), SeqCst);
+        // A worker that has come since the last count may have answered already.
+        self.count_places();
         let has_news = |place: &super::Place| !place.broken && place.answers.words()[Layout::NEWS].load(SeqCst) != 0;
-        let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places.iter().any(has_news);
+        let may_sleep = self.lively.is_empty() && self.found.is_empty() && !self.places[..self.staffed].iter().any(has_news);
         if !may_sleep {
             self.awake();
         }

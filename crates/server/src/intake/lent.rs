@@ -32,7 +32,8 @@ impl Received {
 
     /// Whether all files have come that hold parts of the request.
     pub(super) fn is_complete(&self) -> bool {
-        self.request().is_some()
+        let Self { stored, content, data } = self;
+        content.is_some() >= stored.has_content_file() && data.is_some() >= stored.has_data_file()
     }
 }
 
