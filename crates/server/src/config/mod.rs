@@ -4,6 +4,7 @@
 //! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
 mod address;
+mod app_deadlines;
 mod counted;
 pub(crate) mod cpus;
 mod error;
@@ -18,6 +19,7 @@ mod settings;
 mod table;
 pub mod value;
 
+pub use app_deadlines::AppDeadlines;
 pub(crate) use counted::counted;
 pub use error::SettingError;
 pub use origin::Origin;

@@ -6,7 +6,7 @@
 
 use super::EdgeLoop;
 use super::table::{Entry, Stage};
-use crate::config::{Settings, Timeouts};
+use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::keeper::Reason;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
@@ -16,9 +16,7 @@ use std::time::Duration;
 /// The deadlines of apps.
 #[derive(Debug)]
 pub(super) struct Deadlines {
-    warning: Duration,
-    timeout: Duration,
-    kill: Duration,
+    of_settings: AppDeadlines,
     /// Requests that may wait for a worker, in the order in which they came.
     untaken: VecDeque<Ticket>,
     /// Nothing is due earlier.
@@ -27,8 +25,7 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     pub(super) fn new(settings: &Settings) -> Self {
-        let (warning, timeout, kill) = (settings.request_warning, settings.timeouts.request, settings.kill_after());
-        Self { warning, timeout, kill, untaken: VecDeque::new(), due: None }
+        Self { of_settings: AppDeadlines::of(settings), untaken: VecDeque::new(), due: None }
     }
 
     /// Whether there are any.
@@ -38,7 +35,7 @@ impl Deadlines {
     }
 
     fn first(&self) -> Duration {
-        self.warning.min(self.timeout).min(self.kill)
+        self.of_settings.shortest()
     }
 
     pub(super) const fn due(&self) -> Option<Duration> {
@@ -66,10 +63,9 @@ impl Deadlines {
     /// The next stage of an app that began at `progress`, and its time; `None`: there is none.
     fn next(&self, entry: &Entry) -> Option<(Stage, Duration)> {
         let progress = entry.progress.filter(|_| !entry.paused)?;
-        let timeout = entry.asked.map_or(self.timeout, |asked| asked.unwrap_or(Timeouts::NEVER));
-        // An app that has asked for more time is not killed before that, either.
-        let kill = self.kill.saturating_add(timeout.saturating_sub(self.timeout));
-        let stages = [(Stage::Warned, self.warning), (Stage::Interrupted, timeout), (Stage::Killed, kill)];
+        let AppDeadlines { warning, timeout, kill } =
+            entry.asked.map_or(self.of_settings, |asked| self.of_settings.moved(asked));
+        let stages = [(Stage::Warned, warning), (Stage::Interrupted, timeout), (Stage::Killed, kill)];
         let to_come = stages.into_iter().filter(|(stage, after)| *stage > entry.stage && *after < Timeouts::NEVER);
         to_come.map(|(stage, after)| (stage, progress + after)).min_by_key(|(_, at)| *at)
     }

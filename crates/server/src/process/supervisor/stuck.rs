@@ -5,7 +5,7 @@
 //! its other threads get a moment to finish their requests.
 
 use super::{Stage, Supervisor};
-use crate::config::{Settings, Timeouts};
+use crate::config::AppDeadlines;
 use crate::scoreboard::WorkerCommand;
 use crate::scoreboard::running::{self, OwnDeadline, RunningLine};
 use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
@@ -18,51 +18,25 @@ const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 /// How often to look for apps that take too long: ten times within the shortest deadline, within these bounds.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
-/// The deadlines of an app.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Deadlines {
-    warning: Duration,
-    timeout: Duration,
-    kill: Duration,
-}
-
-impl Deadlines {
-    fn of(settings: &Settings) -> Self {
-        Self { warning: settings.request_warning, timeout: settings.timeouts.request, kill: settings.kill_after() }
-    }
-
-    /// The deadlines of an app that has set its own: between its interruption and the end of its worker is the same time.
-    fn with_own(self, own: OwnDeadline) -> Self {
-        const NEVER: Duration = Timeouts::NEVER;
-        match own {
-            OwnDeadline::None => self,
-            OwnDeadline::Never => Self { warning: NEVER, timeout: NEVER, kill: NEVER },
-            OwnDeadline::After(timeout) => {
-                let grace = match (self.timeout, self.kill) {
-                    (_, NEVER) => NEVER,
-                    (NEVER, _) => Settings::KILL_AFTER,
-                    (timeout, kill) => kill.saturating_sub(timeout),
-                };
-                Self { warning: NEVER, timeout, kill: timeout.saturating_add(grace) }
-            }
-        }
-    }
-
-    fn shortest(self) -> Duration {
-        self.warning.min(self.timeout).min(self.kill)
+/// The deadlines of an app that may have set its own.
+fn with_own(deadlines: AppDeadlines, own: OwnDeadline) -> AppDeadlines {
+    match own {
+        OwnDeadline::None => deadlines,
+        OwnDeadline::Never => deadlines.moved(None),
+        OwnDeadline::After(timeout) => deadlines.moved(Some(timeout)),
     }
 }
 
 impl Supervisor<'_> {
     /// Time between two looks.
     pub(super) fn look_for_stuck(&self) -> Duration {
-        (Deadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
+        (AppDeadlines::of(self.settings).shortest() / 10).clamp(LOOKS.0, LOOKS.1)
     }
 
     /// Looks at what the threads of all workers are running, leaves orders for apps that take too long, and ends workers whose
     /// apps do not obey. Replacements start at once.
     pub(super) fn keep_app_deadlines(&mut self) {
-        let deadlines = Deadlines::of(self.settings);
+        let deadlines = AppDeadlines::of(self.settings);
         let now = Instant::now();
         let mut ended = false;
         for member in &mut self.members {
@@ -81,7 +55,7 @@ impl Supervisor<'_> {
             let mut allowed = Duration::ZERO;
             for (line, sighting) in member.slot.running.iter().zip(&mut member.sightings) {
                 let idle = sighting.look(line, now);
-                let deadlines = deadlines.with_own(running::own_deadline(line));
+                let deadlines = with_own(deadlines, running::own_deadline(line));
                 if idle < deadlines.shortest() {
                     continue;
                 }
@@ -126,27 +100,5 @@ impl Supervisor<'_> {
         if let Stage::Stopping { cut, .. } = &mut self.stage {
             *cut |= ended;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-    const NEVER: Duration = Timeouts::NEVER;
-
-    #[test]
-    fn an_own_deadline_moves_the_end_of_the_worker_along() {
-        let with_own = |warning, timeout, kill, own| Deadlines { warning, timeout, kill }.with_own(own);
-        let own = OwnDeadline::After(SECOND * 60);
-        let expected = |timeout, kill| Deadlines { warning: NEVER, timeout, kill };
-        assert_eq!(with_own(SECOND, SECOND * 5, SECOND * 12, own), expected(SECOND * 60, SECOND * 67));
-        assert_eq!(with_own(SECOND, NEVER, SECOND * 12, own), expected(SECOND * 60, SECOND * 65));
-        assert_eq!(with_own(SECOND, SECOND * 5, NEVER, own).timeout, SECOND * 60);
-        assert!(with_own(SECOND, SECOND * 5, NEVER, own).kill >= NEVER);
-        assert_eq!(with_own(SECOND, SECOND * 5, SECOND * 12, OwnDeadline::Never), expected(NEVER, NEVER));
-        let same = Deadlines { warning: SECOND, timeout: SECOND * 5, kill: SECOND * 12 };
-        assert_eq!(same.with_own(OwnDeadline::None), same);
     }
 }
