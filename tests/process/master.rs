@@ -38,6 +38,15 @@ fn main() {
             ("a_touched_file_loads_the_app_anew", a_touched_file_loads_the_app_anew),
             ("usr1_opens_the_logs_of_all_processes_again", usr1_opens_the_logs_of_all_processes_again),
             ("processes_say_what_they_are", processes_say_what_they_are),
+            (
+                "with_edges_no_connection_closes_whatever_becomes_of_the_app",
+                with_edges_no_connection_closes_whatever_becomes_of_the_app,
+            ),
+            ("an_edge_that_dies_leaves_the_app_as_it_is", an_edge_that_dies_leaves_the_app_as_it_is),
+            ("with_edges_no_process_stays_without_its_master", with_edges_no_process_stays_without_its_master),
+            ("what_is_sent_to_all_stops_edges_first", what_is_sent_to_all_stops_edges_first),
+            ("a_mold_that_is_told_to_end_is_replaced_first", a_mold_that_is_told_to_end_is_replaced_first),
+            ("a_stop_waits_for_an_app_that_is_loaded_again", a_stop_waits_for_an_app_that_is_loaded_again),
         ]),
         Some("mold") => serve(),
         Some("mold that loads once") if !is_first_generation() => std::process::exit(7),
@@ -298,9 +307,112 @@ fn usr1_opens_the_logs_of_all_processes_again() {
     assert_eq!(master.wait(), 0);
 }
 
+const EDGES: [(&str, &str); 1] = [("ORIBI_EDGE", "on")];
+
+fn edge_of(master: &Server) -> u32 {
+    wait_for("an edge", || master.edges().first().copied())
+}
+
+fn with_edges_no_connection_closes_whatever_becomes_of_the_app() {
+    let mut master = roles::start("master of mold", &EDGES);
+    let target = Target::Tcp(master.address());
+    let load = Load::start(&target, 8, Manner::KeepAlive);
+    let mut number = 1;
+    for signal in [None, Some(Signal::KILL), Some(Signal::TERM), None] {
+        let (mold, workers) = generation(&master);
+        load.wait_for_more(300);
+        match signal {
+            None => master.signal(Signal::HUP),
+            Some(signal) => send(mold, signal),
+        }
+        number += 1;
+        let said = if signal == Some(Signal::KILL) {
+            "was killed by signal 9".to_owned()
+        } else {
+            format!("generation {number} has taken over")
+        };
+        master.wait_for_log(&said);
+        wait_until("the end of the generation before", || !runs(mold) && !workers.iter().any(|worker| runs(*worker)));
+    }
+    generation(&master);
+    load.wait_for_more(300);
+    assert!(load.connections() <= 8, "a connection was closed: {}", load.connections());
+    assert_eq!(load.stop(), Vec::<String>::new(), "{}", master.log());
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn an_edge_that_dies_leaves_the_app_as_it_is() {
+    let mut master = roles::start("master of mold", &EDGES);
+    let target = Target::Tcp(master.address());
+    let before = generation(&master);
+    for _ in 0..3 {
+        let edge = edge_of(&master);
+        get(&target).expect("it serves");
+        send(edge, Signal::KILL);
+        wait_until("another edge", || master.edges().first().is_some_and(|other| *other != edge));
+        get(&target).expect("it serves");
+    }
+    assert_eq!(generation(&master), before);
+    master.signal(Signal::TERM);
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn with_edges_no_process_stays_without_its_master() {
+    let mut master = roles::start("master of mold", &EDGES);
+    let target = Target::Tcp(master.address());
+    let ((mold, workers), edge) = (generation(&master), edge_of(&master));
+    let load = Load::start(&target, 8, Manner::KeepAlive);
+    load.wait_for_more(300);
+    master.signal(Signal::KILL);
+    wait_until("the end of all", || ![mold, edge].iter().chain(&workers).any(|process| runs(*process)));
+    assert!(load.wait().len() <= 8);
+    assert!(get(&target).is_err(), "the port is free");
+}
+
+fn what_is_sent_to_all_stops_edges_first() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut master = roles::start("master of mold", &EDGES);
+        let load = Load::start(&Target::Tcp(master.address()), 8, Manner::ConnectionPerRequest);
+        load.wait_for_more(300);
+        let ((mold, workers), edge) = (generation(&master), edge_of(&master));
+        for process in workers.iter().copied().chain([mold, edge, master.pid()]) {
+            send(process, signal);
+        }
+        assert_eq!(load.wait(), Vec::<String>::new(), "{signal:?}: {}", master.log());
+        assert_eq!(master.wait(), 0, "{}", master.log());
+        assert!(![mold, edge].iter().chain(&workers).any(|process| runs(*process)));
+    }
+}
+
+fn a_mold_that_is_told_to_end_is_replaced_first() {
+    let mut master = roles::start("master of mold", &EDGES);
+    let load = Load::start(&Target::Tcp(master.address()), 8, Manner::KeepAlive);
+    let (mold, _) = generation(&master);
+    load.wait_for_more(300);
+    send(mold, Signal::TERM);
+    master.wait_for_log("generation 2 has taken over");
+    wait_until("its end", || !runs(mold));
+    load.wait_for_more(300);
+    assert!(load.connections() <= 8);
+    assert_eq!(load.stop(), Vec::<String>::new(), "{}", master.log());
+}
+
+fn a_stop_waits_for_an_app_that_is_loaded_again() {
+    let mut master = roles::start("master of mold", &EDGES);
+    let load = Load::start(&Target::Tcp(master.address()), 8, Manner::ConnectionPerRequest);
+    load.wait_for_more(300);
+    let (mold, _) = generation(&master);
+    // What waits in the queue is answered by the next generation, and the server stops only then.
+    send(mold, Signal::KILL);
+    master.signal(Signal::TERM);
+    assert_eq!(load.wait(), Vec::<String>::new(), "{}", master.log());
+    assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
 fn processes_say_what_they_are() {
     // The variable is in the way of the title, and is still there behind it.
-    let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300))]);
+    let mut master = roles::start("master of mold", &[("ORIBI_TEST_APP", &"x".repeat(300)), ("ORIBI_EDGE", "off")]);
     master.address();
     let (mold, workers) = generation(&master);
     let app = "x".repeat(300);

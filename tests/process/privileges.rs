@@ -12,10 +12,10 @@ mod server;
 use client::{Target, get};
 use oribi_host::Native;
 use oribi_io::process::Identity;
-use oribi_server::config::{AccessFormat, ListenAddress, LogTarget, Settings};
+use oribi_server::config::{AccessFormat, EdgeChoice, ListenAddress, LogTarget, Settings, value};
 use oribi_server::process;
 use rustix::process::Signal;
-use server::{Folder, Server, children, wait_for, wait_until};
+use server::{Folder, Server, children, send, title, wait_for, wait_until};
 use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -31,6 +31,7 @@ fn main() {
             );
             roles::run(&[
                 ("a_supervisor_forks_workers_that_become_the_user", a_supervisor_forks_workers_that_become_the_user),
+                ("edges_become_the_user_too", edges_become_the_user_too),
                 ("a_mold_is_the_user_before_it_loads_the_app", a_mold_is_the_user_before_it_loads_the_app),
                 ("files_belong_to_who_needs_them", files_belong_to_who_needs_them),
                 ("what_cannot_be_given_up_ends_the_start", what_cannot_be_given_up_ends_the_start),
@@ -49,6 +50,8 @@ fn settings() -> Settings {
     let settings = Settings {
         listen: vec![listen],
         workers: 2,
+        // The same tests are run for both shapes of the processes: see tests/run.
+        edge: variable("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         user: variable("ORIBI_TEST_USER"),
         group: variable("ORIBI_TEST_GROUP"),
         error_log: variable("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into())),
@@ -93,7 +96,8 @@ fn identity(pid: u32) -> (Vec<u32>, Vec<u32>) {
 /// Waits for the workers of a process, and for all of them to be that user and group.
 fn workers_as(parent: u32, user: u32, group: u32) -> Vec<u32> {
     wait_for("two workers with another identity", || {
-        let workers = children(parent);
+        let workers: Vec<u32> =
+            children(parent).into_iter().filter(|child| !title(*child).starts_with("oribi: edge")).collect();
         let changed = |worker: &u32| identity(*worker) == (vec![user; 4], vec![group; 4]);
         (workers.len() == 2 && workers.iter().all(changed)).then_some(workers)
     })
@@ -116,7 +120,7 @@ fn a_supervisor_forks_workers_that_become_the_user() {
     get(&target).expect("it answers");
     server.signal(Signal::HUP);
     wait_until("other workers", || {
-        let now = children(server.pid());
+        let now = server.workers();
         now.len() == 2 && !now.iter().any(|worker| before.contains(worker))
     });
     workers_as(server.pid(), user, group);
@@ -125,20 +129,38 @@ fn a_supervisor_forks_workers_that_become_the_user() {
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 
+fn edges_become_the_user_too() {
+    let (user, group) = nobody();
+    for role in ["supervisor", "master"] {
+        let site = Site::new();
+        let mut server = Server::run(site.command(role, &NOBODY).env("ORIBI_EDGE", "on"));
+        let target = Target::Tcp(server.address());
+        let edge = *server.edges().first().expect("it has one");
+        wait_until("another identity", || identity(edge) == (vec![user; 4], vec![group; 4]));
+        get(&target).expect("it answers");
+        send(edge, Signal::KILL);
+        let next = wait_for("another edge", || server.edges().first().copied().filter(|next| *next != edge));
+        wait_until("another identity", || identity(next) == (vec![user; 4], vec![group; 4]));
+        get(&target).expect("it answers");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
+
 fn a_mold_is_the_user_before_it_loads_the_app() {
     let site = Site::new();
     // The mold is this program in its other role; it is started by its own path.
     let mut server = Server::run(&mut site.command("master", &NOBODY));
     let target = Target::Tcp(server.address());
     let (user, group) = nobody();
-    let mold = children(server.pid())[0];
+    let mold = server.workers()[0];
     assert_eq!(identity(mold), (vec![user; 4], vec![group; 4]));
     workers_as(mold, user, group);
     get(&target).expect("it answers");
     server.signal(Signal::HUP);
     server.wait_for_log("generation 2 has taken over");
-    wait_until("the end of the first mold", || !children(server.pid()).contains(&mold));
-    workers_as(children(server.pid())[0], user, group);
+    wait_until("the end of the first mold", || !server.workers().contains(&mold));
+    workers_as(server.workers()[0], user, group);
     get(&target).expect("it answers");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());

@@ -126,17 +126,29 @@ impl Server {
 
     /// Its workers, or its molds if it is a master, in no order.
     pub fn workers(&self) -> Vec<u32> {
-        let edges = self.edges();
-        children(self.pid()).into_iter().filter(|child| !edges.contains(child)).collect()
+        // What is logged before a fork is in the log when the child has been seen.
+        let (children, edges) = (children(self.pid()), self.edges());
+        let wanted = self.log().split_once("connections belong to ").and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
+        if self.edges_started().len() < wanted.unwrap_or(0) {
+            // One of its children may be an edge that has not been logged.
+            return Vec::new();
+        }
+        let edges: Vec<u32> = edges.into_iter().chain(self.edges_started()).collect();
+        children.into_iter().filter(|child| !edges.contains(child)).collect()
     }
 
     /// Its edges, by what lists of processes show and by what it has logged: a new process has the title of its parent.
     pub fn edges(&self) -> Vec<u32> {
+        let started = self.edges_started();
+        let is_edge = |child: &u32| started.contains(child) || title(*child).starts_with("oribi: edge");
+        children(self.pid()).into_iter().filter(is_edge).collect()
+    }
+
+    /// The edges that it says it has started.
+    fn edges_started(&self) -> Vec<u32> {
         let log = self.log();
         let lines = log.lines().filter_map(|line| line.split_once("] edge")?.1.split_once(" started (pid "));
-        let numbers: Vec<u32> = lines.filter_map(|(_, rest)| rest.trim_end_matches(')').parse().ok()).collect();
-        let is_edge = |child: &u32| numbers.contains(child) || title(*child).starts_with("oribi: edge");
-        children(self.pid()).into_iter().filter(is_edge).collect()
+        lines.filter_map(|(_, rest)| rest.trim_end_matches(')').parse().ok()).collect()
     }
 
     /// The processes that accept connections.
