@@ -106,18 +106,26 @@ impl Stored {
             _ => Role::Filter,
         });
         let (field_lines, variable_lines) = lines.split_at(fields);
-        layout.fields.reserve(fields);
-        for line in field_lines {
-            let [name_start, name_end, start, end, known] = line_numbers(line);
-            let (name, value) = (within([name_start, name_end])?, within([start, end])?);
-            let known = (known as usize).checked_sub(1).and_then(|number| KnownField::ALL.get(number).copied());
-            layout.fields.push(FieldLayout { name, value, known });
-        }
-        for line in variable_lines {
-            let [name_start, name_end, start, end, known] = line_numbers(line);
-            let (name, value) = (within([name_start, name_end])?, within([start, end])?);
-            let known = (known as usize).checked_sub(1).and_then(|number| KnownVariable::ALL.get(number).copied());
-            self.variables.push(Variable { name, value, known });
+        // Whether all of them lie in the text is asked once, for all together.
+        let mut lies_within = true;
+        let mut spans = |[name_start, name_end, start, end, known]: [u32; 5]| {
+            lies_within &= (name_start <= name_end) & (name_end <= text) & (start <= end) & (end <= text);
+            let (name, value) = (Span { start: name_start, end: name_end }, Span { start, end });
+            (name, value, (known as usize).wrapping_sub(1))
+        };
+        layout.fields.extend(field_lines.iter().map(|line| {
+            let (name, value, number) = spans(line_numbers(line));
+            FieldLayout { name, value, known: KnownField::ALL.get(number).copied() }
+        }));
+        self.variables.extend(variable_lines.iter().map(|line| {
+            let (name, value, number) = spans(line_numbers(line));
+            Variable { name, value, known: KnownVariable::ALL.get(number).copied() }
+        }));
+        if !lies_within {
+            // Nobody may look at them.
+            self.layout.clear();
+            self.variables.clear();
+            return Err(Malformed);
         }
         Ok(())
     }
