@@ -20,6 +20,11 @@ const LATE: Duration = Duration::from_millis(50);
 /// Everything that an app can be stuck in: code of its language, sleep, a read that blocks, a regular expression, a function in C.
 const KINDS: [&str; 5] = ["stuck", "sleep", "read", "regex", "c"];
 
+/// A request that is stuck in one of them.
+fn target(kind: &str, number: u64) -> String {
+    if kind == "sleep" { format!("/sleep?{number}&20") } else { format!("/{kind}?{number}") }
+}
+
 fn steadily() -> Plan {
     Plan { connections: 16, pace: Some(Duration::from_millis(2)), requests: None, question: Question::fast }
 }
@@ -33,7 +38,7 @@ fn stuck_requests_are_answered_in_time(language: Language) {
             let mut connection = Connection::open(site.address);
             connection.get_fast(1);
             site.forget(2);
-            connection.ask(&format!("/{kind}?2&20"));
+            connection.ask(&target(kind, 2));
             let (response, time) = connection.answer();
             assert_eq!(response.status, 504, "{kind}: {response:?}");
             assert!(!response.ends(), "{kind}: {response:?}");
@@ -56,7 +61,7 @@ fn many_stuck_apps_block_nobody_for_long(language: Language) {
         let mut connections: Vec<Connection> = (0..2).map(|_| Connection::open(site.address)).collect();
         for (connection, number) in connections.iter_mut().zip(1..) {
             site.forget(number);
-            connection.ask(&format!("/{kind}?{number}&20"));
+            connection.ask(&target(kind, number));
         }
         let mut waits = Connection::open(site.address);
         waits.ask("/mark?3");
