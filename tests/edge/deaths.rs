@@ -12,6 +12,7 @@ use std::net::TcpStream;
 crate::in_every_language!(
     a_killed_worker_costs_the_request_inside_of_it,
     workers_killed_at_any_moment_cost_one_request_each,
+    a_killed_worker_with_threads_costs_what_is_inside_of_it,
     an_app_that_crashes_costs_its_own_request,
     an_app_that_dies_or_exits_is_answered_for,
     a_lost_request_is_tried_again_once,
@@ -41,6 +42,33 @@ fn a_killed_worker_costs_the_request_inside_of_it(language: Language) {
         load.wait_for_more(50);
     }
     load.stop().must_be_perfect("the requests of others");
+}
+
+fn a_killed_worker_with_threads_costs_what_is_inside_of_it(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2", "--threads", "2"]);
+    let load = Load::start(site.address, steadily(8));
+    // Three are inside of four threads, so that one thread answers others.
+    let mut inside: Vec<(u32, Connection)> = (1..=3)
+        .map(|number| {
+            let mut connection = Connection::open(site.address);
+            connection.ask(&format!("/sleep?{number}&3"));
+            (site.wait_inside(number), connection)
+        })
+        .collect();
+    load.wait_for_more(50);
+    let killed = inside[0].0;
+    send(killed, Signal::KILL);
+    let in_it = inside.iter().filter(|(worker, _)| *worker == killed).count();
+    for (worker, connection) in &mut inside {
+        assert_eq!(connection.answer().0.status, if *worker == killed { 502 } else { 200 });
+    }
+    load.wait_for_more(50);
+    let report = load.stop();
+    report.must_be_without_faults("the requests of others");
+    // The other thread of that worker may have been inside of one of them.
+    let lost = report.statuses.get(&502).copied().unwrap_or_default();
+    assert!(in_it + lost <= 2, "{in_it} and {lost} requests were lost in two threads: {:?}", report.statuses);
 }
 
 fn nap(number: u64) -> Question {

@@ -3,6 +3,8 @@
 use crate::connection::Connection;
 use crate::server::{Folder, Server, children, wait_for, wait_until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -143,6 +145,12 @@ impl Site {
     /// Forgets that an app has begun with request `number`.
     pub fn forget(&self, number: u64) {
         let _ = std::fs::remove_file(self.folder.file("inside").join(number.to_string()));
+    }
+
+    /// Lets one app that reads (/read) go on.
+    pub fn release(&self) {
+        let fifo = File::options().read(true).write(true).open(self.folder.file("inside").join(".fifo"));
+        fifo.and_then(|mut fifo| fifo.write_all(b"\n")).expect("an app reads it");
     }
 
     /// All processes of the server, the first one left out.

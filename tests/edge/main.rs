@@ -4,6 +4,10 @@
 //! `apps/` holds the same app three times; its behaviours are listed in `app.psgi`. With `ORIBI_TEST_EDGE=off` the tests run
 //! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
 
+// Each test program uses its own part of it.
+#[allow(dead_code)]
+#[path = "../process/client.rs"]
+mod client;
 mod connection;
 mod deaths;
 mod framing;
@@ -14,7 +18,6 @@ mod queue;
 mod recycling;
 mod response;
 mod saturated;
-// Each test program uses its own part of it.
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;

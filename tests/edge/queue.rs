@@ -12,10 +12,10 @@ crate::in_every_language!(
     clients_that_go_while_an_app_answers_harm_nobody,
 );
 
-/// A connection whose request keeps the only worker.
-fn occupied(site: &Site, seconds: &str) -> Connection {
+/// A connection whose request keeps the only worker until it is released.
+fn occupied(site: &Site) -> Connection {
     let mut connection = Connection::open(site.address);
-    connection.ask(&format!("/sleep?1&{seconds}"));
+    connection.ask("/read?1");
     site.wait_inside(1);
     connection
 }
@@ -38,7 +38,7 @@ fn expect_refusal(connection: &mut Connection) {
 fn a_full_queue_is_told_at_once(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "1", "--queue-limit", "3"]);
-    let mut slow = occupied(&site, "1.5");
+    let mut slow = occupied(&site);
     // Of six that come, three may wait.
     let mut waiting: Vec<Connection> = (2..8).map(|number| asking(&site, &format!("/mark?{number}"))).collect();
     wait_until("three are refused", || {
@@ -47,6 +47,7 @@ fn a_full_queue_is_told_at_once(language: Language) {
     assert!(slow.is_quiet(), "they were refused while the worker was busy");
     let (mut refused, mut kept): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|connection| connection.has_received());
     refused.iter_mut().for_each(expect_refusal);
+    site.release();
     assert_eq!(slow.answer().0.status, 200);
     for connection in &mut kept {
         assert_eq!(connection.answer().0.status, 200);
@@ -60,10 +61,11 @@ fn a_full_queue_is_told_at_once(language: Language) {
 fn requests_that_wait_too_long_are_given_up(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "1", "--queue-timeout", "300ms"]);
-    let mut slow = occupied(&site, "1.5");
+    let mut slow = occupied(&site);
     let mut waiting = asking(&site, "/mark?2");
     expect_refusal(&mut waiting);
     assert!(slow.is_quiet(), "it was given up while the worker was busy");
+    site.release();
     assert_eq!(slow.answer().0.status, 200);
     waiting.get_fast(3);
     assert_eq!(site.inside(2), None, "no app saw what was given up");
@@ -72,12 +74,20 @@ fn requests_that_wait_too_long_are_given_up(language: Language) {
 fn a_client_that_has_gone_is_taken_out_of_the_queue(language: Language) {
     let _turn = turn::beside_others();
     let site = language.start(&["--workers", "1"]);
-    let mut slow = occupied(&site, "1");
-    asking(&site, "/mark?2").reset();
-    let mut uploads = Connection::open(site.address);
-    uploads.send(&request("POST", "/mark?3", &[b'x'; 3_000_000]));
-    uploads.reset();
+    let mut slow = occupied(&site);
+    let mut goes = vec![asking(&site, "/mark?2"), Connection::open(site.address)];
+    goes[1].send(&request("POST", "/mark?3", &[b'x'; 3_000_000]));
     let mut stays = asking(&site, "/mark?4");
+    let mut probe = Connection::open(site.address);
+    let mut queue_is = |length: usize| {
+        let wanted = format!("\"queue\":{length},");
+        wait_until(&wanted, || String::from_utf8_lossy(&probe.get("/healthz").content).contains(&wanted));
+    };
+    queue_is(3);
+    goes.drain(..).for_each(Connection::reset);
+    queue_is(1);
+    assert!(slow.is_quiet(), "they were taken out while the worker was busy");
+    site.release();
     assert_eq!(slow.answer().0.status, 200);
     assert_eq!(stays.answer().0.status, 200);
     assert_eq!(site.inside(2), None, "nobody waits for it any more");

@@ -1,5 +1,7 @@
 //! Workers come and go, and no client notices.
 
+use crate::client::{self, Manner, Target};
+use crate::connection::Connection;
 use crate::language::Language;
 use crate::load::{Load, Plan, Question};
 use crate::server::wait_until;
@@ -7,7 +9,7 @@ use crate::turn;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
-crate::in_every_language!(recycled_workers_close_no_connection, a_reload_closes_no_connection);
+crate::in_every_language!(recycled_workers_close_no_connection, a_reload_closes_no_connection, a_stop_answers_what_was_asked);
 
 const KEPT: usize = 32;
 
@@ -42,4 +44,19 @@ fn a_reload_closes_no_connection(language: Language) {
     }
     load.wait_for_more(200);
     load.stop().must_be_perfect("requests while the app is loaded anew");
+}
+
+fn a_stop_answers_what_was_asked(language: Language) {
+    let _turn = turn::beside_others();
+    let mut site = language.start(&["--workers", "2", "--edges", "2"]);
+    let load = client::Load::start(&Target::Tcp(site.address), 16, Manner::KeepAlive);
+    load.wait_for_more(200);
+    let mut slow = Connection::open(site.address);
+    slow.ask("/sleep?1&0.5");
+    site.wait_inside(1);
+    site.server.signal(Signal::TERM);
+    let response = slow.answer().0;
+    assert_eq!((response.status, &*response.content, response.ends()), (200, &b"sleep 1\n"[..], true));
+    assert_eq!(load.wait(), [""; 0], "requests that were not answered");
+    assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
 }

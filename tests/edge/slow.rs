@@ -12,6 +12,8 @@ use std::time::Duration;
 
 crate::in_every_language!(
     fast_requests_do_not_wait_for_slow_ones,
+    fast_requests_do_not_wait_for_slow_ones_in_threads,
+    clients_that_send_slowly_keep_no_worker,
     files_probes_and_slow_readers_do_not_wait_either,
     files_and_probes_are_answered_while_every_worker_is_busy,
 );
@@ -59,8 +61,17 @@ fn is_fast(what: &str, report: &Report) -> Result<(), String> {
 }
 
 fn fast_requests_do_not_wait_for_slow_ones(language: Language) {
+    beside_slow_ones(language, &["--workers", "3"]);
+}
+
+fn fast_requests_do_not_wait_for_slow_ones_in_threads(language: Language) {
+    beside_slow_ones(language, &["--workers", "1", "--threads", "3"]);
+}
+
+/// With three places for requests.
+fn beside_slow_ones(language: Language, arguments: &[&str]) {
     let _turn = turn::alone();
-    let site = language.start(&["--workers", "3"]);
+    let site = language.start(arguments);
     turn::best_of_three(|| {
         let opened = Opened::new(site.address, 64);
         let slow = occupy(&site, 2);
@@ -69,6 +80,28 @@ fn fast_requests_do_not_wait_for_slow_ones(language: Language) {
         assert_eq!(report.answers(), MANY as usize);
         is_fast("fast requests beside slow ones", &report)
     });
+}
+
+fn clients_that_send_slowly_keep_no_worker(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "1"]);
+    let content = letters(1, 200_000);
+    let bytes = request("POST", "/upload?1", &content);
+    let mut slow: Vec<Connection> = [1, 10, 60, 150_000]
+        .map(|at| {
+            let mut connection = Connection::open(site.address);
+            connection.send(&bytes[..at]);
+            connection
+        })
+        .into();
+    let mut quick = Connection::open(site.address);
+    (0..20).for_each(|number| drop(quick.get_fast(number)));
+    for (connection, at) in slow.iter_mut().zip([1, 10, 60, 150_000]) {
+        assert!(connection.is_quiet());
+        connection.send(&bytes[at..]);
+        let response = connection.answer().0;
+        assert!(response.status == 200 && response.content == content, "what was sent slowly: {}", response.status);
+    }
 }
 
 fn mixed(number: u64) -> Question {
