@@ -303,7 +303,12 @@ impl Edge {
             return Withdrawal::Ended;
         }
         let (queued, own) = (Ownership::Queued(entry.serial), Ownership::Edge(entry.serial));
-        if record.state == State::Submitted && self.swap(entry.slot, queued, own) {
+        let (submitted, position) = (record.state == State::Submitted, record.position);
+        if submitted && self.swap(entry.slot, queued, own) {
+            // Behind a request that waits long, what was withdrawn must not count against the limit of the queue.
+            if let Ok(at) = self.waiting.binary_search_by_key(&position, |waiting| waiting.position) {
+                self.waiting.remove(at);
+            }
             self.release(entry);
             return Withdrawal::Unseen;
         }

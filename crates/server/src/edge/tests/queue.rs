@@ -37,6 +37,22 @@ fn a_full_queue_refuses_more_and_says_when_to_come_back() {
 }
 
 #[test]
+fn who_has_gone_does_not_count_in_a_queue_that_does_not_move() {
+    let mut site = queue_of(2);
+    let mut app = site.worker();
+    let _held = site.asking(&get("/held"));
+    let _taken = app.take();
+    let stays = site.asking(&get("/stays"));
+    site.asking(&get("/gone")).reset();
+    site.run();
+    let comes = site.asking(&get("/comes"));
+    for (client, target) in [(&stays, "/stays"), (&comes, "/comes")] {
+        app.echo();
+        assert_response(&site.received(client), "200", &format!("GET {target} "));
+    }
+}
+
+#[test]
 fn a_request_that_has_waited_too_long_gets_a_503() {
     let mut site = Site::new(&Settings { queue_timeout: SECOND * 5, ..Settings::default() });
     let mut app = site.worker();
