@@ -426,6 +426,21 @@ fn an_edge_that_has_dozed_in_vain_sleeps_and_is_rung_for_each_answer() {
 }
 
 #[test]
+fn an_edge_whose_dozes_only_clients_end_sleeps_as_well() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let rests: Vec<Rest> = (0..6)
+        .map(|_| {
+            submit(&mut edge, "more");
+            let rest = edge.prepare_to_rest();
+            edge.awake();
+            rest
+        })
+        .collect();
+    assert_eq!(rests, [Rest::Doze, Rest::Doze, Rest::Doze, Rest::Doze, Rest::Sleep, Rest::Doze]);
+}
+
+#[test]
 fn workers_are_woken_for_what_the_active_ones_do_not_take() {
     let memory = Memory::new(SHAPE).expect("memory");
     let mut edge = Edge::new(&memory).expect("an edge");

@@ -18,6 +18,9 @@ pub const DOZE: Duration = Duration::from_micros(100);
 /// How many times at most the edge sleeps without dozing first, after dozing was of no use.
 const MOST_LEFT_OUT: u32 = 63;
 
+/// After this many dozes without news the app counts as slow, even if requests of clients may have ended all of them early.
+const MOST_WITHOUT_NEWS: u32 = 4;
+
 /// How the edge may sleep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
@@ -32,8 +35,10 @@ pub enum Rest {
 /// What the edge has seen of the pace of its workers.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// The edge has dozed, and has neither found news nor had anything to do since.
+    /// The edge has dozed, and has found no news since.
     dozed: bool,
+    /// How many times in a row that was so.
+    without_news: u32,
     /// How many times it will sleep without dozing first, and the number with which it began to count down.
     left_out: u32,
     leaves_out: u32,
@@ -46,7 +51,7 @@ impl Pace {
     #[inline]
     pub(super) const fn news(&mut self) {
         if self.dozed {
-            (self.dozed, self.left_out, self.leaves_out) = (false, 0, 0);
+            *self = Self { tails: self.tails, dozed: false, without_news: 0, left_out: 0, leaves_out: 0 };
         }
     }
 }
@@ -91,8 +96,10 @@ impl Edge {
     /// Wakes workers and announces that the edge is about to sleep, unless it has news. Call it once for each round, and
     /// [`Edge::awake`] afterwards.
     pub fn prepare_to_rest(&mut self) -> Rest {
-        let in_vain = std::mem::take(&mut self.pace.dozed) && self.tail == self.pace.tails[1];
-        if in_vain {
+        let dozed = std::mem::take(&mut self.pace.dozed);
+        self.pace.without_news += u32::from(dozed);
+        if dozed && (self.tail == self.pace.tails[1] || self.pace.without_news >= MOST_WITHOUT_NEWS) {
+            self.pace.without_news = 0;
             self.pace.leaves_out = (self.pace.leaves_out * 2 + 1).min(MOST_LEFT_OUT);
             self.pace.left_out = self.pace.leaves_out;
             // A worker may have been counted on that is busy with a slow request.
