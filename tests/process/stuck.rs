@@ -11,7 +11,7 @@ mod server;
 use client::{Load, Manner, Target, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
-use oribi_server::config::{ListenAddress, Settings, Timeouts};
+use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts};
 use rustix::process::Signal;
 use server::{Server, runs, wait_until};
 use std::io::{Read, Write};
@@ -33,6 +33,8 @@ fn main() {
         ("a_slow_client_is_not_the_fault_of_the_app", a_slow_client_is_not_the_fault_of_the_app),
         ("a_stuck_app_does_not_hold_up_the_end", a_stuck_app_does_not_hold_up_the_end),
         ("a_stuck_app_does_not_outlive_its_supervisor", a_stuck_app_does_not_outlive_its_supervisor),
+        ("an_edge_has_stuck_workers_ended_and_answers_for_them", an_edge_has_stuck_workers_ended_and_answers_for_them),
+        ("what_takes_too_long_at_the_end_is_cut_off_at_edges_too", what_takes_too_long_at_the_end_is_cut_off_at_edges_too),
     ]);
 }
 
@@ -46,6 +48,7 @@ fn settings() -> Settings {
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would come too late for a test.
         respawn_interval: Duration::from_secs(600),
+        edge: if std::env::var_os("ORIBI_EDGE").is_some() { EdgeChoice::On } else { EdgeChoice::Off },
         request_kill: Some(TIMEOUT),
         timeouts: Timeouts { graceful, ..Settings::default().timeouts },
         ..Settings::default()
@@ -129,6 +132,32 @@ fn a_worker_whose_app_is_stuck_is_ended_and_replaced() {
     assert!(!server.log().contains("the next one starts in"), "{}", server.log());
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+fn an_edge_has_stuck_workers_ended_and_answers_for_them() {
+    let mut server = roles::start("server", &[("ORIBI_EDGE", "on"), ("ORIBI_TEST_WORKERS", "1")]);
+    let target = Target::Tcp(server.address());
+    for _ in 0..2 {
+        let worker = server.wait_for_workers(1)[0];
+        let answer = get_from(&target, "/stuck").expect("the edge answers");
+        assert!(answer.text.starts_with("HTTP/1.1 50"), "{}", answer.text);
+        server.wait_for_log(&format!("(pid {worker}) is ended: its app does not react"));
+        wait_until("its end", || !runs(worker));
+        // It is replaced at once.
+        get_from(&target, "/").expect("another worker answers");
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+fn what_takes_too_long_at_the_end_is_cut_off_at_edges_too() {
+    let variables = [("ORIBI_EDGE", "on"), ("ORIBI_TEST_WORKERS", "2"), ("ORIBI_TEST_IMPATIENT", "1")];
+    let mut server = roles::start("server", &variables);
+    let _stuck = ask(&mut server, "/stuck");
+    server.wait_for_log("sleeps");
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 1, "{}", server.log());
+    assert!(server.log().contains("time to finish is over: ended the edges with 1 open connection"), "{}", server.log());
 }
 
 fn the_other_threads_of_its_worker_may_finish() {
