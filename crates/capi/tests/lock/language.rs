@@ -2,15 +2,18 @@
 //! oribi.h. Its apps are paths.
 
 use oribi::{
-    OribiBytes, OribiCrew, OribiHost, OribiLane, OribiLock, OribiRequest, oribi_config_new, oribi_config_set, oribi_crew_serve,
-    oribi_finish, oribi_respond, oribi_run, oribi_start, oribi_write,
+    OribiBytes, OribiCrew, OribiHost, OribiLane, OribiLock, OribiRequest, oribi_abandon, oribi_config_new, oribi_config_set,
+    oribi_crew_serve, oribi_extend_deadline, oribi_finish, oribi_has_deadlines, oribi_respond, oribi_run, oribi_start,
+    oribi_write,
 };
+use rustix::fs::Timespec;
+use rustix::thread::{NanosleepRelativeResult, nanosleep};
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CString, c_char, c_int, c_uint, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
@@ -18,6 +21,8 @@ use std::time::Duration;
 /// In the path: where the paths of apps lead to files that a test makes.
 pub const FOLDER: &str = "ORIBI_TEST_FOLDER";
 pub const THREADS: &str = "ORIBI_TEST_THREADS";
+/// A request timeout.
+pub const TIMEOUT: &str = "ORIBI_TEST_TIMEOUT";
 
 /// As large as no socket's buffers.
 pub const FLOOD: usize = 64 << 20;
@@ -106,13 +111,56 @@ fn interrupt(of: impl Fn(ThreadId) -> bool) {
 
 unsafe extern "C" fn open(_data: *mut c_void, _own: c_int) -> *mut c_void {
     assert_held();
-    Box::into_raw(Box::new(0u8)).cast()
+    Box::into_raw(Box::new(Context::default())).cast()
+}
+
+/// The context of a thread, with the orders to its app.
+#[derive(Default)]
+struct Context {
+    exchange: AtomicU64,
+    interrupted: AtomicBool,
+    milliseconds: AtomicU64,
+}
+
+thread_local! {
+    /// The context that answers on this thread.
+    static ANSWERS: Cell<*const Context> = const { Cell::new(ptr::null()) };
+}
+
+/// Orders that came on another thread, to another exchange, or in vain.
+static ASTRAY: AtomicUsize = AtomicUsize::new(0);
+
+unsafe extern "C" fn interrupt_app(context: *mut c_void, exchange: u64, order: c_uint, milliseconds: u64) {
+    const INTERRUPT: c_uint = 2;
+    let context: *const Context = context.cast();
+    // SAFETY: `open` made it, and the server calls this while it answers.
+    let present = unsafe { &*context };
+    if ANSWERS.get() != context || present.exchange.load(SeqCst) != exchange || order != INTERRUPT {
+        ASTRAY.fetch_add(1, SeqCst);
+    }
+    present.milliseconds.store(milliseconds, SeqCst);
+    present.interrupted.store(true, SeqCst);
+}
+
+/// Sleeps, as an app, without the lock. `false`: it was interrupted.
+fn nap(context: &Context) -> bool {
+    LOCK.without(|| {
+        let mut left = Timespec { tv_sec: 600, tv_nsec: 0 };
+        while let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left) {
+            if context.interrupted.load(SeqCst) {
+                eprintln!("a nap was interrupted after {} ms", context.milliseconds.load(SeqCst));
+                return false;
+            }
+            left = rest;
+        }
+        true
+    })
 }
 
 unsafe extern "C" fn close(context: *mut c_void) {
     assert_held();
     // SAFETY: `open` made it.
-    drop(unsafe { Box::from_raw(context.cast::<u8>()) });
+    drop(unsafe { Box::from_raw(context.cast::<Context>()) });
 }
 
 unsafe extern "C" fn worker_started(_data: *mut c_void, _worker: u32) {
@@ -193,8 +241,13 @@ fn wait_for_file(path: &Path) {
     });
 }
 
-unsafe extern "C" fn answer(_context: *mut c_void, lane: *const OribiLane, exchange: u64, request: *const OribiRequest) -> u32 {
+unsafe extern "C" fn answer(context: *mut c_void, lane: *const OribiLane, exchange: u64, request: *const OribiRequest) -> u32 {
     assert_held();
+    // SAFETY: `open` made it.
+    let context = unsafe { &*context.cast::<Context>() };
+    context.exchange.store(exchange, SeqCst);
+    context.interrupted.store(false, SeqCst);
+    ANSWERS.set(context);
     // SAFETY: the header says that the variable is there.
     let path = unsafe { (*(*request).variables.add(PATH_INFO)).value };
     // SAFETY: it is good until a function is called with the lane, and copied here.
@@ -219,6 +272,27 @@ unsafe extern "C" fn answer(_context: *mut c_void, lane: *const OribiLane, excha
             MAIN_IS_TO_END.store(true, SeqCst);
             interrupt(|thread| MAIN.get() == Some(&thread));
             "ended".to_owned()
+        }
+        "nap" | "short-nap" => {
+            if app == "short-nap" {
+                // SAFETY: the lane is that of the call.
+                unsafe { oribi_extend_deadline(lane, exchange, 300) };
+            }
+            if !nap(context) {
+                // SAFETY: as above.
+                unsafe { oribi_abandon(lane, exchange) };
+                return 0;
+            }
+            "slept".to_owned()
+        }
+        "astray" => ASTRAY.load(SeqCst).to_string(),
+        // SAFETY: the lane is that of the call.
+        "has-deadlines" => unsafe { oribi_has_deadlines(lane) }.to_string(),
+        "unlimited" => {
+            // SAFETY: the lane is that of the call.
+            unsafe { oribi_extend_deadline(lane, exchange, -1) };
+            wait_for_file(&folder().join(name));
+            "waited".to_owned()
         }
         "flood" => return flood(lane, exchange),
         _ => "quick".to_owned(),
@@ -264,10 +338,18 @@ pub fn serve() -> ! {
     host.answer = Some(answer);
     host.worker_started = Some(worker_started);
     host.lock = &raw const lock;
+    host.interrupt = Some(interrupt_app);
     let config = oribi_config_new();
     let threads = threads().to_string();
-    for (name, value) in [("listen", "127.0.0.1:0"), ("workers", "1"), ("threads", &threads), ("err-respawn-interval", "10ms")]
-    {
+    let timeout = std::env::var(TIMEOUT).unwrap_or_else(|_| "off".to_owned());
+    let settings = [
+        ("listen", "127.0.0.1:0"),
+        ("workers", "1"),
+        ("threads", &threads),
+        ("err-respawn-interval", "10ms"),
+        ("request-timeout", &timeout),
+    ];
+    for (name, value) in settings {
         let texts = [name, value, "test"].map(|text| CString::new(text).expect("no NUL is in it"));
         let [name, value, origin] = texts.each_ref().map(|text| text.as_ptr().cast::<c_char>());
         // SAFETY: the config was just made, and the texts end with a NUL.

@@ -36,6 +36,10 @@ fn main() {
         ("the_end_of_the_main_thread_waits_for_those_in_the_lane", the_end_of_the_main_thread_waits_for_those_in_the_lane),
         ("a_stop_ends_threads_that_wait_and_that_rest", a_stop_ends_threads_that_wait_and_that_rest),
         ("one_thread_is_the_main_thread", one_thread_is_the_main_thread),
+        (
+            "an_app_that_takes_too_long_is_interrupted_on_its_own_thread",
+            an_app_that_takes_too_long_is_interrupted_on_its_own_thread,
+        ),
     ]);
 }
 
@@ -47,9 +51,16 @@ struct Site {
 
 impl Site {
     fn new(threads: usize) -> Self {
+        Self::with_timeout(threads, "off")
+    }
+
+    fn with_timeout(threads: usize, timeout: &str) -> Self {
         let folder = Folder::new();
         let path = folder.0.to_str().expect("the folder's name is text").to_owned();
-        let mut server = roles::start("serve", &[(language::FOLDER, &path), (language::THREADS, &threads.to_string())]);
+        let mut server = roles::start(
+            "serve",
+            &[(language::FOLDER, &path), (language::THREADS, &threads.to_string()), (language::TIMEOUT, timeout)],
+        );
         let address = server.address();
         Self { server, folder, address }
     }
@@ -190,5 +201,34 @@ fn one_thread_is_the_main_thread() {
         assert_eq!(site.get("/threads"), "1");
     }
     read_flood(site.flood());
+    site.stop();
+}
+
+fn an_app_that_takes_too_long_is_interrupted_on_its_own_thread() {
+    for threads in [1, 4] {
+        let site = Site::with_timeout(threads, "1s");
+        assert_eq!(site.get("/has-deadlines"), "1");
+        let ask = |path: &'static str| {
+            let target = Target::Tcp(site.address);
+            std::thread::spawn(move || get_from(&target, path).expect("it answers").text)
+        };
+        let (first, second) = (ask("/nap"), ask("/nap"));
+        let unlimited = (threads > 1).then(|| ask("/unlimited/gate"));
+        for nap in [first, second, ask("/short-nap")] {
+            let text = nap.join().expect("it is answered");
+            assert!(text.starts_with("HTTP/1.1 504 ") && text.ends_with("Gateway Timeout\n"), "{text}");
+        }
+        site.let_go_on("gate");
+        if let Some(unlimited) = unlimited {
+            assert!(unlimited.join().expect("it is answered").ends_with("waited"));
+        }
+        assert_eq!(site.get("/astray"), "0", "every order came where it belongs");
+        let log = site.server.log();
+        assert_eq!((log.matches("after 1000 ms").count(), log.matches("after 300 ms").count()), (2, 1), "{log}");
+        assert!(!log.contains("is ended"), "{log}");
+        site.stop();
+    }
+    let site = Site::new(1);
+    assert_eq!(site.get("/has-deadlines"), "0");
     site.stop();
 }
