@@ -181,8 +181,7 @@ static OP *patient_sleep(pTHX) {
         dTARGET;
         left.tv_sec = (time_t)POPi;
         time(&start);
-        while (nanosleep(&left, &left) != 0 && errno == EINTR && context->warn_after && !context->interrupt_after
-               && !has_signal(aTHX)) {
+        while (nanosleep(&left, &left) != 0 && errno == EINTR && !context->interrupt_after && !has_signal(aTHX)) {
             PUTBACK;
             obey_warning(aTHX_ context);
             SPAGAIN;

@@ -46,12 +46,14 @@ my %app = (
     catches  => sub {
         my $done  = eval { sleep $long; 1 };
         my $error = $@;
-        return [ 200, [], [ $done ? 'slept' : join '|', ref $error, "$error", $error->seconds, $global, "$!" ? 'errno' : 'none' ] ];
+        note_down($done ? 'slept' : join '|', 'caught', ref $error, "$error", $error->seconds, $global);
+        return [ 200, [], ['caught'] ];
     },
     nested => sub {
         local $global = 'local';
         eval { eval { local $global = 'inner'; sleep $long }; die "outer: $@" };
-        return [ 200, [], ["$global: $@"] ];
+        note_down("nested: $global: $@");
+        return [ 200, [], ['nested'] ];
     },
     sleep_two => sub { my $slept = sleep 2; [ 200, [], [ $slept >= 2 ? 'slept' : "woke after $slept" ] ] },
     has => sub { my $env = shift; [ 200, [], [ exists $env->{'oribi.deadline'} ? 'there' : 'not there' ] ] },
@@ -93,116 +95,130 @@ my %app = (
 
 sub app { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)}; return $app{$name}->($env) }
 
-sub start { my (@options) = @_; return TestServer->start(app => \&app, options => {@options}) }
+# Both shapes of the processes: who keeps the deadlines differs, and the apps see no difference.
+my $edge;
+
+sub start { my (@options) = @_; forget_notes(); return TestServer->start(app => \&app, options => { edge => $edge, @options }) }
 
 sub pid_of { return $_[0]->get('/pid')->{body} }
 
 my @deadlines = (request_warning => '300ms', request_timeout => '1500ms', request_kill => '4s');
 
-subtest 'an app is interrupted wherever it is, and its worker goes on' => sub {
-    my $server = start(@deadlines);
-    my $pid    = pid_of($server);
-    for my $name (qw(loop straight deep select hires readline sysread recv matches sorts responder guards dying_hook)) {
-        is $server->get("/$name")->{status}, 504, $name;
-        is pid_of($server), $pid, 'the same worker';
-        my $death = qr{GET /$name: the app died: oribi: the request took longer than 1\.5 s at \S*18-deadlines\.t line \d+};
-        like $server->log_like($death), $death, 'the log says it';
-    }
-    my $call = qr{, in main::deep at \S+18-deadlines\.t line \d+};
-    like $server->log_text, qr{the app has done nothing for 1\.5 s and is interrupted at \S+18-deadlines\.t line \d+$call$call},
-        'with a backtrace';
-    like $server->log_text, qr{is interrupted at .*, in main::app$}m, 'that ends with the app';
-    like noted(), qr/destroyed: yes/, 'what the app held is destroyed';
-    like noted(), qr/hook: oribi: the request took longer/, 'die hooks are called';
-    is $server->stop, 0, 'it stops as ever';
-};
-
-subtest 'a warning tells where the app is, and disturbs nothing' => sub {
-    my $server = start(request_warning => '300ms');
-    is $server->get('/sleep_two')->{body}, 'slept', 'sleep lasts as long as it should';
-    like $server->log_text, qr{GET /sleep_two: the app has done nothing for 0\.3 s and goes on at \S+ line \d+, in main::}, 'the log tells where';
-    unlike $server->log_text, qr/is interrupted|the app died/, 'nothing else happens';
-};
-
-subtest 'eval catches it like any exception' => sub {
-    my $server = start(@deadlines);
-    like $server->get('/catches')->{body},
-        qr{\AOribi::RequestTimeout\|oribi: the request took longer than 1\.5 s at \S+ line \d+\.\n\|1\.5\|global\|}, 'an object that is a text';
-    like $server->get('/nested')->{body}, qr{\Alocal: outer: oribi: the request took longer than 1\.5 s}, 'nested';
-    is $server->get('/local_gone')->{body}, 'global', 'local values are restored';
-};
-
-subtest 'an app that goes on all the same loses its worker' => sub {
-    my $server = start(@deadlines);
-    my $pid    = pid_of($server);
-    is $server->get('/swallows')->{status}, 0, 'no answer';
-    like $server->log_like(qr/is ended/), qr{worker 1 \(pid $pid\) is ended: its app has done nothing for 4 s: GET /swallows};
-    isnt pid_of($server), $pid, 'another worker serves';
-    my $count = () = $server->log_text =~ /and is interrupted at/g;
-    is $count, 1, 'it was told once';
-};
-
-subtest 'destructors' => sub {
-    my $server = start(@deadlines);
-    is $server->get('/destroy')->{status}, 504, 'one that does not end is left, and what called it is, too';
-    unlike noted(), qr/never|after/;
-    is $server->get('/destroy_quick')->{status}, 504, 'one that is left does not keep the exception from the app';
-};
-
-subtest 'a response that has begun' => sub {
-    my $server = start(@deadlines);
-    my $pid    = pid_of($server);
-    for my $name (qw(streams body)) {
-        my $answer = $server->get("/$name");
-        ok !$answer->{whole}, "$name: it is cut";
-        is $answer->{body}, $name eq 'streams' ? 'begun' : q{}, 'after what was sent';
-    }
-    like noted(), qr/closed/, 'a body is closed nevertheless';
-    is pid_of($server), $pid, 'the worker goes on';
-};
-
-subtest 'deadlines of an app' => sub {
-    my $server = start(@deadlines);
-    is $server->get('/extends')->{body}, 'slept', 'extended';
-    is $server->get('/lifts')->{body},   'slept', 'lifted';
-    is $server->get('/shortens')->{status}, 504, 'shortened';
-    like $server->log_like(qr/longer than/), qr/longer than 0\.5 s/, 'the message says which';
-    is $server->get('/bad')->{status}, 500, 'a number below 0';
-    like $server->log_like(qr/a deadline is/), qr/a deadline is a number of seconds above 0/, 'is explained';
-    is $server->get('/straight')->{status}, 504, 'the next request has the deadline of the server';
-    $server->stop;
-    is start()->get('/has')->{body}, 'not there', 'without deadlines there is no key';
-    is start(@deadlines)->get('/has')->{body}, 'there', 'with deadlines there is';
-};
-
-subtest 'a child that the app has forked is none of it' => sub {
-    my $server = start(@deadlines);
-    is $server->get('/forks')->{status}, 504, 'the app is interrupted';
-    ok TestServer::wait_for(sub { noted() =~ /the child slept/ }), 'its child is not';
-};
-
-subtest 'an order reaches no other request' => sub {
-    my $server = start(@deadlines, request_kill => '20s');
-    my $pid    = pid_of($server);
-    my %seen;
-    for my $round (1 .. 8) {
-        my $name = $round % 2 ? 'about' : 'about_busy';
-        $seen{ $server->get("/$name")->{status} }++;
-        is $server->get('/quick')->{status}, 200, 'the next request is answered';
-    }
-    note explain \%seen;
-    is $seen{200} + ($seen{504} || 0), 8, 'each was answered in one of the two ways';
-    is pid_of($server), $pid, 'by the same worker';
-};
-
-subtest 'with threads the right one is interrupted' => sub {
-    plan skip_all => 'this perl has no threads' if !$Config{useithreads};
-    my $server = start(@deadlines, threads => 4);
-    my @connections = map { $server->connection } 1 .. 4;
-    $connections[$_]->send('GET ' . ($_ % 2 ? '/lifts' : '/straight') . " HTTP/1.1\r\nHost: localhost\r\n\r\n") for 0 .. 3;
-    my @statuses = map { $_->response->{status} } @connections;
-    is_deeply \@statuses, [ 504, 200, 504, 200 ];
-    is $server->stop, 0;
-};
-
+for my $shape (qw(off on)) {
+    $edge = $shape;
+    subtest "--edge $shape" => \&behave;
+}
 done_testing;
+
+sub behave {
+    subtest 'an app is interrupted wherever it is, and its worker goes on' => sub {
+        my $server = start(@deadlines);
+        my $pid    = pid_of($server);
+        for my $name (qw(loop straight deep select hires readline sysread recv matches sorts responder guards dying_hook)) {
+            is $server->get("/$name")->{status}, 504, $name;
+            is pid_of($server), $pid, 'the same worker';
+            my $death = qr{GET /$name: the app died: oribi: the request took longer than 1\.5 s at \S*18-deadlines\.t line \d+};
+            like $server->log_like($death), $death, 'the log says it';
+        }
+        my $call = qr{, in main::deep at \S+18-deadlines\.t line \d+};
+        like $server->log_text, qr{the app has done nothing for 1\.5 s and is interrupted at \S+18-deadlines\.t line \d+$call$call},
+            'with a backtrace';
+        like $server->log_text, qr{is interrupted at .*, in main::app$}m, 'that ends with the app';
+        like noted_like(qr/destroyed: yes/), qr/destroyed: yes/, 'what the app held is destroyed';
+        like noted_like(qr/hook: /), qr/hook: oribi: the request took longer/, 'die hooks are called';
+        is $server->stop, 0, 'it stops as ever';
+    };
+
+    subtest 'a warning tells where the app is, and disturbs nothing' => sub {
+        my $server = start(request_warning => '300ms');
+        is $server->get('/sleep_two')->{body}, 'slept', 'sleep lasts as long as it should';
+        like $server->log_text, qr{GET /sleep_two: the app has done nothing for 0\.3 s and goes on at \S+ line \d+, in main::}, 'the log tells where';
+        unlike $server->log_text, qr/is interrupted|the app died/, 'nothing else happens';
+    };
+
+    subtest 'eval catches it like any exception' => sub {
+        my $server = start(@deadlines);
+        # An edge has answered before the app does.
+        is $server->get('/catches')->{status}, $edge eq 'on' ? 504 : 200, 'what the app answers then';
+        my $caught = qr{^caught\|Oribi::RequestTimeout\|oribi: the request took longer than 1\.5 s at \S+ line \d+\.\n\|1\.5\|global$}m;
+        like noted_like($caught), $caught, 'an object that is a text';
+        is $server->get('/nested')->{status}, $edge eq 'on' ? 504 : 200, 'and nested';
+        my $nested = qr{^nested: local: outer: oribi: the request took longer than 1\.5 s}m;
+        like noted_like($nested), $nested, 'the outer one sees what the inner one made of it';
+        is $server->get('/local_gone')->{body}, 'global', 'local values are restored';
+    };
+
+    subtest 'an app that goes on all the same loses its worker' => sub {
+        my $server = start(@deadlines);
+        my $pid    = pid_of($server);
+        is $server->get('/swallows')->{status}, $edge eq 'on' ? 504 : 0, 'the client';
+        my $end = $edge eq 'on' ? qr{worker $pid and does not end: the worker is ended} : qr{worker 1 \(pid $pid\) is ended: its app has done};
+        like $server->log_like($end), $end, 'the worker is ended';
+        isnt pid_of($server), $pid, 'another worker serves';
+        my $count = () = $server->log_text =~ /the app has done nothing for \S+ s and is interrupted at/g;
+        is $count, 1, 'it was told once';
+    };
+
+    subtest 'destructors' => sub {
+        my $server = start(@deadlines);
+        is $server->get('/destroy')->{status}, 504, 'one that does not end is left, and what called it is, too';
+        unlike noted(), qr/never|after/, 'so neither goes on';
+        is $server->get('/destroy_quick')->{status}, 504, 'one that is left does not keep the exception from the app';
+    };
+
+    subtest 'a response that has begun' => sub {
+        my $server = start(@deadlines);
+        my $pid    = pid_of($server);
+        my $answer = $server->get('/streams');
+        ok !$answer->{whole}, 'is cut';
+        is $answer->{body}, 'begun', 'after what was sent';
+        # Its response has begun, but the head waits for the first piece. An edge has not heard of it.
+        is $server->get('/body')->{status}, $edge eq 'on' ? 504 : 0, 'a body that is an object';
+        like noted_like(qr/closed/), qr/closed/, 'is closed nevertheless';
+        is pid_of($server), $pid, 'the worker goes on';
+    };
+
+    subtest 'deadlines of an app' => sub {
+        my $server = start(@deadlines);
+        is $server->get('/extends')->{body}, 'slept', 'extended';
+        is $server->get('/lifts')->{body},   'slept', 'lifted';
+        is $server->get('/shortens')->{status}, 504, 'shortened';
+        like $server->log_like(qr/longer than/), qr/longer than 0\.5 s/, 'the message says which';
+        is $server->get('/bad')->{status}, 500, 'a number below 0';
+        like $server->log_like(qr/a deadline is/), qr/a deadline is a number of seconds above 0/, 'is explained';
+        is $server->get('/straight')->{status}, 504, 'the next request has the deadline of the server';
+        $server->stop;
+        is start()->get('/has')->{body}, 'not there', 'without deadlines there is no key';
+        is start(@deadlines)->get('/has')->{body}, 'there', 'with deadlines there is';
+    };
+
+    subtest 'a child that the app has forked is none of it' => sub {
+        my $server = start(@deadlines);
+        is $server->get('/forks')->{status}, 504, 'the app is interrupted';
+        ok TestServer::wait_for(sub { noted() =~ /the child slept/ }), 'its child is not';
+    };
+
+    subtest 'an order reaches no other request' => sub {
+        my $server = start(@deadlines, request_kill => '20s');
+        my $pid    = pid_of($server);
+        my %seen;
+        for my $round (1 .. 8) {
+            my $name = $round % 2 ? 'about' : 'about_busy';
+            $seen{ $server->get("/$name")->{status} }++;
+            is $server->get('/quick')->{status}, 200, 'the next request is answered';
+        }
+        note explain \%seen;
+        is $seen{200} + ($seen{504} || 0), 8, 'each was answered in one of the two ways';
+        is pid_of($server), $pid, 'by the same worker';
+    };
+
+    subtest 'with threads the right one is interrupted' => sub {
+        plan skip_all => 'this perl has no threads' if !$Config{useithreads};
+        my $server = start(@deadlines, threads => 4);
+        my @connections = map { $server->connection } 1 .. 4;
+        $connections[$_]->send('GET ' . ($_ % 2 ? '/lifts' : '/straight') . " HTTP/1.1\r\nHost: localhost\r\n\r\n") for 0 .. 3;
+        my @statuses = map { $_->response->{status} } @connections;
+        is_deeply \@statuses, [ 504, 200, 504, 200 ];
+        is $server->stop, 0;
+    };
+}

@@ -76,6 +76,8 @@ struct Place {
     fixed_run: AtomicU64,
     /// The word of orders that was received last.
     received: AtomicU64,
+    /// The word of orders that the signal was passed on for. A second signal would only end another system call of the app.
+    passed_on: AtomicU64,
     /// Points into the frame of [`obey`], so only the thread itself may read through it, while the place is busy.
     receiver: AtomicPtr<&'static dyn Receiver>,
 }
@@ -90,6 +92,7 @@ impl Place {
             run: AtomicPtr::new(null_mut()),
             fixed_run: AtomicU64::new(0),
             received: AtomicU64::new(0),
+            passed_on: AtomicU64::new(0),
             receiver: AtomicPtr::new(null_mut()),
         }
     }
@@ -184,6 +187,7 @@ pub fn obey<T>(mailbox: Mailbox, receiver: &dyn Receiver, work: impl FnOnce() ->
     // SAFETY: asks for a number.
     place.thread.store(unsafe { libc::gettid() }, Relaxed);
     place.received.store(0, Relaxed);
+    place.passed_on.store(0, Relaxed);
     // Only this frame's own thread reads through the pointer, and only until the place is given back below.
     place.receiver.store((&raw const receiver).cast_mut().cast(), Relaxed);
     let _busy = Busy(place);
@@ -246,7 +250,7 @@ extern "C" fn on_signal(_signal: libc::c_int) {
                 let owner = place.thread.load(Relaxed);
                 if owner == thread {
                     read_orders(place);
-                } else {
+                } else if place.passed_on.swap(word, Relaxed) != word {
                     // If that thread ends meanwhile, or has a new run, the signal does nothing.
                     libc::syscall(libc::SYS_tgkill, process, owner, signal_for(place.new_orders(word)));
                 }
