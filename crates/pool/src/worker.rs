@@ -412,12 +412,20 @@ impl Worker {
         self.layout.area.saturating_sub(used as usize)
     }
 
-    /// An area for another exchange.
+    /// An area for another exchange: one that is at least half empty if there is one, because a whole response that does not fit
+    /// is dearer.
+    #[inline]
     fn usable_area(&self) -> Option<u32> {
+        self.area_with(self.layout.area / 2).or_else(|| self.area_with(ROOM_TO_BEGIN))
+    }
+
+    /// The first area for another exchange that has at least that many words free.
+    #[inline]
+    fn area_with(&self, room: usize) -> Option<u32> {
         let usable = |number: &u32| {
             // A response in a paused area would wait for the slow client of the response before it.
             let paused = || self.requests.load(self.layout.paused(self.number, *number), SeqCst) != 0;
-            !self.areas[*number as usize].busy && self.room(*number) >= ROOM_TO_BEGIN && !paused()
+            !self.areas[*number as usize].busy && self.room(*number) >= room && !paused()
         };
         (0..self.layout.shape.areas).find(usable)
     }

@@ -3,11 +3,12 @@
 mod app_chunks;
 mod deadlines;
 mod named_files;
+mod news;
 mod outlet;
 
 use crate::attention::{Attention, Nudge};
 use crate::config::{IoModel, Settings};
-use crate::crew::{Roster, WaitForNews};
+use crate::crew::Roster;
 use crate::engine::{Census, Engine};
 use crate::intake::Intake;
 use crate::listen::{Door, Listener};
@@ -18,18 +19,19 @@ use crate::source::{LentRequest, Source};
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
 use named_files::Named;
+use news::News;
 use oribi_files::{Mounts, NamedFiles};
-use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError, Wait};
+use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::{Backend, Epoll, Uring, Waiter};
+use oribi_io::{Backend, Epoll, Uring};
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What a lane needs from its worker.
@@ -234,39 +236,6 @@ struct Aside<'a, S: Source> {
     held: RefCell<Vec<ExchangeId>>,
     /// What was due next when a thread was last told how long nothing is due: the waiting thread looks by then.
     foreseen: Cell<Option<Duration>>,
-}
-
-/// A wait for news of a lane, in a thread that must not use the lane now.
-pub(crate) struct News<'l, W> {
-    waiter: &'l Mutex<W>,
-    idle: &'l AtomicU32,
-    nudge: &'l Nudge,
-    timeout: Option<Duration>,
-    interrupted: AtomicBool,
-}
-
-impl<W: Waiter> Wait for News<'_, W> {
-    fn wait(&self) {
-        let mut waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        self.idle.fetch_add(1, Ordering::Relaxed);
-        let outcome = waiter.wait(self.timeout);
-        self.idle.fetch_sub(1, Ordering::Relaxed);
-        if let Err(error) = outcome {
-            // The next turn will find the same, and may say so with the lock held.
-            log::error!("cannot wait: {error}");
-        }
-    }
-
-    fn interrupt(&self) {
-        self.interrupted.store(true, Ordering::SeqCst);
-        self.nudge.nudge();
-    }
-}
-
-impl<W: Waiter> WaitForNews for News<'_, W> {
-    fn was_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::SeqCst)
-    }
 }
 
 impl<'a, S: Source> Lane<'a, S> {

@@ -49,6 +49,19 @@ fn a_whole_response_for_which_there_is_no_room_goes_as_a_file_and_keeps_no_area(
 }
 
 #[test]
+fn whole_responses_are_frames_as_long_as_an_area_has_room() {
+    let mut site = Site::new();
+    // Each fills more than a third of an area, and there are three areas.
+    for _ in 0..6 {
+        site.ask("/");
+        let exchange = site.take();
+        site.intake.respond(exchange, OK, &[&[7; 700]]).expect("its client waits");
+    }
+    let heard = site.hear();
+    assert!(heard.iter().all(|(_, said)| matches!(said, Said::Whole(200, _, 700))) && heard.len() == 6, "{heard:?}");
+}
+
+#[test]
 fn prepared_fields_files_and_pieces_are_passed_on() {
     let mut site = Site::new();
     let prepared = PreparedFields::new(&[(b"X", b"y")]).expect("they are valid");
