@@ -5,11 +5,14 @@ use oribi_io::Backend;
 use std::time::Duration;
 
 /// How long after a request another sleeping worker is woken if the request still waits: the one that was woken for it may have
-/// died, or may have been stopped, before it took it.
-const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(1);
+/// died, or may have been stopped, before it took it. This is rare, and each time costs a system call.
+const WAKE_ANOTHER_AFTER: Duration = Duration::from_millis(5);
 
 /// How often shared memory is compared with what the edge knows, and the queue is looked at, while there are requests.
 const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// How long after a request the edge first looks whether it was taken, if apps have deadlines.
+const LOOKS_FOR_TAKERS_AFTER: Duration = Duration::from_millis(1);
 
 /// How often the edge looks which requests were taken, if apps have deadlines.
 const LOOKS_FOR_TAKERS_EVERY: Duration = Duration::from_millis(10);
@@ -29,7 +32,7 @@ impl Timers {
         self.wake_another.get_or_insert(now + WAKE_ANOTHER_AFTER);
         self.look.get_or_insert(now + LOOKS_EVERY);
         if watched {
-            self.look_for_takers.get_or_insert(now + WAKE_ANOTHER_AFTER);
+            self.look_for_takers.get_or_insert(now + LOOKS_FOR_TAKERS_AFTER);
         }
     }
 }
