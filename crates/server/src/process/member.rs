@@ -5,7 +5,10 @@ use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long the other threads of a worker may take to finish when one of them is stuck.
+const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
 
 /// A worker that has not been waited for yet.
 #[derive(Debug)]
@@ -70,6 +73,15 @@ impl Member {
     pub(super) fn retire(&mut self, end_by: Instant) {
         self.end_by = Some(end_by);
         self.tell(WorkerCommand::Retire);
+    }
+
+    /// One of its threads is stuck: the others get a moment to finish, but no longer than `graceful`.
+    pub(super) fn end_soon(&mut self, now: Instant, graceful: Duration) {
+        let end_by = now + OTHERS_MAY_FINISH.min(graceful);
+        self.end_by = Some(self.end_by.map_or(end_by, |present| present.min(end_by)));
+        if self.serving().is_some() {
+            self.tell(WorkerCommand::Retire);
+        }
     }
 
     /// Ends it at once. Returns the number of its open connections.

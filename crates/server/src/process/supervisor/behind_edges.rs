@@ -8,6 +8,7 @@ use crate::scoreboard::WorkerCommand;
 use oribi_host::Runtime;
 use oribi_io::process::{Fork, fork};
 use std::io;
+use std::time::Instant;
 
 impl Supervisor<'_> {
     /// Starts the edges that are missing.
@@ -56,18 +57,24 @@ impl Supervisor<'_> {
         pleas.into_iter().for_each(|plea| self.end_worker(plea));
     }
 
-    /// Ends a process at once, at the request of an edge, if it is a worker of this supervisor; another one starts.
+    /// Ends a process at the request of an edge, if it is a worker of this supervisor; another one starts. If an app is stuck, the
+    /// requests of the worker's other threads may finish.
     pub(super) fn end_worker(&mut self, Plea { process, reason }: Plea) {
-        let is_it = |member: &&super::Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
-        let Some(member) = self.members.iter().find(is_it) else {
+        let is_it = |member: &&mut super::Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
+        let Some(member) = self.members.iter_mut().find(is_it) else {
             return log::debug!("an edge has asked to end process {process}, which is no worker here");
         };
-        if member.slot.command() != WorkerCommand::Quit {
-            let why = match reason {
-                Reason::Stuck => "its app does not react",
-                Reason::Broken => "it has written nonsense into the memory of its edge",
-            };
-            log::error!("worker {} (pid {process}) is ended: {why}", member.number);
+        if member.slot.command() == WorkerCommand::Quit {
+            return;
+        }
+        let why = match reason {
+            Reason::Stuck => "its app does not react",
+            Reason::Broken => "it has written nonsense into the memory of its edge",
+        };
+        log::error!("worker {} (pid {process}) is ended: {why}", member.number);
+        if reason == Reason::Stuck && self.settings.threads > 1 {
+            member.end_soon(Instant::now(), self.settings.timeouts.graceful);
+        } else {
             member.end();
         }
     }

@@ -12,9 +12,6 @@ use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// How long the other threads of a worker may take to finish when one of them is stuck.
-const OTHERS_MAY_FINISH: Duration = Duration::from_secs(5);
-
 /// How often to look for apps that take too long: ten times within the shortest deadline, within these bounds.
 const LOOKS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(250));
 
@@ -90,11 +87,7 @@ impl Supervisor<'_> {
             if stuck.len() == member.slot.running.len() {
                 member.end();
             } else {
-                let end_by = now + OTHERS_MAY_FINISH.min(self.settings.timeouts.graceful);
-                member.end_by = member.end_by.map_or(Some(end_by), |present| Some(present.min(end_by)));
-                if member.serving().is_some() {
-                    member.tell(WorkerCommand::Retire);
-                }
+                member.end_soon(now, self.settings.timeouts.graceful);
             }
         }
         if let Stage::Stopping { cut, .. } = &mut self.stage {
