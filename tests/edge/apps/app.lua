@@ -92,6 +92,7 @@ local function entering(name, work)
 end
 
 local behaviours = {
+    [""] = function() return answer("hello\n") end,
     fast = function(_, number) return answer("fast " .. number .. "\n") end,
     mark = entering("mark", function() end),
     sleep = entering("sleep", function(seconds) sleep_for(tonumber(seconds)) end),

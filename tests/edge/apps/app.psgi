@@ -72,6 +72,7 @@ sub stream ($number, $length, $pieces, $fails) {
 }
 
 my %behaviours = (
+    q()   => sub ($env)                    { return answer("hello\n") },
     fast  => sub ($env, $number)           { return answer("fast $number\n") },
     mark  => sub ($env, $number)           { enter($number); return answer("mark $number\n") },
     sleep => sub ($env, $number, $seconds) { enter($number); sleep_for($seconds); return answer("sleep $number\n") },

@@ -78,6 +78,7 @@ ENTERING = {
 }.freeze
 
 OTHERS = {
+  "/" => ->(*) { answer("hello\n") },
   "/fast" => ->(_, number) { answer("fast #{number}\n") },
   "/nap" => lambda { |_, number, seconds|
     sleep(seconds.to_f)
