@@ -46,8 +46,6 @@ struct Site {
 impl Site {
     /// With settings that are a user's, and the pool that they ask for.
     fn new(settings: &Settings) -> Self {
-        // The workers are in the test's own process, which an edge sends a signal when an app takes long.
-        oribi_io::process::orders::receive_orders().expect("signals can be received");
         let world = World::new();
         let memory = Memory::new(setup::shape(settings, 4)).expect("memory is to be had");
         let pool = oribi_pool::Edge::new(&memory).expect("memory is to be had");
