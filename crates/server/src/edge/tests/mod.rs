@@ -75,6 +75,8 @@ impl Site {
 
     /// A worker that takes a place of the pool.
     fn worker(&self) -> App {
+        // This process is the worker, and an edge may tell it that its app takes long.
+        oribi_io::process::orders::receive_orders().expect("handlers may be set");
         let worker = Worker::attach_free(&self.memory).expect("a place is free");
         App { worker, stored: Stored::default() }
     }
