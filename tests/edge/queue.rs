@@ -45,7 +45,7 @@ fn a_full_queue_is_told_at_once(language: Language) {
         waiting.iter_mut().map(|connection| usize::from(!connection.is_quiet())).sum::<usize>() == 3
     });
     assert!(slow.is_quiet(), "they were refused while the worker was busy");
-    let (mut refused, mut kept): (Vec<_>, Vec<_>) = waiting.into_iter().partition(|connection| connection.has_received());
+    let (mut refused, mut kept): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Connection::has_received);
     refused.iter_mut().for_each(expect_refusal);
     site.release();
     assert_eq!(slow.answer().0.status, 200);
