@@ -132,8 +132,10 @@ impl<B: Backend> EdgeLoop<'_, B> {
         }
         let FilePart { offset, size } = part;
         let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
+        // Reading from anything else than a regular file could take for ever.
+        let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
         match file {
-            Some(file) if ends_somewhere => {
+            Some(file) if ends_somewhere && is_regular(&file) => {
                 let piece = Piece::File { file: &Arc::new(file), offset, size };
                 let written = self.lane.source().write_piece(exchange, piece);
                 self.note_written(ticket, written);

@@ -146,6 +146,22 @@ fn parts_of_files_that_cannot_be_are_not_sent() {
 }
 
 #[test]
+fn only_regular_files_are_read() {
+    for path in ["/dev/zero", "/dev/urandom", "/"] {
+        let mut site = Site::standard();
+        let mut app = site.worker();
+        let client = site.asking(GET);
+        let file = std::fs::File::open(path).expect("the system has it");
+        let mut taken = app.take();
+        app.worker.head(&mut taken, &head(200, &[], Content::Whole { size: 4 })).expect("it has room");
+        app.worker.file(&mut taken, file.as_fd(), 0, 4).expect("it has room");
+        app.worker.finish(taken);
+        site.run();
+        assert!(client.saw_reset() || client.closed(), "{path}");
+    }
+}
+
+#[test]
 fn an_app_that_abandons_gets_its_client_an_error() {
     let mut site = Site::standard();
     let mut app = site.worker();
