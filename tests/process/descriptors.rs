@@ -47,6 +47,8 @@ fn a_hard_limit_of_open_files_below_the_connections_is_told_and_lived_with() {
     server.wait_for_log("a worker may have 1000 connections (--max-connections), but the hard limit of open files is 200");
     let worker = server.wait_for_workers(1);
     let kept = kept(server.address());
-    assert!((100..200).contains(&kept), "{kept} connections were kept: {}", server.log());
+    // An edge has half of its free descriptors for files.
+    let least = if std::env::var_os("ORIBI_EDGE").is_some() { 40 } else { 100 };
+    assert!((least..200).contains(&kept), "{kept} connections were kept: {}", server.log());
     assert_eq!(server.workers(), worker, "{}", server.log());
 }

@@ -2,6 +2,7 @@
 
 use crate::config::Settings;
 use oribi_pool::Shape;
+use rustix::process::{Resource, getrlimit};
 
 /// Bytes of content that a slot has room for next to the largest head. As much fits into the buffer that a request is received
 /// into; larger content goes to a file anyhow as soon as it would be too much to copy.
@@ -19,6 +20,9 @@ const AREAS: u32 = 64;
 /// Bytes of a response that may wait for the edge. Most responses fit, and then their worker never waits.
 const AREA_BYTES: u32 = 256 << 10;
 
+/// Descriptors for everything that an edge opens later and that is no client's: logs, files in front of apps.
+const OTHER_DESCRIPTORS: u64 = 16;
+
 /// The settings for the engine of an edge.
 pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> Settings {
     let mut settings = settings.clone();
@@ -27,10 +31,23 @@ pub(super) fn settings_of_edge(settings: &Settings, pool: &oribi_pool::Edge) -> 
     settings.limits.content_memory_bytes = settings.limits.content_memory_bytes.min(room);
     // An edge counts as a worker with one lane among edges.
     settings.workers = settings.edges_wanted().max(1);
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    // One for each worker watches its process.
+    let others = open + u64::from(pool.shape().workers) + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile).current;
+    settings.limits.connections = connections_within(limit, others, settings.limits.connections);
     // What an app names instead of content is looked for by its worker.
     settings.files.sendfile_roots.clear();
     settings.files.accelerated.clear();
     settings
+}
+
+/// The connections that an edge may have. While it sends a large response, it has a file from the worker besides the connection,
+/// and a worker's file that finds no free descriptor is lost, and its response with it. So half of the free descriptors are for
+/// files, and clients beyond the rest wait until they are accepted.
+fn connections_within(limit: Option<u64>, others: u64, most: usize) -> usize {
+    let Some(limit) = limit else { return most };
+    usize::try_from(limit.saturating_sub(others) / 2).map_or(most, |room| room.clamp(1, most))
 }
 
 /// The bytes of the largest head in a slot. A web server may send twice as much as a client: see the engine's limits.
@@ -54,5 +71,19 @@ pub fn shape(settings: &Settings, workers: u32) -> Shape {
         workers,
         areas: AREAS,
         area_bytes: AREA_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::connections_within;
+
+    #[test]
+    fn files_for_connections_find_descriptors() {
+        assert_eq!(connections_within(None, 100, 16_384), 16_384);
+        assert_eq!(connections_within(Some(1 << 20), 100, 16_384), 16_384);
+        assert_eq!(connections_within(Some(1024), 124, 16_384), 450);
+        assert_eq!(connections_within(Some(1024), 124, 100), 100);
+        assert_eq!(connections_within(Some(64), 124, 100), 1, "one client after the other");
     }
 }
