@@ -86,7 +86,9 @@ mod libevent {
             let mut server = over_libevent(&["EVENT_SHOW_METHOD"], &["--workers", "2", "--threads", threads]);
             server.wait_for_log("I/O by libevent (epoll, edge-triggered), as asked for");
             get(&tcp(&mut server)).expect("it serves");
-            wait_until("an event base for each lane, and one to try", || {
+            // Behind an edge, workers have no connections.
+            let lanes = if server.edges().is_empty() { lanes } else { server.edges().len() };
+            wait_until("an event base for each lane that has connections, and one to try", || {
                 server.log().matches("libevent using: epoll").count() == lanes + 1
             });
         }

