@@ -1,6 +1,6 @@
 //! Tests in which a worker dies, or is overtaken by the edge, before every one of its writes to shared memory.
 
-use crate::{Edge, Event, Memory, Rest, Shape, Ticket, Worker, step};
+use crate::{Edge, Event, Memory, Rest, Shape, Ticket, Wish, Worker, step};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -70,6 +70,7 @@ fn collect(edge: &mut Edge, outcomes: &mut HashMap<Ticket, Outcome>) {
                 outcomes.entry(ticket).or_default().said.extend(&bytes);
             }
             Event::Finished(ticket) => outcomes.entry(ticket).or_default().finished += 1,
+            Event::Wish(..) => {}
             Event::Lost(ticket) => outcomes.entry(ticket).or_default().lost += 1,
             other => panic!("{other:?}"),
         }
@@ -396,8 +397,21 @@ fn a_dozing_edge_is_rung_when_its_workers_have_nothing_more_to_take() {
     submit(&mut edge, "six");
     assert_eq!(edge.prepare_to_rest(), Rest::Doze);
     workers[1].flush(&taken);
-    assert!(is_rung(edge.descriptor()), "the app may take its time");
+    assert!(!is_rung(edge.descriptor()), "it can wait as long as a doze");
+    workers[1].wish(&mut taken, Wish::Socket).expect("room");
+    assert!(is_rung(edge.descriptor()), "the app waits");
     workers[1].finish(taken);
+
+    // A nap is a doze of its own length.
+    edge.awake();
+    collect(&mut edge, &mut outcomes);
+    let _ = ["seven", "eight"].map(|text| submit(&mut edge, text));
+    assert!(edge.prepare_to_nap());
+    for rings in [false, false, true] {
+        assert!(answer_whole(&mut workers[0], false));
+        assert_eq!(is_rung(edge.descriptor()), rings);
+    }
+    assert!(!edge.prepare_to_nap(), "there is news");
 }
 
 #[test]

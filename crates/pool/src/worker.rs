@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
 use std::time::Duration;
 
-/// For how many answers a worker need not ring for an edge that dozes: the edge must be able to send some while the worker
+/// For how many answers, or pieces of them, a worker need not ring for an edge that dozes: the edge must be able to send some while the worker
 /// answers more.
 const MOST_UNRUNG: u32 = 16;
 
@@ -69,7 +69,7 @@ pub struct Worker {
     sleep: Sleep,
     /// The edge's last sleep for which this worker has rung.
     rung: Sleep,
-    /// How many answers the edge, which dozes, was not rung for.
+    /// How many answers, or pieces of them, the edge, which dozes, was not rung for.
     unrung: u32,
 }
 
@@ -260,7 +260,7 @@ impl Worker {
     /// There is no room.
     pub fn wish(&mut self, taken: &mut Taken, wish: Wish) -> Result<(), Unfit> {
         self.write_whole(taken, Kind::Wish, &wish.bits().to_ne_bytes())?;
-        self.flush(taken);
+        self.flush_before_waiting(taken);
         Ok(())
     }
 
@@ -323,9 +323,17 @@ impl Worker {
         Ok(())
     }
 
-    /// Publishes what was written so far.
+    /// Publishes what was written so far. An edge that dozes or naps finds it afterwards, unless nothing else waits.
     pub fn flush(&mut self, taken: &Taken) {
+        self.publish(taken.area, true);
+    }
+
+    /// Like [`Worker::flush`], for a worker that will wait for the edge.
+    fn flush_before_waiting(&mut self, taken: &Taken) {
         self.publish(taken.area, false);
+        if self.unrung > 0 {
+            self.wake_edge(false);
+        }
     }
 
     /// Ends the response. From now on the bytes of the request may belong to another one.
@@ -377,7 +385,7 @@ impl Worker {
     }
 
     /// Lets the edge see what was written; `ends`: it ends an answer.
-    fn publish(&mut self, number: u32, ends: bool) {
+    fn publish(&mut self, number: u32, can_wait: bool) {
         let area = &mut self.areas[number as usize];
         if area.published == area.written {
             return;
@@ -387,7 +395,7 @@ impl Worker {
         self.answers.words()[Layout::written(number)].store(area.written, Release);
         step();
         self.answers.words()[Layout::NEWS].fetch_or(1 << number, SeqCst);
-        self.wake_edge(ends);
+        self.wake_edge(can_wait);
     }
 
     /// Rings for the edge if it sleeps. `can_wait`: if it only dozes, it need not hear at once.
@@ -473,7 +481,7 @@ impl Worker {
     /// Announces that this worker is about to sleep in the middle of an exchange, until there is room for that many bytes or
     /// the edge has an order; returns whether it may sleep.
     pub fn prepare_to_wait_for_room(&mut self, taken: &Taken, bytes: usize) -> bool {
-        self.flush(taken);
+        self.flush_before_waiting(taken);
         self.say_sleep(Waits::Room);
         let needed = Self::needed(taken, bytes).min(self.layout.area);
         let may_sleep = self.room(taken.area) < needed && self.orders(taken) == Orders::default();

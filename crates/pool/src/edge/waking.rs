@@ -117,6 +117,15 @@ impl Edge {
         if self.pace.dozed { Rest::Doze } else { Rest::Sleep }
     }
 
+    /// Like [`Edge::prepare_to_rest`], for an edge that will rest for a certain time although it could have been told of every
+    /// answer: while requests have queued for longer than that. `true` if it may; workers that have nothing more to take ring.
+    pub fn prepare_to_nap(&mut self) -> bool {
+        self.pace.dozed = false;
+        self.wake_some_workers();
+        self.pace.tails = [self.pace.tails[1], self.tail];
+        self.announce_sleep(Waits::Dozes)
+    }
+
     /// How many workers to wake for requests.
     fn workers_to_wake(&mut self) -> usize {
         if self.pace.left_out > 0 || self.unannounced == 0 && self.waiting.is_empty() {

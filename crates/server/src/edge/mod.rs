@@ -13,6 +13,7 @@
 mod answers;
 mod deadlines;
 mod failures;
+mod nap;
 mod probe;
 mod queue;
 mod setup;
@@ -32,6 +33,7 @@ use crate::listen::Listener;
 use crate::scoreboard::{WorkerSlot, WorkerState};
 use crate::slot::Heads;
 use deadlines::Deadlines;
+use nap::Nap;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring};
@@ -91,6 +93,7 @@ struct EdgeLoop<'a, B: Backend> {
     deadlines: Deadlines,
     workers: Workers,
     timers: Timers,
+    nap: Nap,
     /// Whoever ends workers for this edge.
     keeper: Option<&'a Keeper>,
     heads: Heads,
@@ -121,6 +124,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 (outcome, _) => outcome?,
             }
         }
+        let nap = Nap::new(pool.descriptor())?;
         let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
         Ok(Self {
             lane,
@@ -133,6 +137,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             deadlines: Deadlines::new(settings),
             workers,
             timers: Timers::default(),
+            nap,
             keeper: None,
             heads: Heads::default(),
             bytes: Vec::new(),
@@ -187,6 +192,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
+        if self.nap() {
+            return self.lane.source().wait_at_most(Some(Duration::ZERO));
+        }
         let timeout = match self.pool.prepare_to_rest() {
             Rest::No => Some(Duration::ZERO),
             Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
