@@ -72,7 +72,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let told = lane_setup.log_opening();
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
-    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper);
+    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).napping()?;
     // What can go wrong at the start has not.
     lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
@@ -93,7 +93,8 @@ struct EdgeLoop<'a, B: Backend> {
     deadlines: Deadlines,
     workers: Workers,
     timers: Timers,
-    nap: Nap,
+    /// `None`: it never naps.
+    nap: Option<Nap>,
     /// Whoever ends workers for this edge.
     keeper: Option<&'a Keeper>,
     heads: Heads,
@@ -124,7 +125,6 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
                 (outcome, _) => outcome?,
             }
         }
-        let nap = Nap::new(pool.descriptor())?;
         let (table, workers) = (Table::new(pool.shape().slots), Workers::new(pool.shape().workers));
         Ok(Self {
             lane,
@@ -137,7 +137,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             deadlines: Deadlines::new(settings),
             workers,
             timers: Timers::default(),
-            nap,
+            nap: None,
             keeper: None,
             heads: Heads::default(),
             bytes: Vec::new(),

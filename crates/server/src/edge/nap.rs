@@ -57,15 +57,32 @@ fn length(oldest_wait: Duration) -> Option<Duration> {
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
+    /// Lets it nap. Naps take the system's time, so an edge whose backend has a clock of its own must not.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(super) fn napping(self) -> io::Result<Self> {
+        let nap = Nap::new(self.pool.descriptor())?;
+        Ok(Self { nap: Some(nap), ..self })
+    }
+
     /// Naps if requests have queued for long, and returns whether it has.
     pub(super) fn nap(&mut self) -> bool {
-        if self.now().saturating_sub(self.moved) > PACE {
+        if self.nap.is_none() || self.now().saturating_sub(self.moved) > PACE {
             return false;
         }
         // What is due by the clock meanwhile comes a little later.
         let Some(length) = self.oldest_wait().and_then(length) else { return false };
-        if self.pool.prepare_to_nap() {
-            self.nap.take(length);
+        {
+            // Nothing that is to be sent waits for the end of a nap.
+            let mut engine = self.lane.source();
+            engine.expect_prompt_answers(false);
+            engine.submit();
+        }
+        if self.pool.prepare_to_nap()
+            && let Some(nap) = &self.nap
+        {
+            nap.take(length);
         }
         self.pool.awake();
         true
