@@ -10,6 +10,8 @@ RUBY    ?= /usr/bin/ruby
 PORT    ?= 5000
 # Flags of `make study`, as in STUDY='--resume --only short'.
 STUDY   ?=
+# How long `make endure` takes.
+MINUTES ?= 10
 # Seconds for each fuzz target.
 TIME    ?= 600
 
@@ -27,7 +29,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
+.PHONY: build help serve test load endure sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
@@ -53,6 +55,9 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 	@tests/load/keepalive
 	cargo build --release --locked --package oribi-load
 	@tests/load/idle
+
+endure: setup-test build ## reload, recycle, scale and kill the processes of a server for MINUTES=10, under load
+	ORIBI=$(CURDIR)/target/release/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --locked --package oribi-cli --test endure -- --nocapture
 
 sanitize: setup-test build ## let odd apps run under the address sanitizer and valgrind (half an hour)
 	@tests/sanitize/build

@@ -72,6 +72,16 @@ serve(config)
     RETVAL
 
 void
+load_failed(text)
+    SV *text
+  PREINIT:
+    STRLEN size;
+    const char *bytes;
+  CODE:
+    bytes = SvPV_const(text, size);
+    oribi_load_failed(bytes, size);
+
+void
 last_error()
   PPCODE:
     mXPUSHp(oribi_last_error(), strlen(oribi_last_error()));

@@ -36,7 +36,18 @@ fn launched(launcher: Launcher, language: Language) {
     assert!(slow.is_quiet(), "they were answered while it was under way");
     assert_eq!(slow.answer().0.status, 200);
 
-    let load = Load::start(site.address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
+    let address = site.address;
+    let load = workers_come_and_go(&mut site, address, &mut slow);
+    slow.get_fast(3);
+    load.stop().must_be_perfect("requests while workers come and go");
+    site.server.signal(Signal::TERM);
+    assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
+}
+
+/// Loads the server at `address` while its workers are recycled and one is killed with the request of `slow` inside; returns the
+/// load, which goes on.
+fn workers_come_and_go(site: &mut Site, address: SocketAddr, slow: &mut Connection) -> Load {
+    let load = Load::start(address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
     let mut seen = BTreeSet::new();
     wait_until("six workers have answered", || {
         seen.append(&mut load.workers());
@@ -45,11 +56,8 @@ fn launched(launcher: Launcher, language: Language) {
     slow.ask("/sleep?2&30");
     send(site.wait_inside(2), Signal::KILL);
     assert_eq!(slow.answer().0.status, 502);
-    slow.get_fast(3);
     load.wait_for_more(100);
-    load.stop().must_be_perfect("requests while workers come and go");
-    site.server.signal(Signal::TERM);
-    assert_eq!(site.server.wait(), 0, "it stops:\n{}", site.server.log());
+    load
 }
 
 /// An nginx that passes everything on to `upstream` by FastCGI.
@@ -84,7 +92,7 @@ fn nginx(folder: &Folder, upstream: SocketAddr) -> (Server, SocketAddr) {
 
 fn nginx_has_an_answer_to_every_request(language: Language) {
     let _turn = turn::beside_others();
-    let site = language.start(&["--workers", "2", "--max-requests", "300", "--listen", "fcgi://127.0.0.1:0"]);
+    let mut site = language.start(&["--workers", "2", "--max-requests", "300", "--listen", "fcgi://127.0.0.1:0"]);
     let folder = Folder::new();
     let (nginx, address) = nginx(&folder, site.address);
 
@@ -107,16 +115,7 @@ fn nginx_has_an_answer_to_every_request(language: Language) {
         assert!(response.status == 200 && response.content == content, "a stream of {size} bytes: {}", response.status);
     }
 
-    let load = Load::start(address, Plan { connections: 16, pace: None, requests: None, question: Question::fast });
-    let mut seen = BTreeSet::new();
-    wait_until("six workers have answered", || {
-        seen.append(&mut load.workers());
-        seen.len() >= 6
-    });
-    slow.ask("/sleep?2&30");
-    send(site.wait_inside(2), Signal::KILL);
-    assert_eq!(slow.answer().0.status, 502);
-    load.wait_for_more(100);
+    let load = workers_come_and_go(&mut site, address, &mut slow);
     load.stop().must_be_perfect("requests through nginx while workers come and go");
     nginx.signal(Signal::TERM);
 }

@@ -1,7 +1,7 @@
 //! The app of each language, and servers that run it.
 
 use crate::connection::Connection;
-use crate::server::{Folder, Server, children, wait_for, wait_until};
+use crate::server::{Folder, Server, children, title, wait_for, wait_until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use std::fs::File;
 use std::io::Write;
@@ -142,6 +142,15 @@ impl Site {
         std::fs::read_to_string(self.folder.file("inside").join(number.to_string())).ok()?.parse().ok()
     }
 
+    /// Has the answers to boot requests go like this from now on: `die`, `hang` or a status; `None`: well.
+    pub fn set_boot(&self, word: Option<&str>) {
+        let file = self.folder.file("inside").join("boot");
+        match word {
+            Some(word) => std::fs::write(file, word).expect("the folder is writable"),
+            None => std::fs::remove_file(file).expect("it is there"),
+        }
+    }
+
     /// Forgets that an app has begun with request `number`.
     pub fn forget(&self, number: u64) {
         let _ = std::fs::remove_file(self.folder.file("inside").join(number.to_string()));
@@ -162,6 +171,11 @@ impl Site {
             next += 1;
         }
         found
+    }
+
+    /// Its workers, those that are finishing included.
+    pub fn workers(&self) -> Vec<u32> {
+        self.processes().into_iter().filter(|process| title(*process).starts_with("oribi: worker")).collect()
     }
 
     /// Its edges, as they call themselves in process lists.

@@ -34,6 +34,11 @@ impl Question {
         Self::new(format!("/fast?{number}"), format!("fast {number}\n"))
     }
 
+    /// Costs the app a mebibyte for good.
+    pub fn leak(number: u64) -> Self {
+        Self::new(format!("/leak?{number}"), format!("leak {number}\n"))
+    }
+
     pub fn nap(number: u64, seconds: f64) -> Self {
         Self::new(format!("/nap?{number}&{seconds}"), format!("nap {number}\n"))
     }

@@ -5,17 +5,23 @@
 //! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
 
 // Each test program uses its own part of it.
+mod aging;
 #[allow(dead_code)]
 #[path = "../process/client.rs"]
 mod client;
 mod connection;
 mod deaths;
+mod descriptors;
+mod developing;
 mod framing;
+#[path = "../process/held.rs"]
+mod held;
 mod in_front;
 mod language;
 mod load;
 mod queue;
 mod recycling;
+mod reloading;
 mod response;
 mod saturated;
 #[allow(dead_code)]
@@ -25,6 +31,7 @@ mod slow;
 mod stuck;
 mod transfers;
 mod turn;
+mod upgrades;
 
 /// Makes a test of each function for each language that the server runs.
 macro_rules! in_every_language {

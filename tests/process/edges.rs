@@ -1,6 +1,6 @@
 //! Edges: the processes that own connections, what becomes of these when others die, and who is told what when.
 
-use crate::client::{Load, Manner, Target, get};
+use crate::client::{Load, Manner, Target, get, get_from};
 use crate::server::{Folder, Server, runs, send, title, wait_for, wait_until};
 use crate::{native_on, tcp};
 use rustix::process::Signal;
@@ -107,6 +107,36 @@ fn an_edge_that_is_killed_is_replaced_and_no_worker_is() {
     server.wait_for_log("was killed by signal 9");
     server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+/// How often a process has gone to sleep by itself.
+fn sleeps(process: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn a_worker_that_waits_for_content_from_an_edge_that_is_killed_goes_on_and_has_nothing_to_complain_of() {
+    let mut server = native(&["--workers", "1", "--probe", "/healthz"]);
+    let target = tcp(&mut server);
+    let Target::Tcp(address) = target else { unreachable!("it listens on TCP") };
+    let (worker, edge) = (server.wait_for_workers(1)[0], one_edge(&server));
+    send(worker, Signal::STOP);
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.write_all(b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n").expect("it is connected");
+    client.write_all(&[b'x'; 200_000]).expect("it is connected");
+    wait_until("it is queued", || get_from(&target, "/healthz").is_ok_and(|answer| answer.text.contains("\"queue\":1")));
+    send(edge, Signal::STOP);
+    let before = sleeps(worker);
+    send(worker, Signal::CONT);
+    // A worker that rests sleeps once; one that waits for a descriptor looks again and again whether it is refused.
+    wait_until("the worker asks for the content", || sleeps(worker) >= before + 5);
+    send(edge, Signal::KILL);
+    wait_until("another edge", || server.edges().first().is_some_and(|other| *other != edge));
+    assert!(get(&target).expect("an answer").text.starts_with("HTTP/1.1 200 "));
+    assert_eq!(server.workers(), [worker]);
+    assert!(!server.log().contains(&format!("[error] [{worker}]")), "{}", server.log());
 }
 
 #[test]

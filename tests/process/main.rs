@@ -1,17 +1,22 @@
 //! Black-box tests of the life of the processes: the built `oribi --native`, real signals, real sockets.
 
 mod accepting;
+mod background;
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod control;
 mod descriptors;
 mod edges;
+mod farewell;
 mod io_model;
 mod lent;
 mod listening;
+mod notify;
 mod replacing;
 #[allow(dead_code)]
 mod server;
+mod service_manager;
 mod stopping;
 mod usr1;
 

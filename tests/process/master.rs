@@ -7,16 +7,22 @@ mod client;
 mod roles;
 #[allow(dead_code)]
 mod server;
+#[allow(dead_code)]
+mod service_manager;
+mod upgrades;
 
-use client::{Load, Manner, Target, get};
+use client::{Load, Manner, Target, get, get_from};
 use oribi_host::Native;
-use oribi_server::config::{AcceptModel, EdgeChoice, ListenAddress, LogTarget, Settings, value};
+use oribi_server::config::{
+    AcceptModel, ControlChoice, EdgeChoice, ListenAddress, LogTarget, Protocol, Settings, Timeouts, value,
+};
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Server, children, runs, send, title, wait_for, wait_until};
 use std::io::Write;
 use std::net::TcpStream;
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 fn main() {
     match roles::role().as_deref() {
@@ -45,8 +51,23 @@ fn main() {
             ("an_edge_that_dies_leaves_the_app_as_it_is", an_edge_that_dies_leaves_the_app_as_it_is),
             ("with_edges_no_process_stays_without_its_master", with_edges_no_process_stays_without_its_master),
             ("what_is_sent_to_all_stops_edges_first", what_is_sent_to_all_stops_edges_first),
+            ("a_stop_has_one_deadline_for_edges_and_workers", a_stop_has_one_deadline_for_edges_and_workers),
             ("a_mold_that_is_told_to_end_is_replaced_first", a_mold_that_is_told_to_end_is_replaced_first),
             ("a_stop_waits_for_an_app_that_is_loaded_again", a_stop_waits_for_an_app_that_is_loaded_again),
+            ("upgrades_under_load_close_no_connection", upgrades::upgrades_under_load_close_no_connection),
+            ("connections_of_web_servers_outlive_an_upgrade", upgrades::connections_of_web_servers_outlive_an_upgrade),
+            (
+                "orders_reach_the_server_before_and_after_an_upgrade",
+                upgrades::orders_reach_the_server_before_and_after_an_upgrade,
+            ),
+            ("upgrades_without_edges_lose_no_request", upgrades::upgrades_without_edges_lose_no_request),
+            ("a_program_that_cannot_serve_is_no_upgrade", upgrades::a_program_that_cannot_serve_is_no_upgrade),
+            (
+                "without_its_first_process_no_upgraded_server_stays",
+                upgrades::without_its_first_process_no_upgraded_server_stays,
+            ),
+            ("a_service_manager_follows_an_upgrade", upgrades::a_service_manager_follows_an_upgrade),
+            ("a_delayed_stop_is_known_to_each_generation", a_delayed_stop_is_known_to_each_generation),
         ]),
         Some("mold") => serve(),
         Some("mold that loads once") if !is_first_generation() => std::process::exit(7),
@@ -55,6 +76,10 @@ fn main() {
         }
         Some("mold that loads once" | "mold that is slow once") => serve(),
         Some("failing mold") => std::process::exit(7),
+        Some("mold that fails later") if std::env::var_os("ORIBI_TEST_FAILS").is_some_and(|file| Path::new(&file).exists()) => {
+            std::process::exit(7);
+        }
+        Some("mold that fails later") => serve(),
         Some("slow mold") => std::thread::sleep(Duration::from_secs(600)),
         Some(role) => {
             let mold = role.strip_prefix("master of ").expect("there are no others");
@@ -84,7 +109,8 @@ fn settings() -> Settings {
         std::env::var("ORIBI_EDGE").map_or(Ok(EdgeChoice::Off), |choice| value::edge_choice(&choice)).expect("it is one");
     let restart_file = std::env::var_os("ORIBI_TEST_RESTART_FILE").map(Into::into);
     let app_name = std::env::var("ORIBI_TEST_APP").unwrap_or_default();
-    let settings = Settings {
+    let delay = std::env::var("ORIBI_TEST_DELAY").map_or(0, |seconds| seconds.parse().expect("it is a number"));
+    let mut settings = Settings {
         listen: vec![listen],
         workers: 2,
         restart_file,
@@ -92,9 +118,16 @@ fn settings() -> Settings {
         error_log,
         accept,
         edge,
+        control: std::env::var_os("ORIBI_TEST_CONTROL").map_or(ControlChoice::Auto, |path| ControlChoice::At(path.into())),
+        protocol: if std::env::var_os("ORIBI_TEST_FASTCGI").is_some() { Protocol::FastCgi } else { Protocol::Http },
         app_name,
+        probe: Some("/healthz".to_owned()),
+        timeouts: Timeouts { farewell: Duration::from_secs(delay), ..Settings::default().timeouts },
         ..Settings::default()
     };
+    if let Ok(seconds) = std::env::var("ORIBI_TEST_GRACEFUL") {
+        settings.timeouts.graceful = Duration::from_secs(seconds.parse().expect("it is a number"));
+    }
     oribi_server::log::prepare(&settings).expect("standard error is there");
     settings
 }
@@ -161,7 +194,7 @@ fn an_app_that_does_not_load_ends_the_first_start() {
 }
 
 fn a_stop_while_the_app_is_loaded_is_quick() {
-    let mut master = master_of("slow mold");
+    let mut master = roles::start("master of slow mold", &[("ORIBI_TEST_DELAY", "600")]);
     let mold = wait_for("a mold", || master.workers().first().copied());
     // Until it has executed its program, the mold is a copy of the master, with the master's handlers.
     wait_until("its program", || {
@@ -208,8 +241,6 @@ fn signals_reach_the_mold() {
     wait_until("a third worker", || children(mold).len() == 3);
     master.signal(Signal::TTOU);
     wait_until("its end", || children(mold).len() == 2);
-    master.signal(Signal::USR2);
-    master.wait_for_log("signal USR2 does nothing here");
     // A worker that is stopped cannot finish; a second signal to the master ends it nevertheless.
     let worker = children(mold)[0];
     send(worker, Signal::STOP);
@@ -385,6 +416,33 @@ fn what_is_sent_to_all_stops_edges_first() {
     }
 }
 
+fn a_stop_has_one_deadline_for_edges_and_workers() {
+    const GRACEFUL: Duration = Duration::from_secs(4);
+    let variables = [EDGES[0], ("ORIBI_TEST_GRACEFUL", "4")];
+    // The second one is a supervisor without a master.
+    let mut servers = ["master of mold", "mold"].map(|role| roles::start(role, &variables));
+    let mut workers = Vec::new();
+    let mut clients = Vec::new();
+    for (server, has_mold) in servers.iter_mut().zip([true, false]) {
+        let address = server.address();
+        let own = if has_mold { generation(server).1 } else { server.wait_for_workers(2) };
+        own.iter().for_each(|worker| send(*worker, Signal::STOP));
+        workers.extend(own);
+        let mut client = TcpStream::connect(address).expect("it listens");
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("it is connected");
+        clients.push(client);
+    }
+    let start = Instant::now();
+    servers.iter().for_each(|server| server.signal(Signal::TERM));
+    for server in &mut servers {
+        assert_eq!(server.wait(), 1, "a request was cut off: {}", server.log());
+        let taken = start.elapsed();
+        // Edges, workers and mold used to have that time each, one after the other.
+        assert!(taken >= GRACEFUL && taken < GRACEFUL * 2 - GRACEFUL / 8, "{taken:?}: {}", server.log());
+    }
+    assert!(!workers.iter().any(|worker| runs(*worker)));
+}
+
 fn a_mold_that_is_told_to_end_is_replaced_first() {
     let mut master = roles::start("master of mold", &EDGES);
     let load = Load::start(&Target::Tcp(master.address()), 8, Manner::KeepAlive);
@@ -408,6 +466,26 @@ fn a_stop_waits_for_an_app_that_is_loaded_again() {
     master.signal(Signal::TERM);
     assert_eq!(load.wait(), Vec::<String>::new(), "{}", master.log());
     assert_eq!(master.wait(), 0, "{}", master.log());
+}
+
+fn a_delayed_stop_is_known_to_each_generation() {
+    for edge in ["on", "off"] {
+        let mut master = roles::start("master of mold", &[("ORIBI_TEST_DELAY", "600"), ("ORIBI_EDGE", edge)]);
+        let target = Target::Tcp(master.address());
+        let (mold, _) = generation(&master);
+        let is_draining = || get_from(&target, "/healthz").is_ok_and(|answer| answer.text.contains("\"draining\""));
+        assert!(!is_draining());
+        master.signal(Signal::TERM);
+        wait_until("the probe to say so", is_draining);
+        // A service manager may tell all processes, and then one of them dies.
+        send(mold, Signal::TERM);
+        send(mold, Signal::KILL);
+        wait_until("the next generation", || generation(&master).0 != mold && get(&target).is_ok());
+        wait_until("the probe to say so again", is_draining);
+        std::thread::sleep(Duration::from_millis(300));
+        master.signal(Signal::TERM);
+        assert_eq!(master.wait(), 0, "{}", master.log());
+    }
 }
 
 fn processes_say_what_they_are() {

@@ -20,7 +20,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 fn main() {
     match roles::role().as_deref() {
@@ -32,6 +32,12 @@ fn main() {
             roles::run(&[
                 ("a_supervisor_forks_workers_that_become_the_user", a_supervisor_forks_workers_that_become_the_user),
                 ("edges_become_the_user_too", edges_become_the_user_too),
+                (
+                    "an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers",
+                    an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers,
+                ),
+                ("new_privileges_are_out_of_reach", new_privileges_are_out_of_reach),
+                ("both_users_write_to_the_logs", both_users_write_to_the_logs),
                 ("a_mold_is_the_user_before_it_loads_the_app", a_mold_is_the_user_before_it_loads_the_app),
                 ("files_belong_to_who_needs_them", files_belong_to_who_needs_them),
                 ("what_cannot_be_given_up_ends_the_start", what_cannot_be_given_up_ends_the_start),
@@ -54,6 +60,8 @@ fn settings() -> Settings {
         edge: variable("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         user: variable("ORIBI_TEST_USER"),
         group: variable("ORIBI_TEST_GROUP"),
+        edge_user: variable("ORIBI_TEST_EDGE_USER"),
+        new_privileges: variable("ORIBI_TEST_NO_NEW_PRIVILEGES").is_none(),
         error_log: variable("ORIBI_TEST_LOG").map_or(LogTarget::Standard, |path| LogTarget::File(path.into())),
         access_log: variable("ORIBI_TEST_ACCESS_LOG").map(|path| LogTarget::File(path.into())),
         access_log_format: AccessFormat::Common,
@@ -145,6 +153,95 @@ fn edges_become_the_user_too() {
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "{}", server.log());
     }
+}
+
+/// Whether a process of the workers' user succeeds with `script`, in which `$0` is the number of a process.
+fn nobody_can(script: &str, process: u32) -> bool {
+    let (user, group) = nobody();
+    let mut command = Command::new("sh");
+    command.args(["-c", script, &process.to_string()]).uid(user).gid(group).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().expect("there is a shell").success()
+}
+
+fn an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers() {
+    let (signal, trace) = ("kill -0 $0", "cat /proc/$0/maps");
+    for role in ["supervisor", "master"] {
+        let site = Site::new();
+        let mut server = Server::run(site.command(role, &NOBODY).env("ORIBI_EDGE", "on").env("ORIBI_TEST_EDGE_USER", "games"));
+        let target = Target::Tcp(server.address());
+        let games = Identity::named(Some("games"), None).expect("every system has that user");
+        let edge = server.edges()[0];
+        let (mut users, mut groups) = (Vec::new(), Vec::new());
+        wait_until("another identity", || {
+            (users, groups) = identity(edge);
+            (&users, &groups) == (&vec![games.user(); 4], &vec![games.group(); 4])
+        });
+        // Workers answer what the edge of another user asks for.
+        get(&target).expect("it answers");
+        assert!(!nobody_can(signal, edge) && !nobody_can(trace, edge), "{role}");
+        let parent = if role == "master" { server.workers()[0] } else { server.pid() };
+        let (user, group) = nobody();
+        let worker = workers_as(parent, user, group)[0];
+        assert!(nobody_can(signal, worker), "the same shows that workers can be signalled");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+    // Where both are the same user, the memory is hidden all the same.
+    let site = Site::new();
+    let mut server = Server::run(site.command("supervisor", &NOBODY).env("ORIBI_EDGE", "on"));
+    get(&Target::Tcp(server.address())).expect("it answers");
+    let edge = server.edges()[0];
+    assert!(nobody_can(signal, edge) && !nobody_can(trace, edge));
+}
+
+/// Whether a process can get more rights by executing a program.
+fn may_get_new_privileges(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
+    status.lines().any(|line| line.split_whitespace().eq(["NoNewPrivs:", "0"]))
+}
+
+fn new_privileges_are_out_of_reach() {
+    for forbidden in [true, false] {
+        for role in ["supervisor", "master"] {
+            let site = Site::new();
+            let mut command = site.command(role, &[("ORIBI_EDGE", "on")]);
+            let setting = ("ORIBI_TEST_NO_NEW_PRIVILEGES", "yes");
+            let mut server = Server::run(command.envs(forbidden.then_some(setting)));
+            get(&Target::Tcp(server.address())).expect("it answers");
+            assert!(!may_get_new_privileges(server.edges()[0]), "an edge executes nothing");
+            let (mold, workers) = match (role, server.workers()) {
+                ("master", molds) => (Some(molds[0]), children(molds[0])),
+                (_, workers) => (None, workers),
+            };
+            assert!(workers.into_iter().chain(mold).all(|process| may_get_new_privileges(process) != forbidden), "{role}");
+            assert!(may_get_new_privileges(server.pid()), "it starts the next mold");
+        }
+    }
+}
+
+fn both_users_write_to_the_logs() {
+    let site = Site::new();
+    let file = |name: &str| site.folder.file(name);
+    let (log, access) = (file("log"), file("access"));
+    // In such a folder, only an owner or root may make files; it is the first process that does.
+    let mut command = site.command("master", &NOBODY);
+    command.env("ORIBI_TEST_LOG", &log).env("ORIBI_TEST_ACCESS_LOG", &access).env("ORIBI_TEST_SOCKET", file("socket"));
+    let mut server = Server::run(command.env("ORIBI_EDGE", "on").env("ORIBI_TEST_EDGE_USER", "games"));
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    wait_until("the server", || read(&log).contains("listening on"));
+    for path in [&log, &access] {
+        std::fs::rename(path, path.with_extension("old")).expect("root may");
+    }
+    server.signal(Signal::USR1);
+    wait_until("the new log", || read(&log).contains("opened again"));
+    let target = Target::Unix(file("socket"));
+    wait_until("a line in the new log", || {
+        get(&target).expect("it answers");
+        read(&access).contains("GET / ")
+    });
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0);
+    assert!(!read(&log).contains("cannot open"), "{}", read(&log));
 }
 
 fn a_mold_is_the_user_before_it_loads_the_app() {

@@ -77,7 +77,7 @@ fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
         let load = Load::start(&target, 8, manner);
         load.wait_for_more(500);
         server.signal(Signal::HUP);
-        server.wait_for_log("replacing the workers, one after the other");
+        server.wait_for_log("replacing the workers");
         server.wait_for_log("all workers have been replaced");
         wait_until("the end of the old workers", || !before.iter().any(|worker| runs(*worker)));
         load.wait_for_more(500);

@@ -91,6 +91,10 @@ fn say(what: &str) {
 impl Runtime for Probe {
     fn open(&self, own: bool) -> Result<Box<dyn Host>, String> {
         if self.fails_while.as_ref().is_some_and(|file| file.exists()) {
+            if self.opened.fetch_add(1, Relaxed) > 0 {
+                // Its process lives on for a while after its first lane has failed.
+                std::thread::sleep(Duration::from_millis(200));
+            }
             return Err("no interpreter today".to_owned());
         }
         while self.hangs_while.as_ref().is_some_and(|file| file.exists()) {
@@ -262,9 +266,9 @@ fn workers_that_cannot_start_end_the_first_start() {
         assert!(log.contains("no interpreter today"), "{log}");
         assert!(log.contains("ended with exit status 1 before it could serve"), "{log}");
         assert!(log.contains("no worker could start: fix the errors above, then start the server again"), "{log}");
-        // A worker whose lanes have failed asks for another one before it ends.
+        // Those that fail before the last one does may be replaced.
         let attempts = log.matches("before_fork").count();
-        assert!(attempts <= 2 * workers.parse::<usize>().expect("a number"), "{log}");
+        assert!(attempts < 2 * workers.parse::<usize>().expect("a number"), "{log}");
     }
 }
 
@@ -313,7 +317,8 @@ fn workers_stay_if_others_cannot_start() {
     get(&target).expect("they serve on");
     std::fs::remove_file(&file).expect("removed");
     assert_eq!(server.workers(), before, "{}", server.log());
-    assert_eq!(server.log().matches("no interpreter today").count(), 1, "nothing is tried again by itself: {}", server.log());
+    // Both replacements start together.
+    assert!(server.log().matches("before it could serve").count() <= 2, "nothing is tried again by itself: {}", server.log());
     server.signal(Signal::HUP);
     server.wait_for_log("all workers have been replaced");
     assert!(server.workers().iter().all(|worker| !before.contains(worker)), "{}", server.log());

@@ -136,9 +136,10 @@ sub run ($name, $app, @arguments) {
     my $folder      = File::Temp->newdir;
     my %environment = instrumented($name, "$folder");
     local @ENV{ keys %environment } = values %environment;
-    my $server = Test::Oribi->start("$FindBin::Bin/$app", '--workers', 1, '--max-requests', 300, '--err-respawn-interval', '10ms', '--graceful-timeout', 5, @arguments);
+    my @deadlines = ('--request-warning', 1, '--request-timeout', 3, '--request-kill', 20);
+    my $server = Test::Oribi->start("$FindBin::Bin/$app", '--workers', 1, '--max-requests', 300, '--err-respawn-interval', '10ms', '--graceful-timeout', 5, @deadlines, @arguments);
     my $list   = exchange($server, "GET / HTTP/1.0\r\n\r\n") // q{};
-    my @paths  = grep { !$left_out{$app}{$_} } $list =~ /^([a-z-]+)$/gm;
+    my @paths  = grep { $_ ne 'stuck' && !$left_out{$app}{$_} } $list =~ /^([a-z-]+)$/gm;
     cmp_ok @paths, '>', 40, 'the app lists its oddities';
 
     my $answered = 0;
@@ -154,10 +155,11 @@ sub run ($name, $app, @arguments) {
     # An app that is broken as a whole would prove nothing.
     cmp_ok $answered, '>', @paths / 2, 'most oddities are answered';
 
+    like exchange($server, "GET /stuck HTTP/1.0\r\n\r\n"), qr/\AHTTP\S+ 504 /, 'an app that is stuck is interrupted';
     like exchange($server, "GET / HTTP/1.0\r\n\r\n"), qr/\AHTTP\S+ 200 /, 'the server serves on';
     is $server->stop, 0, 'TERM ends it with status 0';
     my $log = $server->log_text;
-    is join(q{}, grep { /killed by signal|panicked/ } $log =~ /^.*\n/gm), q{}, 'no worker was lost';
+    is join(q{}, grep { /killed by signal|panicked|does not react/ } $log =~ /^.*\n/gm), q{}, 'no worker was lost';
     is reports($folder), q{}, 'nothing is reported in the end';
     return;
 }

@@ -207,6 +207,10 @@ function odd.command()
     return 200, plain, ok and pipe and pipe:read("*a") or "x"
 end
 
+function odd.stuck()
+    while true do kept.text = { text(), text() } end
+end
+
 function odd.to_be_closed()
     local loaded = load and load([[
         local closed <close> = setmetatable({}, { __close = function() collectgarbage() error("closing") end })

@@ -170,6 +170,7 @@ my %oddity = (
     'signal-dies'   => sub ($env) { local $SIG{ALRM} = sub { die text() }; kill ALRM => $$; return [200, [@text], [text()]] },
     'warn-dies'     => sub ($env) { local $SIG{__WARN__} = sub { die text() }; warn text(); return [200, [@text], ['x']] },
     'die-handler'   => sub ($env) { local $SIG{__DIE__} = sub { die text() }; die text() },
+    'stuck'         => sub ($env) { @kept = (text(), reader(sub { die text() })) while 1; return [200, [@text], ['x']] },
     'child-command' => sub ($env) { my $said = `echo said`; return [200, [@text], [$said]] },
 );
 

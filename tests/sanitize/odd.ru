@@ -475,6 +475,10 @@ module Odd
                   trap("USR2", before || "DEFAULT")
                   [200, TEXT, [Odd.text]]
                 },
+    "stuck" => lambda { |_env|
+                 loop { Odd.kept.replace([Odd.text, Odd.text]) }
+                 [200, TEXT, ["x"]]
+               },
     "child-command" => ->(_env) { [200, TEXT, [`echo said`]] }
   }.freeze
 

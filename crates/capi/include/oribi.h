@@ -339,6 +339,10 @@ oribi_setting_result oribi_config_set(oribi_config *config, const char *name, co
  * the listeners that a master has left for oribi_run(). */
 void oribi_prepare(void);
 
+/* Call this if the app cannot be loaded, before the process ends: whoever has asked for a reload is told the text. The caller writes
+ * it to standard error as well. Does nothing if no master has started this process. */
+void oribi_load_failed(const char *text, size_t size);
+
 /* Serves until told to stop and returns the exit status of the process. In a worker it never returns. The calling process must
  * have only one thread. `config` is not freed. */
 int oribi_run(const oribi_config *config, const oribi_host *host);

@@ -5,7 +5,7 @@ use crate::crew::OribiCrew;
 use crate::fence::fence;
 use crate::table::{OribiHost, OribiInterruptFn, OribiLock};
 use crate::types::{OribiBytes, OribiContent, OribiLane, OribiRequest, OribiVariable};
-use oribi_host::environment::{Environment, PathInfo};
+use oribi_host::environment::{Environment, FIXED, Key, PathInfo};
 use oribi_host::{After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Wait};
 use oribi_message::Role;
 use std::cell::RefCell;
@@ -219,6 +219,7 @@ pub(crate) struct CHost {
     /// The lane of the crew that the context's thread belongs to.
     shared_lane: Option<*const OribiLane>,
     environment: Environment,
+    /// First the fixed variables, whose names stay, then those of a request.
     variables: Vec<OribiVariable>,
     interruption: Option<Arc<CInterruption>>,
 }
@@ -236,7 +237,8 @@ impl CHost {
         if context.is_null() {
             return Err("the host could not open a context".to_owned());
         }
-        let (environment, variables) = (Environment::new(), Vec::new());
+        let fixed = FIXED.iter().enumerate().map(|(place, name)| OribiVariable::of(Key(place as u32), name.as_bytes(), b""));
+        let (environment, variables) = (Environment::new(), fixed.collect());
         let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption { interrupt, context }));
         Ok(Self { table, context, own_lane: Box::default(), shared_lane, environment, variables, interruption })
     }
@@ -275,12 +277,14 @@ impl Host for CHost {
         // SAFETY: `open` was promised that a shared lane exists. The server does not move the outlet until it has called
         // `leave`, which closes the lane, or until the work of a crew is done, which drops the lane.
         unsafe { (*lane).open(outlet) };
-        self.variables.clear();
-        let variables = &mut self.variables;
         let path = if self.table.raw_path == 0 { PathInfo::Decoded } else { PathInfo::AsSent };
-        self.environment.describe(request, path, |key, name, value| {
-            variables.push(OribiVariable { name: OribiBytes::of(name), value: OribiBytes::of(value), key: key.0 });
-        });
+        let (fixed, others) = self.environment.describe_in_two(request, path);
+        let variables = &mut self.variables;
+        variables.truncate(fixed.len());
+        for (variable, value) in variables.iter_mut().zip(fixed) {
+            variable.value = OribiBytes::of(value);
+        }
+        others.for_each(|(key, name, value)| variables.push(OribiVariable::of(key, name, value)));
         let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
         let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
         let request = OribiRequest {

@@ -43,6 +43,17 @@ pub extern "C" fn oribi_prepare() {
     fence((), process::claim_inheritance);
 }
 
+/// Tells the master, if there is one, why the app cannot be loaded.
+///
+/// # Safety
+/// `text` points to `size` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_load_failed(text: *const c_char, size: usize) {
+    // SAFETY: the caller's promise.
+    let text = unsafe { bytes(text, size) };
+    fence((), || process::report_load_failure(&String::from_utf8_lossy(text)));
+}
+
 /// Prints the message, because no log exists yet.
 fn failed(message: &str) -> c_int {
     eprintln!("oribi: {message}");

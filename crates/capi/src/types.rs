@@ -1,6 +1,7 @@
 //! The types of the header.
 #![allow(unsafe_code)]
 
+use oribi_host::environment::Key;
 use oribi_host::{Content, Outlet};
 use std::cell::Cell;
 use std::ffi::{c_char, c_int};
@@ -73,6 +74,13 @@ pub struct OribiVariable {
     pub value: OribiBytes,
     /// The name's number.
     pub key: u32,
+}
+
+impl OribiVariable {
+    #[inline]
+    pub(crate) const fn of(key: Key, name: &[u8], value: &[u8]) -> Self {
+        Self { name: OribiBytes::of(name), value: OribiBytes::of(value), key: key.0 }
+    }
 }
 
 /// `oribi_content`

@@ -1,6 +1,6 @@
 //! Answers like ahttpd: one process, one thread, and the same twelve bytes for every request, with any I/O model.
 
-use crate::trouble::Trouble;
+use crate::trouble::{Trouble, explain};
 use clap::{Arg, Command, value_parser};
 use oribi_host::Native;
 use oribi_server::config::{Config, ListenAddress, Origin, SettingError, Settings};
@@ -44,13 +44,12 @@ pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString
 pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => {
-            // Help goes to standard output, errors to standard error. If that is closed, there is no reader.
-            let _ = error.print();
-            if error.use_stderr() && !error.to_string().contains(USAGE) {
+        Err(said) => {
+            let status = explain(&said);
+            if said.use_stderr() && !said.to_string().contains(USAGE) {
                 let _ = writeln!(io::stderr(), "Usage: {USAGE}");
             }
-            return Ok(if error.use_stderr() { Trouble::USAGE } else { 0 });
+            return Ok(status);
         }
     };
     let misunderstood = |error: SettingError| Trouble::usage(format!("{error}\n\nUsage: {USAGE}"));

@@ -74,7 +74,12 @@ pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<CommandLin
         arguments.remove(1);
     }
     let matches = command().try_get_matches_from(arguments)?;
-    let mode = if matches.get_flag("version") { Mode::Version } else { mode.unwrap_or(Mode::Serve) };
+    let mode = match mode {
+        _ if matches.get_flag("version") => Mode::Version,
+        Some(Mode::Check) => Mode::Check,
+        _ if matches.get_flag("daemonize") => Mode::Daemonize,
+        _ => Mode::Serve,
+    };
     let path = matches.get_one::<OsString>("APP").map(PathBuf::from);
     let language = matches.get_one::<String>("language").cloned();
     let subject = match content(&matches) {
@@ -271,6 +276,9 @@ fn lua_flag(setting: &'static LuaSetting) -> Arg {
 
 fn general_flags() -> Vec<Arg> {
     vec![
+        Arg::new("daemonize").short('D').long("daemonize").alias("daemon").action(ArgAction::SetTrue).help(help::wrap(
+            "Serve in the background. The command returns when the server serves, with status 0, or when it has failed, with status 1",
+        )),
         Arg::new("help").short('h').long("help").action(ArgAction::Help).help("Print this help"),
         Arg::new("version")
             .short('v')

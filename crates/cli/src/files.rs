@@ -3,10 +3,10 @@
 use crate::languages::app_in;
 use crate::options::Mode;
 use crate::trouble::Trouble;
-use crate::{exit_status, print};
+use crate::{begin, exit_status, print};
 use oribi_files::FileRuntime;
 use oribi_server::config::{Plan, Resolved};
-use oribi_server::{log, process};
+use oribi_server::process;
 use std::path::Path;
 
 /// Serves the files below `directory`, or prints how it would.
@@ -25,6 +25,7 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
         let app = format!("the files below {shown}");
         return print(&Plan { app, language: "none (files)".to_owned(), resolved });
     }
-    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
-    Ok(exit_status(process::supervise(&resolved.settings, &runtime)))
+    let mut settings = resolved.settings.clone();
+    begin(mode, &mut settings)?;
+    Ok(exit_status(process::supervise(&settings, &runtime)))
 }

@@ -11,6 +11,7 @@ pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi luafcgid [FILE] [options]     serve Lua scripts over FastCGI as a configuration file of luafcgid says
        oribi ahttpd PORT [--io NAME]       answer as ahttpd does: see `oribi ahttpd --help`
        oribi check ...                     load the app, print the plan, serve nothing
+       oribi ctl ORDER                     ask a running server, or steer it: see `oribi ctl --help`
        oribi --native TEXT [options]       answer with a fixed text, or with the bytes of --native-file FILE";
 
 /// Columns of a line of help, without its indent.

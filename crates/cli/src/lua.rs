@@ -9,13 +9,14 @@ use crate::configuration::{Configuration, Said};
 use crate::language::{App, Home, Language};
 use crate::options::{Mode, Options};
 use crate::trouble::Trouble;
-use crate::{exit_status, print, resolve};
+use crate::{begin, exit_status, go_to_background, place, print, resolve};
 use oribi_lua::hooks::Hooks;
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::seed_configuration::{DEFAULT_FILE, SeedConfiguration};
 use oribi_lua::{LuaRuntime, LuaSettings, Style, table};
-use oribi_server::config::{Config, Settings};
-use oribi_server::{log, process};
+use oribi_server::config::{Config, Served, Settings};
+use oribi_server::process;
+use oribi_server::process::Directory;
 use plan::LuaPlan;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -108,12 +109,15 @@ impl Service {
             Some(configuration) => configuration.apply(&mut self.config).map_err(Trouble::usage)?,
             None => Vec::new(),
         };
-        let mut resolved = resolve(&self.config)?;
+        let served = if self.seed.is_some() { Served::InPlaceOfLuafcgid } else { Served::App };
+        let mut resolved = resolve(&self.config, served)?;
+        place::watch(&mut resolved.settings, &self.app);
+        resolved.settings.life.shows_load_errors = resolved.settings.life.watch && self.settings.environment == "development";
         let in_file = |name: &str| self.seed.as_ref().is_some_and(|seed| seed.given.iter().any(|given| given == name));
         let said = |name: &str| in_file(name) || options.lua.given.iter().any(|(given, _)| *given == name);
         notes.extend(self.settings.settle(resolved.settings.threads, said));
-        if mode == Mode::Serve {
-            return self.serve(&mut resolved.settings, &notes);
+        if mode != Mode::Check {
+            return self.serve(mode, &mut resolved.settings, &notes);
         }
         for note in notes {
             // If standard error is closed, the message is lost.
@@ -148,8 +152,8 @@ impl Service {
         })
     }
 
-    fn serve(mut self, settings: &mut Settings, notes: &[String]) -> Result<u8, Trouble> {
-        log::prepare(settings).map_err(Trouble::failure)?;
+    fn serve(mut self, mode: Mode, settings: &mut Settings, notes: &[String]) -> Result<u8, Trouble> {
+        begin(mode, settings)?;
         if let Some(configuration) = &self.configuration {
             ::log::info!("configuration read from {}", configuration.file.display());
         }
@@ -157,9 +161,13 @@ impl Service {
             ::log::warn!("{note}");
         }
         let runtime = self.runtime()?;
-        self.load(&runtime)?;
+        match self.load(&runtime) {
+            // Each worker tries it again, and shows the reason.
+            Err(trouble) if settings.life.shows_load_errors => ::log::error!("{}", trouble.message),
+            loaded => _ = loaded?,
+        }
         if self.seed.as_ref().is_some_and(|seed| seed.daemonize) {
-            process::detach(settings).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))?;
+            go_to_background(settings, Directory::Root)?;
         }
         Ok(exit_status(process::supervise(settings, &runtime)))
     }

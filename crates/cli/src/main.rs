@@ -8,6 +8,7 @@
 mod ahttpd;
 mod command_line;
 mod configuration;
+mod control;
 mod files;
 mod help;
 mod host_files;
@@ -16,6 +17,7 @@ mod languages;
 mod lua;
 mod options;
 mod perl;
+mod place;
 mod ruby;
 mod trouble;
 
@@ -23,13 +25,14 @@ use command_line::{Content, Subject};
 use language::{App, Home, Runner};
 use options::Mode;
 use oribi_host::Native;
-use oribi_server::config::{Config, Origin, Plan, Resolved};
+use oribi_server::config::{Config, Origin, Plan, Resolved, Served, Settings};
+use oribi_server::process::Directory;
 use oribi_server::{log, process};
 use std::fmt;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
-use trouble::Trouble;
+use trouble::{Trouble, explain};
 
 fn main() -> ExitCode {
     match run() {
@@ -47,13 +50,12 @@ fn run() -> Result<u8, Trouble> {
     if let Some(arguments) = ahttpd::arguments(std::env::args_os()) {
         return ahttpd::run(arguments);
     }
+    if let Some(arguments) = control::arguments(std::env::args_os()) {
+        return control::run(arguments);
+    }
     let command_line = match command_line::parse(std::env::args_os()) {
         Ok(command_line) => command_line,
-        Err(error) => {
-            // Help goes to standard output, errors to standard error. If that is closed, there is no reader.
-            let _ = error.print();
-            return Ok(if error.use_stderr() { Trouble::USAGE } else { 0 });
-        }
+        Err(said) => return Ok(explain(&said)),
     };
     if let Some(version) = &command_line.lua {
         lua::change_over(version)?;
@@ -62,17 +64,20 @@ fn run() -> Result<u8, Trouble> {
         return print(&help::version());
     }
     let mut config = command_line.config.map_err(|error| Trouble::usage(error.to_string()))?;
+    // A program that embeds the server, such as plackup, opens no socket that nobody has asked for.
+    config.set("control", "auto", Origin::Default).map_err(|error| Trouble::usage(error.to_string()))?;
     match command_line.subject {
-        Subject::Native(content) => native(command_line.mode, content, &resolve(&config)?),
-        Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config)?),
+        Subject::Native(content) => native(command_line.mode, content, &resolve(&config, Served::Content)?),
+        Subject::Files(directory) => files::serve(command_line.mode, &directory, &resolve(&config, Served::Content)?),
         Subject::App { path, language, options } => {
             // Reports invalid flags before anything else.
-            resolve(&config)?;
+            resolve(&config, Served::App)?;
             if options.lua.document_root.is_some() {
                 return lua::document_root(command_line.mode, path.as_deref(), &options, config);
             }
             let app = languages::find(path.as_deref(), language.as_deref()).map_err(Trouble::usage)?;
             name_app(&mut config, &app.path)?;
+            place::set_restart_file(&mut config, &app.path);
             match &app.language.home {
                 Home::Mold { find_runner, .. } => {
                     let runner = find_runner(&options).map_err(Trouble::failure)?;
@@ -82,7 +87,7 @@ fn run() -> Result<u8, Trouble> {
             }
         }
         Subject::Luafcgid { file, options } => {
-            resolve(&config)?;
+            resolve(&config, Served::InPlaceOfLuafcgid)?;
             lua::luafcgid(command_line.mode, file.as_deref(), &options, config)
         }
     }
@@ -96,8 +101,11 @@ fn name_app(config: &mut Config, path: &Path) -> Result<(), Trouble> {
     }
 }
 
-fn resolve(config: &Config) -> Result<Resolved, Trouble> {
-    config.resolve().map_err(|error| Trouble::usage(error.to_string()))
+/// The settings for what is served.
+fn resolve(config: &Config, served: Served) -> Result<Resolved, Trouble> {
+    let mut resolved = config.resolve().map_err(|error| Trouble::usage(error.to_string()))?;
+    resolved.decide_about_edges(served);
+    Ok(resolved)
 }
 
 /// Prints to standard output.
@@ -124,8 +132,9 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
     if mode == Mode::Check {
         return print(&Plan { app, language: "none (native)".to_owned(), resolved });
     }
-    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
-    Ok(exit_status(process::supervise(&resolved.settings, &Native::new(bytes))))
+    let mut settings = resolved.settings.clone();
+    begin(mode, &mut settings)?;
+    Ok(exit_status(process::supervise(&settings, &Native::new(bytes))))
 }
 
 /// Serves an app in a process of its language, or checks it.
@@ -135,7 +144,8 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         Some(configuration) => configuration.apply(&mut config).map_err(Trouble::usage)?,
         None => Vec::new(),
     };
-    let resolved = resolve(&config)?;
+    let mut resolved = resolve(&config, Served::App)?;
+    place::watch(&mut resolved.settings, &app.path);
     let mut mold = runner.mold(app, mode == Mode::Check);
     mold.args(resolved.arguments());
     if mode == Mode::Check {
@@ -150,7 +160,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         let language = format!("{}, run by {}", app.language.title, runner.program());
         return print(&Plan { app: app.path.display().to_string(), language, resolved: &resolved });
     }
-    log::prepare(&resolved.settings).map_err(Trouble::failure)?;
+    begin(mode, &mut resolved.settings)?;
     if let Some(configuration) = &configuration {
         ::log::info!("configuration read from {}", configuration.file.display());
     }
@@ -162,6 +172,19 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
 }
 
 /// The server returns only 0 and 1; any other value is a failure, too.
+/// Goes to the background where that was asked for, and opens the logs.
+fn begin(mode: Mode, settings: &mut Settings) -> Result<(), Trouble> {
+    // The process that stays in the foreground keeps the user's standard error, which the logs would replace.
+    if mode == Mode::Daemonize {
+        go_to_background(settings, Directory::Same)?;
+    }
+    log::prepare(settings).map_err(Trouble::failure)
+}
+
+fn go_to_background(settings: &mut Settings, directory: Directory) -> Result<(), Trouble> {
+    process::detach(settings, directory).map_err(|error| Trouble::failure(format!("cannot go to the background: {error}")))
+}
+
 fn exit_status(status: i32) -> u8 {
     u8::try_from(status).unwrap_or(Trouble::FAILED)
 }

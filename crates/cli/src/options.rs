@@ -7,6 +7,8 @@ use std::path::PathBuf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Serve,
+    /// In the background.
+    Daemonize,
     Check,
     Version,
 }

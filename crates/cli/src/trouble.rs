@@ -23,3 +23,11 @@ impl Trouble {
         Self { message: message.into(), status: Self::FAILED }
     }
 }
+
+/// Prints what clap has to say: help, which goes to standard output, or an error, which goes to standard error. Returns the exit
+/// status.
+pub fn explain(said: &clap::Error) -> u8 {
+    // If that is closed, there is no reader.
+    let _ = said.print();
+    if said.use_stderr() { Trouble::USAGE } else { 0 }
+}

@@ -240,7 +240,8 @@ fn perl_is_told_everything() {
         "fastcgi-clients=",
         "workers=2",
         "app-name=shop/app.psgi",
-        "edge=auto",
+        "edge=on",
+        "control=auto",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called(), expected);

@@ -105,7 +105,8 @@ fn ruby_is_told_everything() {
         "fastcgi-clients=",
         "workers=2",
         "app-name=config.ru",
-        "edge=auto",
+        "edge=on",
+        "control=auto",
         "temporary-directory=/tmp",
     ];
     assert_eq!(place.called("molded").expect("called"), expected);

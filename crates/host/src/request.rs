@@ -69,9 +69,9 @@ impl<'a> Request<'a> {
 
 /// The port behind the last colon, unless that colon is within an IPv6 address.
 fn port_of(authority: &[u8]) -> Option<&[u8]> {
-    let colon = memchr::memrchr(b':', authority)?;
-    let port = &authority[colon + 1..];
-    (!port.is_empty() && port.iter().all(u8::is_ascii_digit)).then_some(port)
+    let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (rest, port) = authority.split_at(authority.len() - digits);
+    (!port.is_empty() && rest.last() == Some(&b':')).then_some(port)
 }
 
 #[cfg(test)]

@@ -218,6 +218,16 @@ pub trait Backend {
     /// An error of the system, the backend has no descriptors, or bytes have not been sent yet.
     fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)>;
 
+    /// Goes on with a connection that another backend has given away, perhaps in another process. As after [`Backend::accept`],
+    /// its socket reports nothing until [`Backend::open`].
+    ///
+    /// # Errors
+    /// An error of the system; `Unsupported`: the backend has no descriptors.
+    fn adopt(&mut self, connection: OwnedFd) -> io::Result<Self::Socket> {
+        drop(connection);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an
     /// event.
     ///

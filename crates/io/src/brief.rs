@@ -3,13 +3,40 @@
 #![allow(unsafe_code)]
 
 use rustix::event::Timespec;
-use rustix::event::epoll::{self, Event};
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
+use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::null;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// A wait for one bell, an eventfd, and for nothing else.
+pub struct BellWait {
+    epoll: OwnedFd,
+    found: Vec<Event>,
+}
+
+impl BellWait {
+    /// # Errors
+    /// An error of the system.
+    pub fn new(bell: BorrowedFd<'_>) -> io::Result<Self> {
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        // Each ring is news, so the bell need not be read.
+        epoll::add(&epoll, bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
+        Ok(Self { epoll, found: Vec::with_capacity(1) })
+    }
+
+    /// Waits for that time, which is less than a second, unless the bell is rung or was rung since the last wait. A signal may
+    /// end it early.
+    pub fn wait(&mut self, most: Duration) {
+        self.found.clear();
+        let timeout = Timespec { tv_sec: 0, tv_nsec: most.subsec_nanos().into() };
+        let _ = wait(self.epoll.as_fd(), &mut self.found, timeout);
+    }
+}
 
 /// The system has refused the call: an older kernel, or a filter of system calls.
 static REFUSED: AtomicBool = AtomicBool::new(false);
@@ -46,7 +73,7 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
         )
     };
     let Ok(count) = usize::try_from(count) else {
-        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+        return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL));
     };
     // SAFETY: the kernel has written that many events behind the old ones, at most as many as there was room for.
     unsafe { found.set_len(found.len() + count) };
@@ -56,10 +83,8 @@ fn wait_precisely(epoll: BorrowedFd<'_>, found: &mut Vec<Event>, timeout: Timesp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::epoll::{CreateFlags, EventData, EventFlags};
     use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     #[test]
     fn a_wait_ends_with_an_event_or_after_its_time() {
@@ -75,5 +100,20 @@ mod tests {
         wait(epoll.as_fd(), &mut found, timeout).expect("a wait");
         let data: Vec<u64> = found.iter().map(|event| event.data.u64()).collect();
         assert_eq!(data, [7]);
+    }
+
+    #[test]
+    fn each_ring_ends_one_wait() {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
+        let mut rest = BellWait::new(bell.as_fd()).expect("epoll works");
+        for _ in 0..2 {
+            rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("the count has room");
+            let (begun, long, short) = (Instant::now(), Duration::from_millis(900), Duration::from_micros(200));
+            rest.wait(long);
+            assert!(begun.elapsed() < long, "it was rung");
+            let begun = Instant::now();
+            rest.wait(short);
+            assert!(begun.elapsed() >= short, "and is over");
+        }
     }
 }

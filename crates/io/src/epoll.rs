@@ -224,6 +224,11 @@ impl Backend for Epoll {
         Ok((copy, Vec::new()))
     }
 
+    fn adopt(&mut self, connection: OwnedFd) -> io::Result<Socket> {
+        rustix::io::ioctl_fionbio(&connection, true)?;
+        Ok(Socket::new(connection))
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         self.batch.clear();
         let result = match timeout {

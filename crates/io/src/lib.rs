@@ -23,6 +23,7 @@ mod sim;
 mod uring;
 
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
+pub use brief::BellWait;
 pub use closing::ignore_new_connections;
 pub use epoll::Epoll;
 #[cfg(feature = "libevent")]

@@ -1,6 +1,6 @@
 //! Fields of a response that is sent again and again; checked and rendered once.
 
-use crate::{FieldPair, KnownField};
+use crate::{FieldPair, KnownField, Span};
 use alloc::vec::Vec;
 
 /// Fields that are valid in any response: none of them concerns the connection, the length of the content or a field that the
@@ -8,13 +8,15 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PreparedFields {
     lines: Vec<u8>,
+    /// Where names and values stand in the lines.
+    places: Vec<(Span, Span)>,
 }
 
 impl PreparedFields {
     /// Renders `fields`. `None`: one of them is invalid, or only the server may set it.
     #[must_use]
     pub fn new(fields: &[FieldPair<'_>]) -> Option<Self> {
-        let mut lines = Vec::new();
+        let (mut lines, mut places) = (Vec::new(), Vec::new());
         for (name, value) in fields {
             if name.is_empty()
                 || !name.iter().all(|byte| is_token(*byte))
@@ -23,11 +25,17 @@ impl PreparedFields {
             {
                 return None;
             }
-            for part in [name, &b": "[..], value, b"\r\n"] {
+            let mut add = |part: &[u8]| {
+                let start = lines.len();
                 lines.extend_from_slice(part);
-            }
+                Span::new(start, lines.len())
+            };
+            let name = add(name);
+            add(b": ");
+            places.push((name, add(value)));
+            add(b"\r\n");
         }
-        Some(Self { lines })
+        Some(Self { lines, places })
     }
 
     /// One line for each, with its CR LF.
@@ -38,13 +46,9 @@ impl PreparedFields {
     }
 
     /// The fields themselves.
-    pub fn pairs(&self) -> impl Iterator<Item = FieldPair<'_>> {
-        // No name contains a colon, and no value a line end.
-        let lines = self.lines.split(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\r"));
-        lines.filter_map(|line| {
-            let colon = line.iter().position(|byte| *byte == b':')?;
-            Some((&line[..colon], &line[colon + 2..]))
-        })
+    #[inline]
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = FieldPair<'_>> {
+        self.places.iter().map(|(name, value)| (name.of(&self.lines), value.of(&self.lines)))
     }
 }
 

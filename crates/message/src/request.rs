@@ -239,6 +239,6 @@ impl<'a> RequestHead<'a> {
     /// The value of the first field of that name.
     #[must_use]
     pub fn field(&self, wanted: KnownField) -> Option<&'a [u8]> {
-        self.fields().find(|(known, _, _)| *known == Some(wanted)).map(|(_, _, value)| value)
+        self.layout.fields.iter().find(|field| field.known == Some(wanted)).map(|field| field.value.of(self.bytes))
     }
 }

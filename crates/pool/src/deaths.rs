@@ -264,6 +264,53 @@ fn a_whole_response_is_written_only_if_it_fits() {
 }
 
 #[test]
+fn a_whole_response_is_written_in_place_if_it_fits_in_one_piece() {
+    let memory = Memory::new(SHAPE).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    // The area has 64 words. A response takes three words more than its bytes.
+    let (mut position, mut bytes) = (0, Vec::new());
+    for length in (0..490).step_by(7).chain([488]) {
+        let ticket = submit(&mut edge, "one");
+        let taken = worker.take().expect("a request");
+        let (head, words) = (length / 3, 3 + usize::div_ceil(length, 8));
+        let write = |room: &mut [u8]| {
+            assert_eq!(room.len(), length);
+            room[..head].fill(b'h');
+            room[head..].fill(b'c');
+        };
+        let left = worker.respond_in_place(taken, head, length - head, write).err();
+        assert_eq!(left.is_none(), position % 64 + words <= 64, "{length} at {position}");
+        let (head, content) = (vec![b'h'; head], vec![b'c'; length - head]);
+        if let Some(taken) = left {
+            worker.respond(taken, &head, &[&content]).expect("it fits in two pieces");
+        }
+        position += words;
+        edge.gather();
+        let Some(Event::Whole(of, size)) = edge.next(&mut bytes) else { panic!("no whole response") };
+        assert_eq!((of, &bytes[..size], &bytes[size..]), (ticket, &head[..], &content[..]));
+    }
+}
+
+#[test]
+fn a_response_that_the_edge_has_not_read_is_not_overwritten() {
+    let memory = Memory::new(Shape { areas: 1, ..SHAPE }).expect("memory");
+    let mut edge = Edge::new(&memory).expect("an edge");
+    let mut worker = Worker::attach(&memory, 0).expect("a place");
+    // Of the area's 64 words: the first 40, which are read, the last 24, which are not, and then more than the first 40.
+    for (words, is_read) in [(40, true), (24, false), (41, false)] {
+        submit(&mut edge, "one");
+        let taken = worker.take().expect("a request");
+        let left = worker.respond_in_place(taken, (words - 3) * 8, 0, |room| room.fill(b'x')).err();
+        assert_eq!(left.is_some(), words == 41);
+        if is_read {
+            edge.gather();
+            assert!(matches!(edge.next(&mut Vec::new()), Some(Event::Whole(..))));
+        }
+    }
+}
+
+#[test]
 fn orders_add_up_and_call_on_the_line() {
     let memory = Memory::new(SHAPE).expect("memory");
     let mut edge = Edge::new(&memory).expect("an edge");

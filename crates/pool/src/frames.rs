@@ -4,6 +4,7 @@
 //! it: it believes a length only if the writer has published that many words.
 
 use crate::shape::WORD;
+use std::ops::Range;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,6 +17,9 @@ pub(crate) const ROOM_TO_BEGIN: usize = 8;
 
 /// Bytes before the head of a whole response.
 const WHOLE: usize = 2 * WORD;
+
+/// Words before these bytes.
+const BEFORE_WHOLE: usize = 1 + WHOLE / WORD;
 
 /// The kind of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,7 @@ impl Kind {
         matches!(self, Self::End | Self::Abandon | Self::Whole)
     }
 
+    #[inline(always)]
     const fn from_bits(bits: u64) -> Option<Self> {
         Some(match bits {
             1 => Self::Begin,
@@ -74,6 +79,12 @@ impl Header {
         (self.length as u64) << 8 | self.kind as u64
     }
 
+    /// The number of bytes of the head and the content of a frame with a whole response; `None`: it is another frame.
+    #[inline]
+    pub(crate) const fn bytes_of_whole(self) -> Option<usize> {
+        if matches!(self.kind, Kind::Whole) { self.length.checked_sub(WHOLE) } else { None }
+    }
+
     /// The number of words of a frame with a whole response.
     #[inline]
     pub(crate) const fn words_of_whole(bytes: usize) -> usize {
@@ -87,6 +98,7 @@ impl Header {
     }
 
     /// `None` if these bits do not begin a frame of at most that many words.
+    #[inline(always)]
     fn from_bits(bits: u64, most: usize) -> Option<Self> {
         let length = usize::try_from(bits >> 8).ok()?;
         let header = Self { kind: Kind::from_bits(bits & 0xFF)?, length };
@@ -129,6 +141,22 @@ impl Circle<'_> {
         joint.end()
     }
 
+    /// Where the bytes of a whole response of that many words would stand in a circle of `size` words, if in one piece.
+    #[inline]
+    pub(crate) fn bytes_of_whole(position: u64, size: usize, words: usize) -> Option<Range<usize>> {
+        let start = position as usize & (size - 1);
+        (start + words <= size).then_some(start + BEFORE_WHOLE..start + words)
+    }
+
+    /// Writes the numbers before a whole response whose bytes have been written, and returns the position after it.
+    #[inline]
+    pub(crate) fn write_numbers_of_whole(self, position: u64, entry: u64, head: usize, bytes: usize) -> u64 {
+        self.at(position).store(Header { kind: Kind::Whole, length: WHOLE + bytes }.bits(), Relaxed);
+        self.at(position + 1).store(entry, Relaxed);
+        self.at(position + 2).store(head as u64, Relaxed);
+        position + Header::words_of_whole(bytes) as u64
+    }
+
     /// The frame at `position`, if it has at most `most` words.
     #[inline]
     pub(crate) fn header(self, position: u64, most: usize) -> Option<Header> {
@@ -147,19 +175,34 @@ impl Circle<'_> {
     pub(crate) fn read_whole(self, position: u64, header: Header, bytes: &mut Vec<u8>) -> Option<[u64; 2]> {
         let length = header.length.checked_sub(WHOLE)?;
         self.read_bytes(position + 3, length, bytes);
-        Some([position + 1, position + 2].map(|at| self.at(at).load(Relaxed)))
+        Some(self.numbers_of_whole(position))
+    }
+
+    /// The entry of the exchange whose whole response stands at `position`, and the number of bytes of its head, if there is
+    /// one.
+    #[inline]
+    pub(crate) fn numbers_of_whole(self, position: u64) -> [u64; 2] {
+        [position + 1, position + 2].map(|at| self.at(at).load(Relaxed))
+    }
+
+    /// Copies head and content of the whole response at `position`, which is no shorter than its numbers.
+    #[inline]
+    pub(crate) fn read_parts_of_whole(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
+        self.read_bytes(position + 3, length, bytes);
     }
 
     fn read_bytes(self, position: u64, length: usize, bytes: &mut Vec<u8>) {
-        bytes.clear();
+        // What stood there before is overwritten, so it need not be cleared.
         bytes.resize(length.next_multiple_of(WORD), 0);
         let copies = bytes.as_chunks_mut::<WORD>().0;
-        let (one, other) = self.run(position, copies.len());
-        let (start, end) = copies.split_at_mut(one.len());
-        for (words, copies) in [(one, start), (other, end)] {
-            for (word, copy) in words.iter().zip(copies) {
-                *copy = word.load(Relaxed).to_ne_bytes();
-            }
+        let start = position as usize & (self.0.len() - 1);
+        if let Some(words) = self.0[start..].get(..copies.len()) {
+            copy_words(words, copies);
+        } else {
+            let (one, other) = self.run(position, copies.len());
+            let (start, end) = copies.split_at_mut(one.len());
+            copy_words(one, start);
+            copy_words(other, end);
         }
         bytes.truncate(length);
     }
@@ -171,6 +214,18 @@ impl Circle<'_> {
         let start = position as usize & (self.0.len() - 1);
         let before = count.min(self.0.len() - start);
         (&self.0[start..start + before], &self.0[..count - before])
+    }
+}
+
+/// Copies words of shared memory, of which there are as many as copies. Four at a time: atomics are not read faster by themselves.
+#[inline(always)]
+fn copy_words(words: &[AtomicU64], copies: &mut [[u8; WORD]]) {
+    let ((words, last_words), (copies, last_copies)) = (words.as_chunks::<4>(), copies.as_chunks_mut::<4>());
+    for ([a, b, c, d], copies) in words.iter().zip(copies) {
+        *copies = [a, b, c, d].map(|word| word.load(Relaxed).to_ne_bytes());
+    }
+    for (word, copy) in last_words.iter().zip(last_copies) {
+        *copy = word.load(Relaxed).to_ne_bytes();
     }
 }
 

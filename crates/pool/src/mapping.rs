@@ -68,6 +68,7 @@ impl Shared {
     ///
     /// # Safety
     /// No other process writes to these words while the result lives.
+    #[inline]
     pub(crate) unsafe fn bytes_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         let words = &self.0.words()[range];
         // SAFETY: the slice lies in the mapping, which is borrowed for as long as the result lives, and mutably, so that this process

@@ -1,12 +1,13 @@
 //! Passes descriptors from one process to another: files with content, and sockets that an app takes over.
 //!
-//! A descriptor is sent, with a tag, before the frame or the answer that names it by that tag. Several exchanges share a line,
-//! so a descriptor that comes for another exchange is kept until that one asks for it.
+//! A descriptor is sent, with a tag, before the frame or the answer that names it by that tag. Several exchanges share a line.
+//! The edge finds the frames of several areas in an order of its own, so it keeps a descriptor that comes for another frame until
+//! that one is read. A worker waits for one descriptor at a time, so it drops all others: nobody will ask for them.
 
 use rustix::io::Errno;
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
-    SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, send, sendmsg, socketpair,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -26,7 +27,24 @@ pub(crate) fn line() -> io::Result<(OwnedFd, OwnedFd)> {
 #[derive(Debug)]
 pub(crate) struct Line {
     socket: Arc<OwnedFd>,
-    kept: Vec<(u64, OwnedFd)>,
+    kept: Vec<(u64, Passed)>,
+}
+
+/// What was sent with a descriptor's tag.
+#[derive(Debug)]
+enum Passed {
+    Descriptor(OwnedFd),
+    /// There was a descriptor, but this process may have no more.
+    Lost,
+}
+
+impl Passed {
+    fn received(self) -> io::Result<OwnedFd> {
+        match self {
+            Self::Descriptor(descriptor) => Ok(descriptor),
+            Self::Lost => Err(Errno::MFILE.into()),
+        }
+    }
 }
 
 impl Line {
@@ -53,34 +71,46 @@ impl Line {
         let _ = send(&self.socket, &tag.to_ne_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Reads what has come, and keeps the descriptors for whoever asks for them.
+    /// The descriptor with that tag; `None` if it has not come yet. Others that have come are kept.
     ///
     /// # Errors
-    /// The peer sends more than anybody asks for, or the system refuses.
-    pub(crate) fn hear(&mut self) -> io::Result<()> {
-        // No descriptor has this tag, because no entry and no honest count has.
-        self.take(u64::MAX).map(drop)
-    }
-
-    /// The descriptor with that tag; `None` if it has not come yet.
-    ///
-    /// # Errors
-    /// The peer sends more than anybody asks for, or the system refuses.
+    /// The peer sends more than anybody asks for, the process may have no more descriptors ([`Errno::MFILE`]), or the system
+    /// refuses.
     pub(crate) fn take(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
         if let Some(place) = self.kept.iter().position(|kept| kept.0 == tag) {
-            return Ok(Some(self.kept.swap_remove(place).1));
+            return self.kept.swap_remove(place).1.received().map(Some);
         }
-        while let Some((found, descriptor)) = self.receive()? {
-            let Some(descriptor) = descriptor else { continue };
+        while let Some((found, passed)) = self.receive()? {
+            let Some(passed) = passed else { continue };
             if found == tag {
-                return Ok(Some(descriptor));
+                return passed.received().map(Some);
             }
             if self.kept.len() >= MOST_KEPT {
                 return Err(io::Error::other("more descriptors were sent than anybody has asked for"));
             }
-            self.kept.push((found, descriptor));
+            self.kept.push((found, passed));
         }
         Ok(None)
+    }
+
+    /// Like [`Line::take`], but drops all others that have come before it.
+    pub(crate) fn take_only(&mut self, tag: u64) -> io::Result<Option<OwnedFd>> {
+        while let Some((found, passed)) = self.receive()? {
+            if let Some(passed) = passed.filter(|_| found == tag) {
+                return passed.received().map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether it keeps descriptors that nobody has asked for yet.
+    pub(crate) fn keeps(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
+    /// Drops what it keeps.
+    pub(crate) fn drop_kept(&mut self) {
+        self.kept.clear();
     }
 
     /// Drops everything that has come.
@@ -89,25 +119,26 @@ impl Line {
         while let Ok(Some(_)) = self.receive() {}
     }
 
-    /// The next message: its tag, and its descriptor if it has one.
-    fn receive(&self) -> io::Result<Option<(u64, Option<OwnedFd>)>> {
+    /// The next message: its tag, and what came of its descriptor if it has one.
+    fn receive(&self) -> io::Result<Option<(u64, Option<Passed>)>> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut bytes = [0; 8];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
         let outcome = recvmsg(&self.socket, &mut [IoSliceMut::new(&mut bytes)], &mut control, flags);
-        match outcome {
+        let is_cut = match outcome {
             Ok(message) if message.bytes == 0 => return Ok(None),
-            Ok(_) => {}
+            Ok(message) => message.flags.contains(ReturnFlags::CTRUNC),
             Err(Errno::AGAIN) => return Ok(None),
             Err(error) => return Err(error.into()),
-        }
+        };
         let rights = |message| match message {
             RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
             _ => None,
         };
-        let descriptor = control.drain().find_map(rights);
-        Ok(Some((u64::from_ne_bytes(bytes), descriptor)))
+        // The kernel closes a descriptor for which the process has no place, and says only that something is missing.
+        let passed = control.drain().find_map(rights).map(Passed::Descriptor).or_else(|| is_cut.then_some(Passed::Lost));
+        Ok(Some((u64::from_ne_bytes(bytes), passed)))
     }
 }
 
@@ -120,6 +151,7 @@ impl AsFd for Line {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Edge, Event, Memory, Shape, Worker};
     use rustix::fs::fstat;
 
     #[test]
@@ -139,8 +171,63 @@ mod tests {
         assert!(receiver.take(1).expect("an empty line").is_none());
         sender.call(3);
         sender.pass(3, sender.as_fd()).expect("room");
-        receiver.hear().expect("a line that works");
+        assert!(receiver.take(4).expect("a line that works").is_none());
         assert!(receiver.take(3).expect("a line that works").is_some(), "the call was no descriptor");
+    }
+
+    #[test]
+    fn who_waits_for_one_descriptor_keeps_no_other() {
+        let (one, other) = line().expect("a line");
+        let (sender, mut receiver) = (Line::new(Arc::new(one)), Line::new(Arc::new(other)));
+        // More than may be kept, by and by: each of them is late for whoever has asked for it.
+        for tag in 0..2 * MOST_KEPT as u64 {
+            sender.pass(tag, sender.as_fd()).expect("room");
+            assert!(receiver.take_only(u64::MAX).expect("a line that works").is_none());
+        }
+        assert!(!receiver.keeps());
+        sender.pass(1, sender.as_fd()).expect("room");
+        sender.pass(2, sender.as_fd()).expect("room");
+        assert!(receiver.take_only(2).expect("a line that works").is_some());
+        assert!(receiver.take_only(1).expect("a line that works").is_none(), "it was dropped");
+    }
+
+    const SHAPE: Shape = Shape { slots: 8, request_bytes: 256, workers: 1, areas: 2, area_bytes: 4096 };
+
+    fn submit(edge: &mut Edge) {
+        let reserved = edge.reserve().expect("a free slot");
+        edge.submit(reserved, 0);
+    }
+
+    /// Reads everything that a worker has said, and counts the files that have come with it.
+    fn files(edge: &mut Edge) -> usize {
+        let mut bytes = Vec::new();
+        edge.gather();
+        let mut events = std::iter::from_fn(|| edge.next(&mut bytes)).collect::<Vec<_>>();
+        events.retain(|event| matches!(event, Event::File(_, Some(_), _)));
+        events.len()
+    }
+
+    #[test]
+    fn descriptors_that_no_frame_has_named_are_dropped_with_the_last_request_of_their_worker() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("an edge");
+        let mut worker = Worker::attach(&memory, 0).expect("a place");
+        submit(&mut edge);
+        submit(&mut edge);
+        let (mut one, two) = (worker.take().expect("a request"), worker.take().expect("a request"));
+        // As a worker does that forgets the frame.
+        worker.passing().pass(u64::MAX - 1, worker_file().as_fd()).expect("room");
+        worker.file(&mut one, worker_file().as_fd(), 0, 1).expect("room");
+        worker.finish(one);
+        assert_eq!(files(&mut edge), 1);
+        assert!(edge.keeps_descriptors(), "the other request may name it");
+        worker.finish(two);
+        assert_eq!(files(&mut edge), 0);
+        assert!(!edge.keeps_descriptors());
+    }
+
+    fn worker_file() -> std::fs::File {
+        std::fs::File::open("/dev/null").expect("the system has it")
     }
 
     #[test]

@@ -42,8 +42,11 @@ pub enum Unfit {
     Never(io::Error),
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Area {
+    /// The words where the edge says how far it has read, and whether it does not read now.
+    consumed: usize,
+    paused: usize,
     /// Words written, and how many of them the edge may see.
     written: u64,
     published: u64,
@@ -110,8 +113,9 @@ impl Worker {
             return Err(io::Error::new(io::ErrorKind::AddrInUse, what));
         }
         let area = |area| {
-            let written = requests.load(layout.consumed(number, area), Acquire);
-            Area { written, published: written, busy: false }
+            let (consumed, paused) = (layout.consumed(number, area), layout.paused(number, area));
+            let written = requests.load(consumed, Acquire);
+            Area { consumed, paused, written, published: written, busy: false }
         };
         let areas = (0..layout.shape.areas).map(area).collect();
         // The edge must watch this process from now on, also while it has nothing else to do.
@@ -195,13 +199,15 @@ impl Worker {
         Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), Acquire), taken.entry.serial)
     }
 
-    /// Reads what has come on the [line](Self::line): calls, of which [`Worker::orders`] has the meaning, and descriptors, which
-    /// are kept for [`Worker::fulfilled`]. Call it when the line is readable.
+    /// Reads what has come on the [line](Self::line): calls, of which [`Worker::orders`] has the meaning, and descriptors that
+    /// came too late for whoever has asked for them, and are dropped. Call it when the line is readable and nobody waits for
+    /// [`Worker::fulfilled`].
     ///
     /// # Errors
-    /// The edge has sent what nobody has asked for, or the system refuses.
+    /// The system refuses.
     pub fn hear(&mut self) -> io::Result<()> {
-        self.line.hear()
+        // No exchange has this tag.
+        self.line.take_only(u64::MAX).map(drop)
     }
 
     /// Writes a whole response, whose content is the concatenation of `parts`, and ends it. From now on the bytes of the request
@@ -219,6 +225,39 @@ impl Worker {
         let written = &mut self.areas[taken.area as usize].written;
         step();
         *written = circle.write_whole(*written, taken.entry.bits(), head, parts);
+        self.let_go(&taken);
+        Ok(())
+    }
+
+    /// Writes a whole response as [`Worker::respond`] does, but in place: `write` gets room for head and content together, and fills
+    /// all of it.
+    ///
+    /// # Errors
+    /// There is no room for it now, or not in one piece: nothing was written, and the exchange goes on.
+    #[inline]
+    #[allow(unsafe_code)]
+    pub fn respond_in_place(
+        &mut self,
+        taken: Taken,
+        head: usize,
+        content: usize,
+        write: impl FnOnce(&mut [u8]),
+    ) -> Result<(), Taken> {
+        let (bytes, number) = (head + content, taken.area as usize);
+        let words = Header::words_of_whole(bytes);
+        let position = self.areas[number].written;
+        let area = self.layout.area(taken.area);
+        let Some(run) = Circle::bytes_of_whole(position, area.len(), words) else { return Err(taken) };
+        if words > self.room(taken.area) {
+            return Err(taken);
+        }
+        step();
+        // SAFETY: only this worker writes into its areas, and an edge reads there only what was published. There is room, so these
+        // words were read before, and they are published below.
+        let room = unsafe { self.answers.bytes_mut(area.start + run.start..area.start + run.end) };
+        write(&mut room[..bytes]);
+        let circle = Circle(&self.answers.words()[area]);
+        self.areas[number].written = circle.write_numbers_of_whole(position, taken.entry.bits(), head, bytes);
         self.let_go(&taken);
         Ok(())
     }
@@ -264,12 +303,13 @@ impl Worker {
         Ok(())
     }
 
-    /// The descriptor that was asked for, if it has come; [`Worker::line`] is readable then.
+    /// The descriptor that was asked for, if it has come; [`Worker::line`] is readable then. What has come for other exchanges
+    /// is dropped: a worker waits for one descriptor at a time.
     ///
     /// # Errors
-    /// The system refuses.
+    /// The process may have no more descriptors (`EMFILE`), or the system refuses.
     pub fn fulfilled(&mut self, taken: &Taken) -> io::Result<Option<OwnedFd>> {
-        self.line.take(taken.entry.bits())
+        self.line.take_only(taken.entry.bits())
     }
 
     /// Writes as much of a piece of content as there is room for, and returns that number of bytes.
@@ -415,8 +455,12 @@ impl Worker {
 
     /// The number of words that may be written into an area.
     fn room(&self, number: u32) -> usize {
-        let consumed = self.requests.load(self.layout.consumed(self.number, number), Acquire);
-        let used = self.areas[number as usize].written.wrapping_sub(consumed);
+        self.room_in(&self.areas[number as usize])
+    }
+
+    #[inline]
+    fn room_in(&self, area: &Area) -> usize {
+        let used = area.written.wrapping_sub(self.requests.load(area.consumed, Acquire));
         self.layout.area.saturating_sub(used as usize)
     }
 
@@ -430,12 +474,18 @@ impl Worker {
     /// The first area for another exchange that has at least that many words free.
     #[inline]
     fn area_with(&self, room: usize) -> Option<u32> {
-        let usable = |number: &u32| {
-            // A response in a paused area would wait for the slow client of the response before it.
-            let paused = || self.requests.load(self.layout.paused(self.number, *number), SeqCst) != 0;
-            !self.areas[*number as usize].busy && self.room(*number) >= room && !paused()
-        };
-        (0..self.layout.shape.areas).find(usable)
+        // A response in a paused area would wait for the slow client of the response before it.
+        let paused = |area: &Area| self.requests.load(area.paused, SeqCst) != 0;
+        let usable = |area: &Area| !area.busy && self.room_in(area) >= room && !paused(area);
+        self.areas.iter().position(usable).map(|number| number as u32)
+    }
+}
+
+#[cfg(test)]
+impl Worker {
+    /// The line, for sending what no honest worker sends.
+    pub(crate) fn passing(&self) -> &Line {
+        &self.line
     }
 }
 

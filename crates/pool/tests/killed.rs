@@ -33,7 +33,12 @@ fn serve(worker: &mut Worker) {
         let text = worker.request(&taken).to_vec();
         let content = text.repeat(text[0] as usize);
         if text[0].is_multiple_of(2) {
-            match worker.respond(taken, &text, &[&content]) {
+            let write = |room: &mut [u8]| {
+                room[..text.len()].copy_from_slice(&text);
+                room[text.len()..].copy_from_slice(&content);
+            };
+            let outcome = worker.respond_in_place(taken, text.len(), content.len(), write);
+            match outcome.or_else(|taken| worker.respond(taken, &text, &[&content])) {
                 Ok(()) => continue,
                 Err(unfit) => taken = unfit,
             }

@@ -108,6 +108,7 @@ impl Run {
                     "CONTENT_SIZE" => Refusal::CONTENT_SIZE,
                     "INTERNAL" => Refusal::INTERNAL,
                     "OVERLOADED" => Refusal::OVERLOADED,
+                    "DESCRIPTORS" => Refusal::DESCRIPTORS,
                     "STORAGE" => Refusal::STORAGE,
                     _ => panic!("there is no refusal {rest}"),
                 };

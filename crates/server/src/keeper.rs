@@ -1,13 +1,15 @@
-//! What an edge gets from its keeper, and how it asks its keeper to end a worker.
+//! What an edge gets from its keeper, and what it asks its keeper to do about a worker.
 //!
 //! The keeper is the process that has forked the edge: the master, or the supervisor if there is no master. An edge may not end
-//! processes itself: with `--user` it has no right to, and the number of a process that it has read from shared memory may be
-//! anyone's. The keeper ends a process only if it is a worker of this server.
+//! processes, or send them signals, itself: with `--user` it has no right to, and the number of a process that it has read from
+//! shared memory may be anyone's. The keeper does so only if the process is a worker of this server.
 
+use crate::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use crate::lane::LaneSetup;
 use oribi_pool::Memory;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -22,18 +24,22 @@ pub struct EdgeSetup<'a> {
     pub memory: &'a Memory,
     /// Another edge has used this memory before, so this one takes over.
     pub takes_over: bool,
-    /// Ends workers.
+    /// Ends workers, and tells them of warnings.
     pub keeper: &'a Keeper,
+    /// Where connections come from that an edge of the server before hands over; `None`: from nowhere.
+    pub(crate) handed: Option<&'a Receiver>,
 }
 
-/// Why a worker is to be ended.
+/// Why something is to be done about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
-    /// Its app has been running for too long and does not react.
+    /// Its app has been running for too long and does not react: end the worker.
     Stuck = 1,
-    /// It has written what makes no sense.
+    /// It has written what makes no sense: end the worker.
     Broken = 2,
+    /// Its app takes long, and the edge has left a warning in its orders: send the signal after which the worker reads them.
+    Slow = 3,
 }
 
 impl Reason {
@@ -41,17 +47,18 @@ impl Reason {
         match number {
             1 => Some(Self::Stuck),
             2 => Some(Self::Broken),
+            3 => Some(Self::Slow),
             _ => None,
         }
     }
 }
 
-/// A request to end a worker.
+/// A request to do something about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plea {
     /// The process that the edge takes for a worker's.
     pub process: u32,
-    /// Why it is to end.
+    /// Why.
     pub reason: Reason,
 }
 
@@ -74,27 +81,46 @@ impl Plea {
 pub struct Keeper(OwnedFd);
 
 impl Keeper {
-    /// Asks the keeper to end the process of a worker at once. Returns whether the keeper will read this; if not, too many such
-    /// requests wait for it, or it is gone.
-    pub fn end_worker(&self, process: u32, reason: Reason) -> bool {
+    /// Asks the keeper to do something about the process of a worker at once. Returns whether the keeper will read this; if not,
+    /// too many such requests wait for it, or it is gone.
+    pub fn plead(&self, process: u32, reason: Reason) -> bool {
         send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
+    }
+
+    /// Where the connections of this edge are to go, if the keeper has said so.
+    pub(crate) fn successor(&self) -> Option<Sender> {
+        receive_with_descriptor(&self.0, &mut [0]).ok()?.1.map(Sender::new)
     }
 }
 
 /// The keeper's end of the socket to an edge.
 #[derive(Debug)]
-pub(crate) struct Pleas(OwnedFd);
+pub(crate) struct Pleas {
+    socket: OwnedFd,
+    /// The edge has closed its end.
+    ended: Cell<bool>,
+}
 
 impl Pleas {
+    /// Readable when the edge asks for something; `None` if nothing can come any more. An end that was seen is not watched, or
+    /// the keeper would not sleep until the edge's process has ended.
+    pub(crate) fn arrival(&self) -> Option<BorrowedFd<'_>> {
+        (!self.ended.get()).then(|| self.socket.as_fd())
+    }
+
     /// The next request; `None` if there is none.
     pub(crate) fn next(&self) -> Option<Plea> {
         loop {
             let mut bytes = [0; Plea::SIZE];
-            match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT) {
+            match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
                 Ok((Plea::SIZE, _)) => {}
                 // Nothing of this length is sent.
                 Ok((1.., _)) | Err(Errno::INTR) => continue,
-                Ok(_) | Err(_) => return None,
+                Ok((0, _)) => {
+                    self.ended.set(true);
+                    return None;
+                }
+                Err(_) => return None,
             }
             if let Some(plea) = Plea::from_bytes(bytes) {
                 return Some(plea);
@@ -103,9 +129,13 @@ impl Pleas {
     }
 }
 
-impl AsFd for Pleas {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+impl Pleas {
+    /// Tells the edge where its connections are to go.
+    ///
+    /// # Errors
+    /// The edge has ended.
+    pub(crate) fn name_successor(&self, successor: &Sender) -> io::Result<()> {
+        send_with_descriptor(&self.socket, &[0], Some(successor.as_fd()))
     }
 }
 
@@ -115,7 +145,7 @@ impl AsFd for Pleas {
 /// The system refuses.
 pub(crate) fn socket() -> io::Result<(Pleas, Keeper)> {
     let (own, edges) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    Ok((Pleas(own), Keeper(edges)))
+    Ok((Pleas { socket: own, ended: Cell::new(false) }, Keeper(edges)))
 }
 
 #[cfg(test)]
@@ -126,13 +156,23 @@ mod tests {
     fn pleas_arrive_and_anything_else_is_passed_over() {
         let (pleas, keeper) = socket().expect("a socket");
         assert_eq!(pleas.next(), None);
-        assert!(keeper.end_worker(77, Reason::Stuck));
+        assert!(keeper.plead(77, Reason::Stuck));
         send(&keeper.0, &[7; 8], SendFlags::NOSIGNAL).expect("it is open");
-        assert!(keeper.end_worker(78, Reason::Broken));
+        assert!(keeper.plead(78, Reason::Broken) && keeper.plead(80, Reason::Slow));
         assert_eq!(pleas.next(), Some(Plea { process: 77, reason: Reason::Stuck }));
         assert_eq!(pleas.next(), Some(Plea { process: 78, reason: Reason::Broken }));
+        assert_eq!(pleas.next(), Some(Plea { process: 80, reason: Reason::Slow }));
         assert_eq!(pleas.next(), None);
         drop(pleas);
-        assert!(!keeper.end_worker(79, Reason::Stuck), "the keeper is gone");
+        assert!(!keeper.plead(79, Reason::Stuck), "the keeper is gone");
+    }
+
+    #[test]
+    fn an_edge_that_has_closed_its_end_is_not_watched() {
+        let (pleas, keeper) = socket().expect("a socket");
+        assert!(keeper.plead(77, Reason::Stuck));
+        drop(keeper);
+        assert!(pleas.next().is_some() && pleas.arrival().is_some());
+        assert!(pleas.next().is_none() && pleas.arrival().is_none());
     }
 }

@@ -2,6 +2,7 @@
 
 mod app_chunks;
 mod deadlines;
+mod front;
 mod named_files;
 mod news;
 mod outlet;
@@ -14,13 +15,15 @@ use crate::intake::Intake;
 use crate::listen::{Door, Listener};
 use crate::log::AccessLog;
 use crate::scoreboard::running::{RunningApps, RunningLine};
-use crate::scoreboard::{WorkerCommand, WorkerSlot};
+use crate::scoreboard::{Prospect, WorkerCommand, WorkerSlot};
 use crate::source::{LentRequest, Source};
 use app_chunks::AppChunks;
 use deadlines::Deadlines;
+use front::Front;
+pub(crate) use front::{ProbePage, is_probe};
 use named_files::Named;
 use news::News;
-use oribi_files::{Mounts, NamedFiles};
+use oribi_files::NamedFiles;
 use oribi_host::{After, ExchangeId, GlobalLock, Host, Reply, ReplyError};
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
@@ -75,7 +78,7 @@ impl<'a> LaneSetup<'a> {
     pub(crate) fn intake(&self, pools: Vec<Worker>) -> io::Result<(Intake<'a>, Attention)> {
         let attention = Attention::new(self.wake)?;
         let intake = Intake::new(self.settings, pools, &attention)?;
-        Ok((intake, attention))
+        Ok((intake.watched(self.running), attention))
     }
 
     /// The count of log openings; read it before a lane opens its logs.
@@ -134,23 +137,22 @@ pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn Co
     let told = setup.log_opening();
     let (intake, attention) = setup.intake(pools)?;
     let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-    run_from(lane.without_files(), setup, supply)
+    run_from(&lane.without_files(), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let told = setup.log_opening();
     let (engine, attention) = setup.engine(backend, setup.settings.workers * setup.settings.threads)?;
     let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-    run_from(lane, setup, supply)
+    run_from(&lane.with_probe(setup.settings).watched(setup.running), setup, supply)
 }
 
 /// Answers the requests of the lane's source.
-fn run_from<S: Source>(lane: Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
-    let lane = lane.watched(setup.running);
+fn run_from<S: Source>(lane: &Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
     let mut host = supply.first().map_err(io::Error::other)?;
     lane.source().serve_alone(host.is_prompt());
     host.enter();
-    host.begin(&lane);
+    host.begin(lane);
     lane.source().expect_prompt_answers(host.is_prompt());
     lane.obey();
     let mut due = supply.due();
@@ -159,7 +161,7 @@ fn run_from<S: Source>(lane: Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dy
     loop {
         let next = lane.source().next_exchange()?;
         let retire = if let Some(exchange) = next {
-            let Some(exchange) = lane.answer_with_file(exchange, setup.listeners) else { continue };
+            let Some(exchange) = lane.answer_in_front(exchange, setup.listeners) else { continue };
             answered += 1;
             lane.answer(exchange, setup.listeners, &mut *host)
         } else if lane.obey() {
@@ -190,7 +192,7 @@ fn run_from<S: Source>(lane: Lane<'_, S>, setup: &LaneSetup<'_>, supply: &mut dy
                 }
             }
             host.enter();
-            host.begin(&lane);
+            host.begin(lane);
         }
     }
     lane.source().abandon_all();
@@ -213,8 +215,8 @@ pub struct Lane<'a, S: Source> {
     deadlines: Option<Deadlines>,
     /// How threads wait, if several share the lane.
     aside: Option<Aside<'a, S>>,
-    /// Files that are sent without asking the host.
-    files: Option<RefCell<Mounts>>,
+    /// What is answered without asking the host.
+    front: Option<Front>,
     /// Files that the app may name in place of content.
     named: Option<Named>,
     /// See [`Request::underscores`](oribi_host::Request::underscores).
@@ -249,7 +251,7 @@ impl<'a, S: Source> Lane<'a, S> {
             running: None,
             deadlines: None,
             aside: None,
-            files: None,
+            front: None,
             named: None,
             underscores: false,
             app_chunks: AppChunks::default(),
@@ -260,16 +262,10 @@ impl<'a, S: Source> Lane<'a, S> {
     /// and deadlines of apps.
     pub(crate) fn with_settings(self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
-        let mounts = (!files.mounts.is_empty()).then(|| Mounts::open(&files.mounts, &files.options)).transpose()?;
         let named = NamedFiles::open(files)?.map(Named::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
-        Ok(Self { files: mounts.map(RefCell::new), named, underscores: settings.underscore_headers, deadlines, ..self })
-    }
-
-    /// Leaves files that are sent without asking the host to others: an edge has answered with them.
-    pub(crate) fn without_files(self) -> Self {
-        Self { files: None, ..self }
+        Self { named, underscores: settings.underscore_headers, deadlines, ..self }.with_files(settings)
     }
 
     /// Sets the attention that its source watches.
@@ -332,24 +328,6 @@ impl<'a, S: Source> Lane<'a, S> {
         {
             source.collect(&mut waiter);
         }
-    }
-
-    /// Answers with a file, if there is one for this request; otherwise returns the exchange for the host.
-    #[inline]
-    pub(crate) fn answer_with_file(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
-        let Some(files) = &self.files else { return Some(exchange) };
-        self.source().expect_prompt_answers(true);
-        let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
-        if let Err(reply) = answered {
-            let _for_the_host = reply.detach();
-            return Some(exchange);
-        }
-        let mut source = self.source();
-        source.give_back(exchange);
-        // The next request may be for an app.
-        source.expect_prompt_answers(false);
-        self.slot.requests.fetch_add(1, Ordering::Relaxed);
-        None
     }
 
     /// Lets `host` answer; returns whether it asks to be retired.
@@ -458,10 +436,13 @@ impl<'a, S: Source> Lane<'a, S> {
     /// Passes the worker's command to the source; `false`: end at once.
     fn pass_on_command(&self, source: &mut S) -> bool {
         match self.slot.command() {
+            WorkerCommand::Serve if self.slot.prospect() == Prospect::Parts => source.part(),
             WorkerCommand::Serve => {}
             WorkerCommand::Drain => source.stop(true),
             WorkerCommand::Retire => source.stop(false),
             WorkerCommand::Quit => return false,
+            // The edge itself knows to whom.
+            WorkerCommand::HandOver => {}
         }
         true
     }
@@ -582,7 +563,7 @@ impl<'a, S: Source> Lane<'a, S> {
     fn source_after_app(&self, exchange: ExchangeId) -> RefMut<'_, S> {
         self.note_progress(exchange);
         let mut source = self.source.borrow_mut();
-        source.catch_up(self.slot.command() != WorkerCommand::Serve);
+        source.catch_up(self.slot.is_to_stop());
         source
     }
 }

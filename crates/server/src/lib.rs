@@ -6,16 +6,21 @@
 #![forbid(unsafe_code)]
 
 mod attention;
+mod boot;
 pub mod config;
+pub mod control;
 mod crew;
 pub mod edge;
 pub mod engine;
+mod handover;
 mod intake;
 pub mod keeper;
 pub mod lane;
 pub mod listen;
+mod load_error;
 pub mod log;
 pub mod process;
 pub mod scoreboard;
+mod shortage;
 pub mod slot;
 pub mod source;

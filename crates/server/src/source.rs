@@ -199,6 +199,12 @@ pub trait Source {
         None
     }
 
+    /// Where orders arrive once the app has answered, if whoever sent the request keeps its deadline no longer than that.
+    fn mailbox_after_answer(&self, exchange: &Self::Exchange) -> Option<Mailbox> {
+        let _ = exchange;
+        None
+    }
+
     /// See [`oribi_host::Outlet::extend_deadline`].
     fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
         let _ = (exchange, time);
@@ -212,6 +218,9 @@ pub trait Source {
     /// Takes no new work, answers what it has, and is then finished. With `empty_queue`, first takes what nobody else would
     /// take.
     fn stop(&mut self, empty_queue: bool);
+
+    /// Goes on as before, but each response is the last on its connection, because the server is about to end.
+    fn part(&mut self) {}
 
     /// Whether it was told to stop.
     fn stops(&self) -> bool;

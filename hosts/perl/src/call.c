@@ -181,7 +181,7 @@ static uint32_t answer(pTHX_ Context *context, const oribi_request *request) {
     SAVETMPS;
     environment = environment_fill(aTHX_ context, request);
     interruption_begin(aTHX_ context, environment);
-    response = call_protected(aTHX_ context->app, sv_2mortal(newRV_inc((SV *)environment)));
+    response = call_protected(aTHX_ context->app, environment_argument(aTHX_ &context->environment, environment));
     if (UNLIKELY(context->forks != process_forks()))
         process_end_stray(aTHX_ 0);
     if (LIKELY(response != NULL)) {

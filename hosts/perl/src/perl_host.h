@@ -63,18 +63,20 @@ typedef enum {
     SLOT_OBJECT     /* a reference that belongs to one request; whoever made it decides whether it can serve another */
 } SlotKind;
 
-/* One entry of the environment hash, as it was when it was last known to be untouched. */
+/* One entry of the environment hash, as it was when it was last known to be untouched. The members from `name` to `expected`
+ * are in the order of those of an entry (HE) and of a value (SV), so that they can be compared two words at a time. */
 typedef struct {
     HE **link; /* what points to `entry`: a bucket, or the entry of the slot before */
     HE *entry;
     HEK *name;
     SV *value;
+    U32 references; /* to `value`: one */
+    U32 flags;      /* of `value` as it was */
     union {
         IV integer;
         SV *referent;
         char *text; /* the buffer of a string that nobody has touched */
     } expected;
-    U32 flags;      /* of `value` as it was */
     U32 key;        /* a server key, the number of server keys plus a PSGI key, or ORIBI_KEY_OTHER */
     U32 filled_for; /* the request that last gave it a value */
     SlotKind kind;
@@ -85,8 +87,9 @@ typedef struct {
 
 typedef struct {
     HV *hash;          /* kept for the next request; NULL: make one */
+    SV *reference;     /* to the hash that was made last, for the app; NULL: make one */
     SV **names;        /* key objects with their hashes, by key */
-    U32 *positions;    /* where in `slots` a key is, by key; SLOTS_MAXIMUM: nowhere */
+    Slot **places;     /* the slots of keys, by key; NULL: there is no such entry */
     U32 server_keys;   /* how many of the keys are the server's */
     U32 request;       /* counts requests, so that a slot can tell whether it belongs to this one */
     U32 text_slots;    /* how many slots hold variables of the request */
@@ -169,15 +172,26 @@ void environment_release(pTHX_ Environment *environment);
 void environment_offer_deadline(pTHX_ Environment *environment);
 /* The environment of a request; the caller owns one reference. */
 HV *environment_fill(pTHX_ Context *context, const oribi_request *request);
+/* A reference to it as the argument of the app; the caller owns none. */
+SV *environment_argument(pTHX_ Environment *environment, HV *hash);
+/* The value of a variable. */
+SV *environment_text(pTHX_ oribi_bytes text);
+/* Records the state of a value before the app has seen it. */
+void environment_expect(Slot *slot, SlotKind kind, SV *value);
+/* Sorts `slots` into the order of the hash's buckets and records the place of each key. */
+void environment_remember(Environment *environment);
+/* Makes the next request begin with a new environment, because the kept one may be inconsistent. */
+void environment_forget(Environment *environment);
+/* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
+SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
+
+/* ---- reuse.c ----------------------------------------------------------------------------------------------------------- */
+
 /* Takes back an environment that the app has left unchanged, the common case. FALSE: the app kept it, or put something into it
  * that must be checked; then call environment_return at the end. */
 bool environment_return_untouched(pTHX_ Context *context, HV *hash);
 /* Gives an environment up; parts that the next request can use stay. */
 void environment_return(pTHX_ Context *context, HV *hash);
-/* Makes the next request begin with a new environment, because the kept one may be inconsistent. */
-void environment_forget(Environment *environment);
-/* The value of a PSGI key; NULL if there is none, or if reading it would run code. */
-SV *environment_value(pTHX_ Environment *environment, HV *hash, U32 psgi_key);
 
 /* ---- input.c ----------------------------------------------------------------------------------------------------------- */
 

@@ -33,6 +33,20 @@ sub audit_hash {
     return;
 }
 
+# What the app got as its argument, not a copy of it.
+sub audit_argument {
+    my ($argument, $hold) = @_;
+    my %copy = map { $_ => "${$argument}->{$_}" } keys %{ ${$argument} };
+    weaken $argument if $hold eq 'weakly';
+    audit(
+        sub {
+            my $env = $argument ? ${$argument} : return q{};
+            return join q{,}, grep { !defined $env->{$_} || $env->{$_} ne $copy{$_} } sort keys %copy;
+        }
+    );
+    return;
+}
+
 sub audit_value {
     my ($reference, $hold) = @_;
     my $copy = ${$reference};
@@ -127,6 +141,16 @@ my %abuse = (
     handlers_replaced => sub { $_[0]{'psgix.cleanup.handlers'} = ['secret'] },
     handlers_pushed   => sub { push @{ $_[0]{'psgix.cleanup.handlers'} }, sub { $_[0]{secret} = 1 } },
     handlers_blessed  => sub { bless $_[0]{'psgix.cleanup.handlers'}, 'Secret' },
+    argument_kept     => sub { audit_argument(\$_[1], 'firmly') },
+    argument_weak     => sub { audit_argument(\$_[1], 'weakly') },
+    argument_alias    => sub { our $argument; *argument = \$_[1] },
+    argument_weakened => sub { weaken $_[1] },
+    argument_set      => sub { $_[1] = 'secret' },
+    argument_undef    => sub { undef $_[1] },
+    argument_other    => sub { $_[1] = { %{ $_[1] }, secret => 1 } },
+    argument_blessed  => sub { my $argument = \$_[1]; bless $argument, 'Secret' },
+    argument_locked   => sub { Internals::SvREADONLY($_[1], 1) },
+    argument_list     => sub { push @kept, \@_ },
 );
 
 my $app = sub {
@@ -143,7 +167,7 @@ my $app = sub {
     $seen{each}           = $count == keys %{$env} ? 'all' : "only $count";
     $seen{audit}          = join q{;}, grep {length} map { $_->() } @audits;
     my $abuse = $env->{PATH_INFO} =~ m{/(\w+)} ? $1 : 'nothing';
-    $abuse{$abuse}->($env);
+    $abuse{$abuse}->($env, $_[0]);
     return [ 200, [], [ $json->encode(\%seen) ] ];
 };
 

@@ -6,8 +6,10 @@ use warnings;
 use lib 't/lib';
 use Config;
 use Oribi          ();
+use File::Temp     ();
 use IO::Socket::INET ();
 use Notes;
+use POSIX          ();
 use Socket         ();
 use Test::More;
 use TestServer     ();
@@ -63,28 +65,29 @@ my %app = (
     guards   => sub { my $guard = Guard->new(sub { note_down("destroyed: " . (defined $$ ? 'yes' : 'no')) }); sleep $long },
     destroy  => sub { { my $guard = Guard->new(sub { sleep $long; note_down('never') }) } note_down('after'); [ 200, [], ['after'] ] },
     destroy_quick => sub {
-        my $end = time + 30;
+        my $end = time + 15;
         while (time < $end) { my $guard = Guard->new(sub { select undef, undef, undef, 0.05 }) }
-        return [ 200, [], ['30 seconds'] ];
+        return [ 200, [], ['15 seconds'] ];
     },
     streams => sub {
         return sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('begun'); sleep $long; $writer->close };
     },
     responder => sub { return sub { sleep $long } },
     body     => sub { [ 200, [], bless {}, 'SleepyBody' ] },
+    closes   => sub { [ 200, [], bless { left => 1 }, 'StuckBody' ] },
     kept     => sub { return sub { $kept = shift; sleep $long } },
-    extends  => sub { my $env = shift; $env->{'oribi.deadline'}->(3.5); sleep 3; [ 200, [], ['slept'] ] },
+    extends  => sub { my $env = shift; $env->{'oribi.deadline'}->(5); sleep 2; [ 200, [], ['slept'] ] },
     shortens => sub { my $env = shift; $env->{'oribi.deadline'}->(0.5); sleep $long; [ 200, [], ['slept'] ] },
-    lifts    => sub { my $env = shift; $env->{'oribi.deadline'}->(undef); sleep 3; [ 200, [], ['slept'] ] },
+    lifts    => sub { my $env = shift; $env->{'oribi.deadline'}->(undef); sleep 2; [ 200, [], ['slept'] ] },
     bad      => sub { my $env = shift; $env->{'oribi.deadline'}->(-1) },
     forks    => sub {
         my $pid = fork;
-        if (!$pid) { sleep 3; note_down("the child slept"); require POSIX; POSIX::_exit(0) }
+        if (!$pid) { sleep 2; note_down("the child slept"); require POSIX; POSIX::_exit(0) }
         waitpid $pid, 0;
         sleep $long;
     },
-    about    => sub { Time::HiRes::sleep(1.45 + rand 0.2); [ 200, [], ['about'] ] },
-    about_busy => sub { my $end = Time::HiRes::time() + 1.45 + rand 0.2; 1 while Time::HiRes::time() < $end; [ 200, [], ['about'] ] },
+    about    => sub { Time::HiRes::sleep(0.75 + rand 0.2); [ 200, [], ['about'] ] },
+    about_busy => sub { my $end = Time::HiRes::time() + 0.75 + rand 0.2; 1 while Time::HiRes::time() < $end; [ 200, [], ['about'] ] },
     quick    => sub { my $x = 0; $x += $_ for 1 .. 1000; [ 200, [], ['quick'] ] },
 );
 {
@@ -93,35 +96,65 @@ my %app = (
     sub close { main::note_down('closed') }
 }
 
+{
+    package StuckBody;
+    sub getline { return $_[0]{left}-- > 0 ? 'all of it' : undef }
+    sub close { while (1) { eval { sleep $long } } }
+}
+
 sub app { my $env = shift; my ($name) = $env->{PATH_INFO} =~ m{(\w+)}; return $app{$name}->($env) }
 
 # Both shapes of the processes: who keeps the deadlines differs, and the apps see no difference.
 my $edge;
 
-sub start { my (@options) = @_; forget_notes(); return TestServer->start(app => \&app, options => { edge => $edge, @options }) }
+sub start { my (@options) = @_; forget_notes(); return TestServer->start(app => \&app, unix => 1, options => { edge => $edge, @options }) }
 
 sub pid_of { return $_[0]->get('/pid')->{body} }
 
-my @deadlines = (request_warning => '300ms', request_timeout => '1500ms', request_kill => '4s');
+my @deadlines = (request_warning => '200ms', request_timeout => '800ms', request_kill => '3s');
 
+# Most of the time is waiting, so the groups run at the same time, each in a process of its own that writes its results down.
+my %group = ('where it is' => \&interrupts, 'what comes of it' => \&follows);
+my @runs;
 for my $shape (qw(off on)) {
-    $edge = $shape;
-    subtest "--edge $shape" => \&behave;
+    for my $name (sort keys %group) {
+        my $results = File::Temp->new;
+        defined(my $pid = fork) or die "fork: $!";
+        push @runs, { name => "--edge $shape, $name", pid => $pid, results => $results };
+        next if $pid;
+        $edge = $shape;
+        take_own_notes();
+        my $builder = Test::More->builder;
+        $builder->$_($results) for qw(output failure_output todo_output);
+        my $well = eval { $group{$name}->(); 1 };
+        fail("it died: $@") if !$well;
+        done_testing;
+        $results->flush;
+        POSIX::_exit($builder->is_passing ? 0 : 1);
+    }
+}
+for my $run (@runs) {
+    waitpid $run->{pid}, 0;
+    my $status = $?;
+    # Its lines are those of a subtest.
+    open my $lines, '<', $run->{results}->filename or die "its results: $!";
+    print {*STDOUT} map {"    $_"} <$lines>;
+    is $status, 0, $run->{name};
 }
 done_testing;
 
-sub behave {
+sub interrupts {
     subtest 'an app is interrupted wherever it is, and its worker goes on' => sub {
         my $server = start(@deadlines);
         my $pid    = pid_of($server);
         for my $name (qw(loop straight deep select hires readline sysread recv matches sorts responder guards dying_hook)) {
             is $server->get("/$name")->{status}, 504, $name;
             is pid_of($server), $pid, 'the same worker';
-            my $death = qr{GET /$name: the app died: oribi: the request took longer than 1\.5 s at \S*18-deadlines\.t line \d+};
+            my $death = qr{GET /$name: the app died: oribi: the request took longer than 0\.8 s at \S*18-deadlines\.t line \d+};
             like $server->log_like($death), $death, 'the log says it';
         }
         my $call = qr{, in main::deep at \S+18-deadlines\.t line \d+};
-        like $server->log_text, qr{the app has done nothing for 1\.5 s and is interrupted at \S+18-deadlines\.t line \d+$call$call},
+        like $server->log_text, qr{the app has done nothing for 0\.8 s and is interrupted at \S+18-deadlines\.t line \d+$call$call},
             'with a backtrace';
         like $server->log_text, qr{is interrupted at .*, in main::app$}m, 'that ends with the app';
         like noted_like(qr/destroyed: yes/), qr/destroyed: yes/, 'what the app held is destroyed';
@@ -136,14 +169,17 @@ sub behave {
         unlike $server->log_text, qr/is interrupted|the app died/, 'nothing else happens';
     };
 
+}
+
+sub follows {
     subtest 'eval catches it like any exception' => sub {
         my $server = start(@deadlines);
         # An edge has answered before the app does.
         is $server->get('/catches')->{status}, $edge eq 'on' ? 504 : 200, 'what the app answers then';
-        my $caught = qr{^caught\|Oribi::RequestTimeout\|oribi: the request took longer than 1\.5 s at \S+ line \d+\.\n\|1\.5\|global$}m;
+        my $caught = qr{^caught\|Oribi::RequestTimeout\|oribi: the request took longer than 0\.8 s at \S+ line \d+\.\n\|0\.8\|global$}m;
         like noted_like($caught), $caught, 'an object that is a text';
         is $server->get('/nested')->{status}, $edge eq 'on' ? 504 : 200, 'and nested';
-        my $nested = qr{^nested: local: outer: oribi: the request took longer than 1\.5 s}m;
+        my $nested = qr{^nested: local: outer: oribi: the request took longer than 0\.8 s}m;
         like noted_like($nested), $nested, 'the outer one sees what the inner one made of it';
         is $server->get('/local_gone')->{body}, 'global', 'local values are restored';
     };
@@ -176,6 +212,19 @@ sub behave {
         is $server->get('/body')->{status}, $edge eq 'on' ? 504 : 0, 'a body that is an object';
         like noted_like(qr/closed/), qr/closed/, 'is closed nevertheless';
         is pid_of($server), $pid, 'the worker goes on';
+    };
+
+    subtest 'a body that does not end when it is closed' => sub {
+        my $server = start(request_warning => '200ms', request_kill => '1s');
+        my $pid    = pid_of($server);
+        my $answer = $server->get('/closes');
+        is $answer->{status}, 200,         'its client has the response';
+        is $answer->{body},   'all of it', 'as soon as it is complete';
+        like $server->log_like(qr{GET /closes: the app has done nothing for 0\.2 s and goes on at \S+ line \d+}), qr{GET /closes: .* in StuckBody::close},
+            'the log tells where the app is';
+        my $end = qr{worker 1 \(pid $pid\) is ended: its app has done nothing for 1 s: GET /closes};
+        like $server->log_like($end), $end, 'its worker is ended';
+        isnt pid_of($server), $pid, 'another one serves';
     };
 
     subtest 'deadlines of an app' => sub {

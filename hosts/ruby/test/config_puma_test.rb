@@ -124,7 +124,7 @@ class ConfigPumaTest < Minitest::Test
       nakayoshi_fork on_refork on_restart on_stopped on_thread_exit on_thread_start plugin prune_bundler queue_requests rackup
       raise_exception_on_sigterm restart_command set_remote_address shutdown_debug silence_fork_callback_warning
       silence_single_worker_warning state_path state_permission supported_http_methods tag wait_for_less_busy_worker
-      worker_boot_timeout worker_check_interval worker_culling_strategy worker_directory
+      worker_check_interval worker_culling_strategy worker_directory
     ]
     calls = words.map.with_index { |word, index| ["#{word} 1", "#{word} 1, b: 2", "#{word}(1) { |*| 3 }"][index % 3] }
     configuration, notes = read_puma(calls.join("\n"))

@@ -74,9 +74,9 @@ class DeadlinesTest < Minitest::Test
     end
   end
 
-  # An edge has the whole response then, and watches no longer what the app does.
+  # An edge has the whole response then, and the supervisor watches what the app does.
   def test_the_close_of_a_body_is_interrupted_too
-    serve(edges: %w[off], request_timeout: "200ms") do |server, same_worker|
+    serve(request_timeout: "200ms") do |server, same_worker|
       assert_equal "content", server.get("/stuck/close?way=loop&id=close").body
       same_worker.call
     end

@@ -5,6 +5,7 @@ ffi.cdef [[
     struct timespec { long seconds; long nanoseconds; };
     int clock_gettime(int, struct timespec *);
     int getpid(void);
+    void *malloc(size_t);
     char *crypt(const char *, const char *);
 ]]
 local crypt = ffi.load "libcrypt.so.1"
@@ -91,6 +92,17 @@ local function entering(name, work)
     end
 end
 
+-- How the boot request is to go, if a test has said so.
+local function boot()
+    local word = io.open(inside .. "/boot")
+    if not word then return answer("booted\n") end
+    local how = word:read("*l")
+    word:close()
+    if how == "die" then error("no database") end
+    if how == "hang" then sleep_for(LONG) end
+    return tonumber(how), {}, ""
+end
+
 local behaviours = {
     [""] = function() return answer("hello\n") end,
     fast = function(_, number) return answer("fast " .. number .. "\n") end,
@@ -104,12 +116,19 @@ local behaviours = {
     regex = entering("regex", match_for_ever),
     read = entering("read", read_for_ever),
     c = entering("c", compute_for_ever),
+    leak = function(_, number)
+        -- Beside the memory of the state, which is limited.
+        ffi.fill(ffi.C.malloc(2 ^ 20), 2 ^ 20, 120)
+        return answer("leak " .. number .. "\n")
+    end,
+    boot = boot,
     die = function(_, number) error("request " .. number .. " dies") end,
     exit = function() os.exit(3) end,
     segv = function() ffi.cast("int *", 0)[0] = 1 end,
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,
     broken = function(_, number, length, pieces) return stream(number, length, pieces, true) end,
+    ls = function() return answer(io.popen("ls /proc/self/fd"):read("*a")) end,
     upload = function(request) return answer(request:read("a")) end,
     unmodified = function(_, number) return 304, { ["X-Worker"] = pid(), ["ETag"] = '"' .. number .. '"' }, "" end,
     named = function() return answer("", { ["X-Sendfile"] = files .. "/small" }) end,

@@ -71,6 +71,18 @@ sub stream ($number, $length, $pieces, $fails) {
     };
 }
 
+# How the boot request is to go, if a test has said so.
+sub boot () {
+    open my $in, '<', "$inside/boot" or return answer("booted\n");
+    chomp(my $word = readline $in);
+    return answer("booted\n") if $word eq 'once' && mkdir "$inside/once";
+    die "no database\n" if $word =~ /^(?:die|once)$/;
+    sleep_for(LONG) if $word eq 'hang';
+    return [$word, [], []];
+}
+
+my @leaked;
+
 my %behaviours = (
     q()   => sub ($env)                    { return answer("hello\n") },
     fast  => sub ($env, $number)           { return answer("fast $number\n") },
@@ -81,12 +93,15 @@ my %behaviours = (
     regex => sub ($env, $number)           { enter($number); match_for_ever(); return answer("regex $number\n") },
     read  => sub ($env, $number)           { enter($number); read_for_ever(); return answer("read $number\n") },
     c     => sub ($env, $number)           { enter($number); compute_for_ever($number); return answer("c $number\n") },
+    leak  => sub ($env, $number)           { push @leaked, 'x' x 2**20; return answer("leak $number\n") },
+    boot  => sub ($env)                    { return boot() },
     die   => sub ($env, $number)           { die "request $number dies\n" },
     exit  => sub ($env, $number)           { exit 3 },
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
     broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
+    ls => sub ($env, @) { return answer(scalar qx(ls /proc/self/fd)) },
     upload => sub ($env, $number) { return answer(content($env)) },
     unmodified => sub ($env, $number) { return [304, ['X-Worker' => $$, 'ETag' => qq("$number")], []] },
     named => sub ($env, $number) { return answer(q(), 'X-Sendfile' => "$ENV{ORIBI_TEST_FILES}/small") },

@@ -67,6 +67,19 @@ def hijack(env, number)
   [200, {}, []]
 end
 
+# How the boot request is to go, if a test has said so.
+def boot
+  word = File.read("#{INSIDE}/boot").chomp
+  raise "no database" if word == "die"
+
+  sleep(LONG) if word == "hang"
+  [word.to_i, {}, []]
+rescue Errno::ENOENT
+  answer("booted\n")
+end
+
+leaked = []
+
 # Those that begin with telling that they are inside.
 ENTERING = {
   "/mark" => ->(*) {},
@@ -84,6 +97,11 @@ OTHERS = {
     sleep(seconds.to_f)
     answer("nap #{number}\n")
   },
+  "/leak" => lambda { |_, number|
+    leaked << ("x" * (2**20))
+    answer("leak #{number}\n")
+  },
+  "/boot" => ->(*) { boot },
   "/die" => ->(_, number) { raise "request #{number} dies" },
   "/exit" => ->(*) { exit(3) },
   "/segv" => lambda { |*|
@@ -93,6 +111,7 @@ OTHERS = {
   "/big" => ->(_, number, length) { answer(letters(number, length.to_i)) },
   "/stream" => ->(_, number, length, pieces) { stream(number, length, pieces, false) },
   "/broken" => ->(_, number, length, pieces) { stream(number, length, pieces, true) },
+  "/ls" => ->(*) { answer(`ls /proc/self/fd`) },
   "/upload" => ->(env, _) { answer(env["rack.input"].read.to_s) },
   "/unmodified" => ->(_, number) { [304, { "X-Worker" => Process.pid.to_s, "ETag" => "\"#{number}\"" }, []] },
   "/named" => ->(*) { answer("", "X-Sendfile" => "#{ENV.fetch("ORIBI_TEST_FILES")}/small") },

@@ -12,7 +12,7 @@ complain = {
     errors.flush
   },
   "/large" => ->(errors) { errors.puts("x" * 200_000) },
-  "/text" => ->(errors) { errors.puts("café") },
+  "/text" => ->(errors) { errors.puts("caf\u00e9") },
   "/wait" => ->(errors) { errors << "told " << "at last\n" },
   "/log" => ->(errors) { Logger.new(errors).warn("by a logger") },
   "/keep" => ->(errors) { kept = errors },

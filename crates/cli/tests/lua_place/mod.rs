@@ -33,7 +33,7 @@ impl Place {
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).current_dir(&self.0);
-        // With `on`, all servers of the tests have an edge.
+        // With `off`, no server of the tests has an edge.
         command.envs(std::env::var_os("ORIBI_EDGE").map(|choice| ("ORIBI_EDGE", choice)));
         command
     }

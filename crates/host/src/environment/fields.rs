@@ -21,7 +21,7 @@ use std::sync::Once;
 const FEW: usize = 16;
 
 /// Notes taken while fields are laid out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Fields {
     /// The places of variables whose names are not interned.
     others: Vec<Place>,
@@ -29,6 +29,9 @@ pub(super) struct Fields {
     underscored: Vec<u32>,
     /// Further fields of a variable that an earlier field has begun.
     repeated: Vec<(Place, u32)>,
+    /// The place of each known field that was laid out. For others it is what earlier requests have left: a place counts if the
+    /// variable there has the field's key, so nothing need be cleared.
+    places: [Place; KnownField::ALL.len()],
     /// Indices into `others`, in the order of their names.
     sorted: Vec<u32>,
     /// How often two names were compared.
@@ -42,6 +45,7 @@ impl Fields {
             others: Vec::new(),
             underscored: Vec::new(),
             repeated: Vec::new(),
+            places: [Place(0); KnownField::ALL.len()],
             sorted: Vec::new(),
             #[cfg(test)]
             comparisons: std::cell::Cell::new(0),
@@ -53,12 +57,11 @@ impl Environment {
     pub(super) fn lay_out_fields(&mut self, request: &Request<'_>) {
         let head = &request.head;
         self.fields.others.clear();
-        // The place of each known field that has been laid out.
-        let mut places = [None::<Place>; KnownField::ALL.len()];
         let mut authority = request.absolute_authority();
-        for (number, (known, name, _)) in head.fields().enumerate() {
+        for (number, field) in head.layout().fields.iter().enumerate() {
             let number = number as u32;
-            let Some(known) = known else {
+            let Some(known) = field.known else {
+                let name = field.name.of(head.bytes());
                 if memchr::memchr(b'_', name).is_some() {
                     self.fields.underscored.push(number);
                 } else {
@@ -70,15 +73,17 @@ impl Environment {
                 KnownField::ContentLength | KnownField::TransferEncoding | KnownField::Proxy => continue,
                 KnownField::Host if authority.is_some() => {
                     let value = self.render(authority.take().unwrap_or_default());
-                    self.push(Key::of(known), value);
+                    self.fields.places[known as usize] = self.push(Key::of(known), value);
                     continue;
                 }
                 KnownField::ContentType => Key(CONTENT_TYPE),
                 _ => Key::of(known),
             };
-            match places[known as usize] {
-                None => places[known as usize] = Some(self.push(key, Text::Field(number))),
-                Some(place) => self.fields.repeated.push((place, number)),
+            let place = self.fields.places[known as usize];
+            if self.entries.get(place.index()).is_some_and(|entry| entry.key == key) {
+                self.fields.repeated.push((place, number));
+            } else {
+                self.fields.places[known as usize] = self.push(key, Text::Field(number));
             }
         }
         if let Some(authority) = authority {

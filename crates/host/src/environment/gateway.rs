@@ -32,9 +32,9 @@ impl Environment {
             match known {
                 Some(KnownVariable::ScriptName) => script_name = Some((number, value)),
                 Some(KnownVariable::PathInfo) => path = Some((number, value)),
-                Some(KnownVariable::QueryString) => self.entries[QUERY_STRING].value = Text::Variable(number),
+                Some(KnownVariable::QueryString) => self.replaced.push((QUERY_STRING, Text::Variable(number))),
                 Some(KnownVariable::ServerProtocol) if !value.is_empty() => {
-                    self.entries[SERVER_PROTOCOL].value = Text::Variable(number);
+                    self.replaced.push((SERVER_PROTOCOL, Text::Variable(number)));
                 }
                 // These come from the request's head, its endpoints and its content.
                 Some(
@@ -59,22 +59,25 @@ impl Environment {
         if path_info == PathInfo::AsGiven {
             let text =
                 |given: Option<(u32, &[u8])>| given.map_or(Text::Rendered(Span::default()), |given| Text::Variable(given.0));
-            self.entries[SCRIPT_NAME].value = text(script_name);
-            self.entries[PATH_INFO].value = text(path);
+            self.replaced.push((SCRIPT_NAME, text(script_name)));
+            self.replaced.push((PATH_INFO, text(path)));
             return;
         }
         let split = Split::of_gateway(request, gateway);
         if let Some((number, _)) = script_name.filter(|_| !split.script_name.is_empty()) {
-            self.entries[SCRIPT_NAME].value = Text::Variable(number);
+            self.replaced.push((SCRIPT_NAME, Text::Variable(number)));
         }
         match (split.path_info, path) {
-            (Rest::Decoded(_), Some((number, _))) => self.entries[PATH_INFO].value = Text::Variable(number),
+            (Rest::Decoded(_), Some((number, _))) => self.replaced.push((PATH_INFO, Text::Variable(number))),
             (Rest::AsSent(rest) | Rest::Decoded(rest), _) if path_info == PathInfo::Decoded => {
                 let start = self.rendered.len();
                 decode_percent(rest, &mut self.rendered);
-                self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
+                self.replaced.push((PATH_INFO, Text::Rendered(Span::new(start, self.rendered.len()))));
             }
-            (Rest::AsSent(rest) | Rest::Decoded(rest), _) => self.entries[PATH_INFO].value = self.render(rest),
+            (Rest::AsSent(rest) | Rest::Decoded(rest), _) => {
+                let rest = self.render(rest);
+                self.replaced.push((PATH_INFO, rest));
+            }
         }
     }
 

@@ -17,7 +17,6 @@ pub use gateway::{Rest, Split};
 use crate::Request;
 use fields::Fields;
 use oribi_message::{KnownField, Span, TargetForm};
-use std::num::NonZeroU32;
 
 /// A number for a variable's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +35,29 @@ pub const FIXED: [&str; 10] = [
     "REMOTE_ADDR",
     "REMOTE_PORT",
 ];
+/// The values of these variables.
+pub type Fixed<'a> = [&'a [u8]; FIXED.len()];
+
 const CONTENT_TYPE: u32 = FIXED.len() as u32;
 const CONTENT_LENGTH: u32 = CONTENT_TYPE + 1;
 const FIELDS: u32 = CONTENT_LENGTH + 1;
+
+/// The interned names, in the order of their keys.
+static NAMES: [&str; Key::count() as usize] = {
+    let mut names = ["CONTENT_TYPE"; Key::count() as usize];
+    let mut place = 0;
+    while place < FIXED.len() {
+        names[place] = FIXED[place];
+        place += 1;
+    }
+    names[CONTENT_LENGTH as usize] = "CONTENT_LENGTH";
+    let mut field = 0;
+    while field < KnownField::ALL.len() {
+        names[FIELDS as usize + field] = KnownField::ALL[field].cgi_name();
+        field += 1;
+    }
+    names
+};
 
 impl Key {
     /// A name that is not interned.
@@ -51,14 +70,10 @@ impl Key {
     }
 
     /// The name that a key stands for; `None` for [`Key::OTHER`].
+    #[inline]
     #[must_use]
     pub fn name(self) -> Option<&'static str> {
-        match self.0 {
-            CONTENT_TYPE => Some("CONTENT_TYPE"),
-            CONTENT_LENGTH => Some("CONTENT_LENGTH"),
-            key if key < CONTENT_TYPE => Some(FIXED[key as usize]),
-            key => KnownField::ALL.get((key - FIELDS) as usize).map(|field| field.cgi_name()),
-        }
+        NAMES.get(self.0 as usize).copied()
     }
 
     const fn of(field: KnownField) -> Self {
@@ -79,9 +94,12 @@ pub enum PathInfo {
 }
 
 /// The variables of one request. Reused for the next request, to keep its memory.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Environment {
+    /// The variables behind the fixed ones.
     entries: Vec<Entry>,
+    /// Fixed variables, by their places, that are not what head and connection say. If one is here twice, the last counts.
+    replaced: Vec<(usize, Text)>,
     /// Names and values that do not stand in the request in the form that the variables need.
     rendered: Vec<u8>,
     fields: Fields,
@@ -97,7 +115,6 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug)]
 enum Text {
-    Fixed(u8),
     /// The value of a field. A head has at most 1 GiB ([`Span`]), so its fields can be counted in 32 bits.
     Field(u32),
     Rendered(Span),
@@ -107,14 +124,20 @@ enum Text {
     Nothing,
 }
 
-/// The index of a variable behind the fixed ones, so it is never 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place(NonZeroU32);
+/// The index of a variable behind the fixed ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Place(u32);
 
 impl Place {
     #[inline]
     const fn index(self) -> usize {
-        self.0.get() as usize
+        self.0 as usize
+    }
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -122,7 +145,7 @@ impl Environment {
     /// Room for the variables of a request.
     #[must_use]
     pub const fn new() -> Self {
-        Self { entries: Vec::new(), rendered: Vec::new(), fields: Fields::new() }
+        Self { entries: Vec::new(), replaced: Vec::new(), rendered: Vec::new(), fields: Fields::new() }
     }
 
     /// Lays out the variables of `request` and gives each to `sink`: key, name and value. The memory stays valid until the next
@@ -134,11 +157,25 @@ impl Environment {
         path_info: PathInfo,
         mut sink: impl FnMut(Key, &'a [u8], &'a [u8]),
     ) {
+        let (fixed, others) = self.describe_in_two(request, path_info);
+        for (place, value) in fixed.into_iter().enumerate() {
+            sink(Key(place as u32), FIXED[place].as_bytes(), value);
+        }
+        others.for_each(|(key, name, value)| sink(key, name, value));
+    }
+
+    /// The same for a host that keeps the names of the [fixed](FIXED) variables: their values, and then all others.
+    #[inline]
+    pub fn describe_in_two<'a, 'r>(
+        &'a mut self,
+        request: &'r Request<'a>,
+        path_info: PathInfo,
+    ) -> (Fixed<'a>, impl Iterator<Item = (Key, &'a [u8], &'a [u8])> + use<'a, 'r>) {
         self.lay_out(request, path_info);
+        let this: &'a Self = self;
         let head = &request.head;
-        let rendered: &'a [u8] = &self.rendered;
         let uri = if head.form() == TargetForm::Authority { head.target() } else { head.path_and_query() };
-        let fixed: [&'a [u8]; 10] = [
+        let mut fixed: Fixed<'a> = [
             head.method(),
             b"",
             head.path(),
@@ -150,30 +187,37 @@ impl Environment {
             request.remote_address(),
             request.remote.port,
         ];
-        for entry in &self.entries {
-            let name = || entry.key.name().map_or_else(|| entry.name.of(rendered), str::as_bytes);
-            let (name, value) = match entry.value {
-                Text::Fixed(place) => (name(), fixed[usize::from(place)]),
-                Text::Field(number) => (name(), head.field_value(number as usize)),
-                Text::Rendered(span) => (name(), span.of(rendered)),
-                Text::Variable(number) => {
-                    let Some(gateway) = &request.gateway else { continue };
-                    let (given, value) = gateway.variable(number as usize);
-                    (entry.key.name().map_or(given, str::as_bytes), value)
-                }
-                Text::Nothing => continue,
+        for &(place, text) in &this.replaced {
+            fixed[place] = this.value(text, request).unwrap_or_default();
+        }
+        let others = this.entries.iter().filter_map(move |entry| {
+            let value = this.value(entry.value, request)?;
+            let name = match (entry.key.name(), entry.value) {
+                (Some(name), _) => name.as_bytes(),
+                (None, Text::Variable(number)) => given(request, number).0,
+                (None, _) => entry.name.of(&this.rendered),
             };
-            sink(entry.key, name, value);
+            Some((entry.key, name, value))
+        });
+        (fixed, others)
+    }
+
+    /// The bytes of a value; `None` for nothing.
+    #[inline]
+    fn value<'a>(&'a self, text: Text, request: &Request<'a>) -> Option<&'a [u8]> {
+        match text {
+            Text::Field(number) => Some(request.head.field_value(number as usize)),
+            Text::Rendered(span) => Some(span.of(&self.rendered)),
+            Text::Variable(number) => Some(given(request, number).1),
+            Text::Nothing => None,
         }
     }
 
     fn lay_out(&mut self, request: &Request<'_>, path_info: PathInfo) {
         self.entries.clear();
+        self.replaced.clear();
         self.rendered.clear();
         let head = &request.head;
-        for (place, _) in FIXED.iter().enumerate() {
-            self.entries.push(Entry { key: Key(place as u32), name: Span::default(), value: Text::Fixed(place as u8) });
-        }
         self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
         if let Some(gateway) = &request.gateway {
             self.lay_out_gateway(request, gateway, path_info);
@@ -182,7 +226,7 @@ impl Environment {
         self.lay_out_fields(request);
     }
 
-    /// Adds an interned variable and returns its place, which is never 0, because the fixed ones come first.
+    /// Adds an interned variable and returns its place.
     #[inline]
     fn push(&mut self, key: Key, value: Text) -> Place {
         let place = self.next_place();
@@ -194,7 +238,7 @@ impl Environment {
     /// a pair in parameters of the same size.
     #[inline]
     fn next_place(&self) -> Place {
-        Place(NonZeroU32::MIN.saturating_add(self.entries.len() as u32 - 1))
+        Place(self.entries.len() as u32)
     }
 
     fn render(&mut self, text: &[u8]) -> Text {
@@ -209,16 +253,16 @@ impl Environment {
         if path.is_empty() && form == TargetForm::Absolute {
             // "http://host" means the same as "http://host/" (RFC 9110, section 4.2.3).
             self.rendered.extend_from_slice(b"/");
-            self.entries[PATH_INFO].value = Text::Rendered(Span::new(0, 1));
+            self.replaced.push((PATH_INFO, Text::Rendered(Span::new(0, 1))));
             self.rendered.extend_from_slice(uri);
-            self.entries[REQUEST_URI].value = Text::Rendered(Span::new(0, 1 + uri.len()));
+            self.replaced.push((REQUEST_URI, Text::Rendered(Span::new(0, 1 + uri.len()))));
         } else if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
             // There is no path: PATH_INFO must be empty or begin with a slash.
-            self.entries[PATH_INFO].value = Text::Rendered(Span::default());
+            self.replaced.push((PATH_INFO, Text::Rendered(Span::default())));
         } else if path_info != PathInfo::AsSent && memchr::memchr(b'%', path).is_some() {
             let start = self.rendered.len();
             decode_percent(path, &mut self.rendered);
-            self.entries[PATH_INFO].value = Text::Rendered(Span::new(start, self.rendered.len()));
+            self.replaced.push((PATH_INFO, Text::Rendered(Span::new(start, self.rendered.len()))));
         }
     }
 
@@ -230,6 +274,11 @@ impl Environment {
             self.push(Key(CONTENT_LENGTH), value);
         }
     }
+}
+
+/// Name and value of a variable of the gateway.
+fn given<'a>(request: &Request<'a>, number: u32) -> (&'a [u8], &'a [u8]) {
+    request.gateway.as_ref().map_or((b"", b""), |gateway| gateway.variable(number as usize))
 }
 
 /// Decodes percent escapes once and appends the result to `out`. A broken escape is kept as it is; `%00` becomes a NUL, which

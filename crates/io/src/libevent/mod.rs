@@ -340,6 +340,11 @@ impl Backend for Libevent {
         Ok((copy, Vec::new()))
     }
 
+    fn adopt(&mut self, connection: OwnedFd) -> io::Result<Socket> {
+        rustix::io::ioctl_fionbio(&connection, true)?;
+        Ok(Socket::new(connection, &self.loop_))
+    }
+
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         let before = events.len();
         // A caller that does not want to wait has not handled the last report yet; but states would be reported once more.

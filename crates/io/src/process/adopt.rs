@@ -3,14 +3,16 @@
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use rustix::net::sockopt::socket_peercred;
+use rustix::net::{SendFlags, send};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
 
 /// Descriptors that were claimed and not adopted.
-static CLAIMED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
+static CLAIMED: Mutex<Vec<OwnedFd>> = Mutex::new(Vec::new());
 
-/// Claims an inherited descriptor for this process: programs executed from now on do not inherit it. It may be adopted later.
+/// Claims a descriptor that the parent process has made for this process alone and nobody else uses: programs executed from now on
+/// do not inherit it. It may be adopted later.
 ///
 /// # Errors
 /// There is no such descriptor, it is one of the three standard ones, or it was not inherited but opened by this process (or
@@ -18,26 +20,27 @@ static CLAIMED: Mutex<Vec<i32>> = Mutex::new(Vec::new());
 pub fn claim(number: i32) -> io::Result<()> {
     let descriptor = inherited(number)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
-    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+    // SAFETY: it is open, and was open before this program began: what is opened here has CLOEXEC. So nobody opened it here who could
+    // own it, and nobody claimed it before. The parent says that it is for this process alone.
+    let descriptor = unsafe { OwnedFd::from_raw_fd(number) };
+    CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(descriptor);
     Ok(())
 }
 
 /// Takes over an inherited descriptor: programs executed from now on do not inherit it.
 ///
-/// The result is a copy. The descriptor itself stays open, because nothing can prove that no other code in this process owns
-/// it: a library in C may open a descriptor that looks like an inherited one.
+/// If it was not claimed before, the result is a copy. The descriptor itself stays open, because nothing can prove that no other code
+/// in this process owns it: other code may know of it by the same variable, or a library in C may open a descriptor that looks like an
+/// inherited one.
 ///
 /// # Errors
 /// As for [`claim`], which may have been called for it before.
 pub fn adopt(number: i32) -> io::Result<OwnedFd> {
     let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
-    let descriptor = match claimed.iter().position(|known| *known == number) {
-        Some(index) => {
-            claimed.swap_remove(index);
-            borrow(number)?
-        }
-        None => inherited(number)?,
-    };
+    if let Some(index) = claimed.iter().position(|known| known.as_raw_fd() == number) {
+        return Ok(claimed.swap_remove(index));
+    }
+    let descriptor = inherited(number)?;
     let copy = fcntl_dupfd_cloexec(descriptor, 3)?;
     fcntl_setfd(descriptor, FdFlags::CLOEXEC)?;
     Ok(copy)
@@ -49,6 +52,15 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
 /// There is no such process.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
+}
+
+/// Sends `bytes` on the Unix socket with this number, without waiting.
+///
+/// # Errors
+/// There is no such socket, or it has no room.
+pub fn tell(number: i32, bytes: &[u8]) -> io::Result<()> {
+    send(borrow(number)?, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+    Ok(())
 }
 
 /// An inherited descriptor is recognised by this: programs executed from here would inherit it, too. All other descriptors are
@@ -108,7 +120,8 @@ mod tests {
         claim(number).expect("it looks inherited");
         assert!(!is_inherited_on(number));
         assert!(claim(number).is_err(), "claimed already");
-        adopt(number).expect("it was claimed");
+        let adopted = adopt(number).expect("it was claimed");
+        assert_eq!(adopted.as_raw_fd(), number, "nothing else is left open");
         assert!(adopt(number).is_err(), "adopted already");
     }
 }

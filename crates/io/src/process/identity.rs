@@ -100,6 +100,30 @@ impl Identity {
     }
 }
 
+/// Forbids this process, and everything that it starts, to get more rights than it has by executing a program: set-user-ID bits and
+/// file capabilities have no effect from now on (prctl(2), PR_SET_NO_NEW_PRIVS). There is no way back.
+///
+/// # Errors
+/// An error of the system.
+pub fn forbid_new_privileges() -> io::Result<()> {
+    Ok(rustix::thread::set_no_new_privs(true)?)
+}
+
+/// The same for the programs that `command` runs from now on.
+pub fn forbid_new_privileges_of(command: &mut Command) {
+    // SAFETY: the closure runs between fork and exec. It makes one system call, and an error of the system is a number.
+    unsafe { command.pre_exec(forbid_new_privileges) };
+}
+
+/// Keeps other processes of this one's user from tracing it and from reading its memory, and the system from writing its memory to
+/// a core dump (prctl(2), PR_SET_DUMPABLE). Only root still can.
+///
+/// # Errors
+/// An error of the system.
+pub fn hide_memory() -> io::Result<()> {
+    Ok(rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?)
+}
+
 /// A user of the database.
 struct User {
     name: CString,

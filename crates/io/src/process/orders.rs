@@ -270,18 +270,6 @@ pub fn tell_of_orders(process: Pid, orders: u64) -> io::Result<()> {
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The same for the process behind a descriptor of pidfd_open(2).
-///
-/// # Errors
-/// The process has ended, or belongs to another user.
-pub fn tell_process_of_orders(process: BorrowedFd<'_>, orders: u64) -> io::Result<()> {
-    // SAFETY: sends a signal with the information that kill(2) gives, which a null pointer asks for.
-    let status = unsafe {
-        libc::syscall(libc::SYS_pidfd_send_signal, process.as_raw_fd(), signal_for(orders), null_mut::<libc::siginfo_t>(), 0)
-    };
-    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// From now on the kernel sends this process [`signal`] whenever something arrives at `socket`. This belongs to the socket, not
 /// to the descriptor: the process that asked for it last gets the signal, whoever else has the socket.
 ///
@@ -386,8 +374,6 @@ mod tests {
         wait_until("the read", reads);
         orders.store(order_word(9, WARN), Release);
         let this = rustix::process::getpid();
-        let process = rustix::process::pidfd_open(this, rustix::process::PidfdFlags::empty()).expect("this process is there");
-        tell_process_of_orders(process.as_fd(), WARN).expect("it is this process");
         tell_of_orders(this, WARN).expect("it is this process");
         wait_until("the read again", || {
             TABLE.iter().any(|place| place.received.load(Relaxed) == order_word(9, WARN)) && reads()

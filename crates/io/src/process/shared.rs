@@ -1,9 +1,11 @@
 //! Memory that a process shares with the children it forks.
 #![allow(unsafe_code)]
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use std::io;
 use std::mem::size_of;
+use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -32,6 +34,37 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
     }
 }
 
+/// Makes a file in memory with room for `count` lines, all zero, for programs that this process executes. Nobody can change its
+/// size.
+///
+/// # Errors
+/// An error of the system.
+pub fn shared_file(count: usize) -> io::Result<OwnedFd> {
+    let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    let file = memfd_create("oribi-board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, size as u64)?;
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
+}
+
+/// The lines in a file that another process has made by [`shared_file`]. They last as long as this process.
+///
+/// # Errors
+/// The file has room for another number of lines, somebody could shrink it, or the system refuses.
+pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [SharedLine]> {
+    let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
+    let found = fstat(&file)?.st_size;
+    if u64::try_from(found).ok() != Some(size as u64) || !fcntl_get_seals(&file)?.contains(SealFlags::SHRINK) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // SAFETY: as in `shared_lines`; the file has at least this size for ever, because it is sealed against shrinking, and any bytes
+    // in it are valid atomics.
+    unsafe {
+        let start = mmap(null_mut(), size, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)?;
+        Ok(std::slice::from_raw_parts(start.cast::<SharedLine>(), count))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,6 +80,22 @@ mod tests {
             assert!(line.halves.iter().all(|half| half.load(Relaxed) == 0));
             assert!(line.words.iter().all(|word| word.load(Relaxed) == 0));
         }
+    }
+
+    #[test]
+    fn the_lines_of_a_file_are_those_of_all_who_map_it() {
+        let file = shared_file(3).expect("a file in memory");
+        let (one, other) = (lines_of_file(&file, 3).expect("its size"), lines_of_file(&file, 3).expect("its size"));
+        one[2].words[3].store(7, Relaxed);
+        assert_eq!(other[2].words[3].load(Relaxed), 7);
+        let mut bytes = [0; 64];
+        rustix::io::pread(&file, &mut bytes, 128).expect("it can be read, too");
+        assert_eq!(bytes[56], if cfg!(target_endian = "little") { 7 } else { 0 });
+        assert!(lines_of_file(&file, 2).is_err() && lines_of_file(&file, 4).is_err(), "another size");
+        let open = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a file in memory");
+        ftruncate(&open, 192).expect("it is ours");
+        assert!(lines_of_file(&open, 3).is_err(), "somebody could shrink it");
+        assert!(shared_file(0).is_err());
     }
 
     #[test]

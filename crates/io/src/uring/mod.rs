@@ -284,6 +284,11 @@ impl Backend for Uring {
         Ok((copy, received))
     }
 
+    fn adopt(&mut self, connection: OwnedFd) -> io::Result<Socket> {
+        rustix::io::ioctl_fionbio(&connection, true)?;
+        Ok(Socket(self.sockets.insert(connection)))
+    }
+
     fn submit(&mut self) {
         if !self.outgoing.is_empty() || !self.to_close.is_empty() {
             // If this fails, the next wait fails, too.

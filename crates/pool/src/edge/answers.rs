@@ -1,6 +1,6 @@
 //! The edge reads what workers write, as if strangers had written it.
 
-use super::ledger::State;
+use super::ledger::{Record, State};
 use super::{Edge, Ticket};
 use crate::frames::{Circle, Header, Kind, numbers};
 use crate::orders::{NO_DEADLINE, Wish};
@@ -125,7 +125,19 @@ impl Edge {
     }
 
     /// Returns the next event, and puts its bytes into `bytes`, whose former content is lost.
+    #[inline]
     pub fn next(&mut self, bytes: &mut Vec<u8>) -> Option<Event> {
+        if self.found.is_empty()
+            && let Some(&(worker, area)) = self.lively.front()
+            && let Some((entry, head)) = self.read_usual(worker, area, bytes)
+        {
+            return Some(Event::Whole(Ticket(entry), head));
+        }
+        self.next_of_any_kind(bytes)
+    }
+
+    #[inline(never)]
+    fn next_of_any_kind(&mut self, bytes: &mut Vec<u8>) -> Option<Event> {
         loop {
             if let Some(event) = self.found.pop_front() {
                 return Some(event);
@@ -145,6 +157,44 @@ impl Edge {
                 }
             }
         }
+    }
+
+    /// Reads what nearly every frame is: the whole response to a request that its worker has taken and whose client waits. `None`:
+    /// it may be anything else, and nothing was changed.
+    #[inline]
+    fn read_usual(&mut self, worker: u32, area: u32, bytes: &mut Vec<u8>) -> Option<(Entry, usize)> {
+        let reader = self.readers.get_mut(worker as usize * self.layout.shape.areas as usize + area as usize)?;
+        let place = self.places.get_mut(worker as usize)?;
+        let position = reader.read;
+        let most = reader.limit.wrapping_sub(position) as usize;
+        if most == 0 || place.broken || reader.paused || reader.speaks != Speaks::OfNothing {
+            return None;
+        }
+        let circle = Circle(&place.answers.words()[self.layout.area(area)]);
+        let header = circle.header(position, most)?;
+        let length = header.bytes_of_whole()?;
+        let [entry, head] = circle.numbers_of_whole(position);
+        let (entry, head) = (Entry::from_bits(entry)?, usize::try_from(head).ok().filter(|head| *head <= length)?);
+        let record = self.records.get_mut(entry.slot as usize)?;
+        let ownership = &self.claims.words()[self.layout.ownership(entry.slot)];
+        if record.serial != entry.serial
+            || record.state != State::Submitted
+            || record.forsaken
+            || ownership.load(Acquire) != Ownership::Taken(entry.serial, worker).bits()
+        {
+            return None;
+        }
+        circle.read_parts_of_whole(position, length, bytes);
+        place.read = true;
+        reader.read = position.wrapping_add(header.words() as u64);
+        ownership.store(Ownership::Edge(entry.serial).bits(), Release);
+        *record = Record::new(entry.serial, State::Free);
+        self.free.push(entry.slot);
+        let words = self.requests.words();
+        // If the edge dies between these writes, the next edge copes with it: see `take_over`.
+        words[self.layout.speaks(worker, area)].store(0, Relaxed);
+        words[self.layout.consumed(worker, area)].store(reader.read, Release);
+        Some((entry, head))
     }
 
     fn unlist(&mut self) {
@@ -301,10 +351,18 @@ impl Edge {
             }
             Kind::End | Kind::Abandon => {
                 self.release(entry);
+                self.drop_unclaimed(worker);
                 if header.kind == Kind::End { Event::Finished(ticket) } else { Event::Abandoned(ticket) }
             }
         };
         Ok((!forsaken).then_some(event))
+    }
+
+    /// Drops the descriptors of a worker whose frames have never come, once it has no request to which they could belong.
+    fn drop_unclaimed(&mut self, worker: u32) {
+        if self.places[worker as usize].line.keeps() && self.held_by(worker).is_empty() {
+            self.places[worker as usize].line.drop_kept();
+        }
     }
 
     /// Reads a frame with a whole response: the entry of its exchange, and the number of bytes of its head.
@@ -353,3 +411,6 @@ impl Edge {
         Ok(Speaks::Of(entry))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -124,6 +124,8 @@ pub struct Edge {
     any_dying: bool,
     /// The number of requests in the queue for which no worker was woken yet.
     unannounced: usize,
+    /// A worker was woken since the last call of [`Edge::take_rung`].
+    rung: bool,
     /// The areas, with their places, that have something to read.
     lively: VecDeque<(u32, u32)>,
     /// Other events.
@@ -165,6 +167,7 @@ impl Edge {
             staffed: 0,
             any_dying: false,
             unannounced: 0,
+            rung: false,
             lively: VecDeque::new(),
             found: VecDeque::new(),
             pace: Pace::default(),
@@ -219,6 +222,7 @@ impl Edge {
         Ticket(entry)
     }
 
+    #[inline(always)]
     fn enqueue(&mut self, entry: Entry) {
         self.records[entry.slot as usize] = Record::new(entry.serial, State::Submitted);
         self.forget_taken();
@@ -230,6 +234,7 @@ impl Edge {
     }
 
     /// Appends an entry to the queue.
+    #[inline(always)]
     fn append(&mut self, entry: Entry) {
         self.ownership(entry.slot).store(Ownership::Queued(entry.serial).bits(), Release);
         let words = self.requests.words();
@@ -242,6 +247,7 @@ impl Edge {
     }
 
     /// Forgets the oldest requests that no longer wait.
+    #[inline]
     fn forget_taken(&mut self) {
         while let Some(waiting) = self.waiting.front()
             && self.owner(waiting.entry.slot) != Ownership::Queued(waiting.entry.serial)
@@ -252,6 +258,7 @@ impl Edge {
 
     /// Withdrawn requests leave gaps in the queue. When it is full, the requests that still wait move up to the tail, in their
     /// order, and the gaps are passed over.
+    #[cold]
     fn close_ranks(&mut self) {
         let waiting = std::mem::take(&mut self.waiting);
         let still = waiting.into_iter().filter(|waiting| {
@@ -376,6 +383,12 @@ impl Edge {
     #[must_use]
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
+    }
+
+    /// Whether there are descriptors that no frame has named yet.
+    #[cfg(test)]
+    pub(crate) fn keeps_descriptors(&self) -> bool {
+        self.places.iter().any(|place| place.line.keeps())
     }
 
     fn order(&mut self, entry: Entry, orders: Orders) {

@@ -142,7 +142,7 @@ impl Edge {
     }
 
     /// The requests that a worker has.
-    fn held_by(&self, worker: u32) -> Vec<Entry> {
+    pub(super) fn held_by(&self, worker: u32) -> Vec<Entry> {
         let has = |entry: Entry, record: &Record| match (record.state, self.owner(entry.slot)) {
             (State::Begun(owner, _), _) => owner == worker,
             (State::Submitted, Ownership::Taken(serial, owner)) if serial == entry.serial => owner == worker,

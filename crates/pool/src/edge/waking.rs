@@ -80,9 +80,15 @@ impl Edge {
             if for_work || (read && sleep.waits.for_room()) {
                 place.rung = sleep;
                 place.bell.ring();
+                self.rung = true;
                 count -= usize::from(for_work);
             }
         }
+    }
+
+    /// Whether a worker was woken since the last call.
+    pub const fn take_rung(&mut self) -> bool {
+        std::mem::replace(&mut self.rung, false)
     }
 
     /// Wakes workers for the requests that have been put into the queue since the last call, as far as the active ones will not
@@ -105,11 +111,9 @@ impl Edge {
             // A worker may have been counted on that is busy with a slow request.
             self.unannounced = self.depth();
         }
-        self.wake_some_workers();
-        self.pace.tails = [self.pace.tails[1], self.tail];
         let is_idle = self.free.len() == self.records.len();
         let waits = if self.pace.left_out > 0 || is_idle { Waits::Work } else { Waits::Dozes };
-        if !self.announce_sleep(waits) {
+        if !self.begin_to_rest(waits) {
             return Rest::No;
         }
         self.pace.left_out = self.pace.left_out.saturating_sub(1);
@@ -121,9 +125,13 @@ impl Edge {
     /// answer: while requests have queued for longer than that. `true` if it may; workers that have nothing more to take ring.
     pub fn prepare_to_nap(&mut self) -> bool {
         self.pace.dozed = false;
+        self.begin_to_rest(Waits::Dozes)
+    }
+
+    fn begin_to_rest(&mut self, waits: Waits) -> bool {
         self.wake_some_workers();
         self.pace.tails = [self.pace.tails[1], self.tail];
-        self.announce_sleep(Waits::Dozes)
+        self.announce_sleep(waits)
     }
 
     /// How many workers to wake for requests.

@@ -117,6 +117,13 @@ impl ResponseWriter {
         matches!(self.writing, Writing::UntilEnd)
     }
 
+    /// Whether the response has announced a length, and all of that content has been written.
+    #[inline]
+    #[must_use]
+    pub const fn content_is_complete(&self) -> bool {
+        matches!(self.writing, Writing::Length { left: 0, .. })
+    }
+
     /// Writes the head of the response.
     ///
     /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either, the

@@ -30,6 +30,8 @@ refusals! {
     pub INTERNAL = 500 "the server failed";
     /// The server is busy or stopping.
     pub OVERLOADED = 503 "the server is busy";
+    /// The server may open no more files now, and needs one for the content.
+    pub DESCRIPTORS = 503 "too many open files to keep the request content";
     /// There is no room to keep the content until the host reads it.
     pub STORAGE = 507 "no room for the request content";
     /// The content exceeds [`Limits::content_bytes`](super::Limits::content_bytes).

@@ -188,6 +188,10 @@ pub(crate) fn write_length(length: u64, out: &mut Vec<u8>) {
 pub(crate) fn write_refusal_fields(refusal: Refusal, out: &mut Vec<u8>) {
     let (phrase, detail) = (reason(refusal.status()), refusal.reason());
     out.extend_from_slice(b"Content-Type: text/plain\r\n");
+    if refusal.status() == 503 {
+        // What is missing is mostly there again in a moment (RFC 9110, section 15.6.4).
+        out.extend_from_slice(b"Retry-After: 1\r\n");
+    }
     write_length(("400 : \n".len() + phrase.len() + detail.len()) as u64, out);
 }
 

@@ -7,8 +7,11 @@ mod address;
 mod app_deadlines;
 mod counted;
 pub(crate) mod cpus;
+mod edge_decision;
 mod error;
 mod given;
+mod life;
+mod life_values;
 mod names;
 mod origin;
 mod plan;
@@ -21,14 +24,16 @@ pub mod value;
 
 pub use app_deadlines::AppDeadlines;
 pub(crate) use counted::counted;
+pub use edge_decision::Served;
 pub use error::SettingError;
+pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use origin::Origin;
 pub use plan::Plan;
 pub use resolve::{Explained, Resolved};
 pub use setting::{Section, Setting};
 pub use settings::{
-    AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings, SocketAddress,
-    Timeouts,
+    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings,
+    SocketAddress, Timeouts,
 };
 pub use table::table;
 

@@ -3,7 +3,7 @@
 use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
-use super::settings::{EdgeChoice, ListenAddress, Protocol, Settings, SocketAddress};
+use super::settings::{EdgeChoice, ListenAddress, Protocol, SocketAddress};
 use std::fmt;
 
 /// What would be served, and how. Its `Display` is a text of several lines for users.
@@ -28,7 +28,7 @@ impl fmt::Display for Plan<'_> {
         }
         let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
-        writeln!(formatter, "edges      {}", edges(settings))?;
+        writeln!(formatter, "edges      {}", edges(self.resolved))?;
         self.write_table(formatter)
     }
 }
@@ -58,13 +58,14 @@ impl Plan<'_> {
 }
 
 /// Which process owns the connections, and why.
-fn edges(settings: &Settings) -> String {
-    let why = match settings.edge {
-        EdgeChoice::Auto => "--edge auto: this needs the fewest system calls",
-        EdgeChoice::On => "--edge on",
-        EdgeChoice::Off => "--edge off",
+fn edges(resolved: &Resolved) -> String {
+    let why = match (resolved.why_edges, resolved.settings.edge) {
+        (Some(reason), _) => format!("--edge auto: {reason}"),
+        (None, EdgeChoice::On) => "--edge on".to_owned(),
+        (None, EdgeChoice::Off) => "--edge off".to_owned(),
+        (None, EdgeChoice::Auto) => "--edge auto".to_owned(),
     };
-    match settings.edges_wanted() {
+    match resolved.settings.edges_wanted() {
         0 => format!("none, each worker has its own connections ({why})"),
         number => format!("{number}, with all connections; workers take requests from their queue ({why})"),
     }
@@ -88,7 +89,7 @@ fn spelled(address: &ListenAddress, otherwise: Protocol) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, table};
+    use crate::config::{Config, Served, table};
 
     #[test]
     fn the_plan_says_everything_and_where_it_came_from() {
@@ -97,12 +98,13 @@ mod tests {
             config.set(name, value, Origin::CommandLine).expect("fits");
         }
         config.set("max_reqs_per_child", "1000", Origin::named("plackup")).expect("fits");
-        let resolved = config.resolve().expect("fits");
+        let mut resolved = config.resolve().expect("fits");
+        resolved.decide_about_edges(Served::App);
         let plan = Plan { app: "/srv/app.psgi".to_owned(), language: "Perl".to_owned(), resolved: &resolved };
         let text = plan.to_string();
         for part in [
             "app        /srv/app.psgi\nlanguage   Perl\nlisteners  http://*:80 (all interfaces)\n           unix:/run/app.sock (mode 660)\n",
-            "processes  3 workers x 1 thread\nedges      none, each worker has its own connections (--edge auto: this needs the fewest system calls)\n\n\
+            "processes  3 workers x 1 thread\nedges      1, with all connections; workers take requests from their queue (--edge auto: a slow or stuck request delays no other)\n\n\
              Listening:\n  listen ",
             "\n\nLogs and files:\n  access-log ",
         ] {
@@ -130,10 +132,13 @@ mod tests {
             for (name, value) in given {
                 config.set(name, value, Origin::CommandLine).expect("fits");
             }
-            let settings = config.finish().expect("fits");
-            (settings.edges_wanted(), settings.sockets_of_address(), edges(&settings))
+            let mut resolved = config.resolve().expect("fits");
+            resolved.decide_about_edges(Served::Content);
+            let text = edges(&resolved);
+            (resolved.settings.edges_wanted(), resolved.settings.sockets_of_address(), text)
         };
-        assert_eq!(shape(&[]).0, 0);
+        let told = "none, each worker has its own connections (--edge auto: no answer keeps a worker)".to_owned();
+        assert_eq!(shape(&[]), (0, 1, told));
         let told = "none, each worker has its own connections (--edge off)".to_owned();
         assert_eq!(shape(&[("edge", "off"), ("edges", "3")]), (0, 1, told));
         let told = "3, with all connections; workers take requests from their queue (--edge on)".to_owned();

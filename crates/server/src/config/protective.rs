@@ -42,7 +42,7 @@ const OPTIONS: &[(&[&str], &str)] = &[
         &["allow", "deny", "cidrallow", "cidrdeny", "allowedhosts", "permittedhosts", "allowip", "denyip"],
         "Oribi does not choose among clients by their addresses; let a firewall or a web server in front do it",
     ),
-    (&["setuid", "setgid", "runas", "dropprivileges", "changeuser", "changegroup"], "the names are --user and --group"),
+    (&["dropprivileges"], "the names are --user and --group"),
 ];
 
 /// What to do instead of giving this protective option; `None`: the option does not protect, or this text turns it off.

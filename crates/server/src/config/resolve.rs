@@ -4,7 +4,7 @@ use super::error::SettingError;
 use super::given::Given;
 use super::origin::Origin;
 use super::setting::{Draft, Setting};
-use super::settings::{ListenAddress, LogTarget, Settings};
+use super::settings::{ControlChoice, ListenAddress, LogTarget, Settings};
 use super::table::table;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
@@ -20,6 +20,8 @@ pub struct Resolved {
     pub settings: Settings,
     /// For each row of the table, the origin of its value.
     origins: Vec<Origin>,
+    /// Why there are edges or none, if the user left that to the server.
+    pub(super) why_edges: Option<&'static str>,
 }
 
 /// One line of the explanation.
@@ -61,7 +63,12 @@ impl Resolved {
         }
         make_absolute(&mut settings);
         check(&settings)?;
-        Ok(Self { settings, origins })
+        Ok(Self { settings, origins, why_edges: None })
+    }
+
+    /// The origin of the setting of this name.
+    pub(super) fn origin(&self, name: &str) -> &Origin {
+        &self.origins[row(name)]
     }
 
     /// Each setting that is not a shorthand, in the order of the table.
@@ -191,7 +198,11 @@ fn make_absolute(settings: &mut Settings) {
         absolute(path);
     }
     settings.pid_file.as_mut().map(absolute);
+    if let ControlChoice::At(path) = &mut settings.control {
+        absolute(path);
+    }
     settings.restart_file.as_mut().map(absolute);
+    settings.life.watched.iter_mut().for_each(absolute);
     let files = &mut settings.files;
     files.mounts.iter_mut().chain(&mut files.accelerated).for_each(|mount| absolute(&mut mount.directory));
     files.sendfile_roots.iter_mut().for_each(absolute);
@@ -388,9 +399,18 @@ mod tests {
             "x-request-start=",
             "request-warning=5",
             "request-kill=50",
+            "boot-request=/up?deep=1",
+            "boot-timeout=20s",
+            "reload-mode=rolling",
+            "max-worker-lifetime=1h",
+            "reload-on-rss=300",
+            "replace-order=old_first",
+            "reload=",
+            "reload-path=/srv/app,/srv/lib",
             "spawn_interval=1.5",
             "err_respawn_interval=500ms",
             "graceful_timeout=off",
+            "shutdown-delay=5",
             "timeout=20",
             "body-timeout=off",
             "max_keepalive_reqs=100",
@@ -430,9 +450,13 @@ mod tests {
             "user=www-data",
             "gid=33",
             "umask=027",
+            "edge-user=nobody",
+            "edge-group=65534",
+            "no-new-privileges=",
             "disable-proctitle=",
             "app-name=shop",
             "restart-file=/srv/app/tmp/restart.txt",
+            "control=/run/oribi/shop.sock",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");
@@ -462,7 +486,7 @@ mod tests {
             }
             let told = setting.default_text().unwrap_or_default();
             // Words describe a default that depends on something; any other default is the value itself.
-            let depends = ["listen", "server-name", "workers"].contains(&setting.name);
+            let depends = ["listen", "server-name", "workers", "control"].contains(&setting.name);
             assert!(depends || told.starts_with(&text), "{}: {told}", setting.name);
         }
     }

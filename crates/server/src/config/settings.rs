@@ -1,5 +1,6 @@
 //! The settings of the server: one typed value for each, with its default.
 
+use super::life::Life;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -42,13 +43,25 @@ pub enum AcceptModel {
 /// Whether connections belong to edges: processes that run no app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EdgeChoice {
-    /// The shape that has been measured to be best.
+    /// The program decides by what it serves (see [`Served`](super::Served)); one that does not decide has no edges.
     #[default]
     Auto,
     /// Edges own the connections, and workers take complete requests from a queue.
     On,
     /// Each worker has its own connections.
     Off,
+}
+
+/// Where `oribi ctl` reaches the server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ControlChoice {
+    /// Nowhere.
+    #[default]
+    Off,
+    /// At a socket named after the process, in a directory that only its user can enter.
+    Auto,
+    /// At a socket with this path.
+    At(PathBuf),
 }
 
 /// Where to listen, and for which protocol.
@@ -144,6 +157,8 @@ pub struct Timeouts {
     pub linger: Duration,
     /// How long an app may keep a client waiting, for its answer or for the next piece of it, before it is interrupted.
     pub request: Duration,
+    /// How long the server goes on serving after it was told to stop, so that others learn of it.
+    pub farewell: Duration,
     /// How long workers may take to finish when the server stops. Zero: not at all.
     pub graceful: Duration,
 }
@@ -228,6 +243,8 @@ pub struct Settings {
     pub max_requests: Option<u64>,
     /// If set, each worker draws its limit between this number and `max_requests`.
     pub min_requests: Option<u64>,
+    /// How workers start and when they are replaced.
+    pub life: Life,
     /// Time between the starts of two workers.
     pub spawn_interval: Duration,
     /// Time to wait after a worker has failed; it doubles, up to a minute, while workers go on failing.
@@ -263,8 +280,16 @@ pub struct Settings {
     pub user: Option<String>,
     /// The group that workers run as, by name or number; `None`: that of `user`.
     pub group: Option<String>,
+    /// The user that edges run as; `None`: that of `user`.
+    pub edge_user: Option<String>,
+    /// The group that edges run as; `None`: that of `edge_user`, or else of `group`.
+    pub edge_group: Option<String>,
+    /// Whether programs that the app starts may get more rights than it has, by set-user-ID bits and file capabilities.
+    pub new_privileges: bool,
     /// The permission bits that new files do not get.
     pub umask: Option<u32>,
+    /// Where `oribi ctl` reaches the server.
+    pub control: ControlChoice,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
     /// The file whose change reloads the app.
@@ -286,7 +311,6 @@ impl Settings {
     pub fn edges_wanted(&self) -> usize {
         match self.edge {
             EdgeChoice::On => self.edges.max(1),
-            // Workers with their own connections need the fewest system calls and instructions for a request.
             EdgeChoice::Auto | EdgeChoice::Off => 0,
         }
     }
@@ -307,10 +331,11 @@ impl Settings {
         [self.request_warning, self.timeouts.request, self.kill_after()].iter().any(|time| *time < Timeouts::NEVER)
     }
 
-    /// How many threads of each worker the supervisor watches for apps that take too long: none if edges do.
+    /// How many threads of each worker the supervisor watches for apps that take too long. If there are edges, these watch until
+    /// the app has answered, and the supervisor only what comes then.
     #[must_use]
     pub fn watched_threads(&self) -> usize {
-        if self.has_app_deadlines() && self.edges_wanted() == 0 { self.threads } else { 0 }
+        if self.has_app_deadlines() { self.threads } else { 0 }
     }
 }
 
@@ -333,9 +358,9 @@ impl Default for Settings {
             accept: AcceptModel::Shared,
             edge: EdgeChoice::Auto,
             edges: 1,
-            // About what eight workers answer within 13 s if a request takes 100 ms: whoever comes later is served better by a
-            // quick refusal. And no more memory than 128 MiB, if every request is as large as a slot.
-            queue_limit: 1024,
+            // As many as the kernel holds connections for a server whose workers are busy (--backlog): a fast app answers them within
+            // seconds. That is 512 MiB if every request is as large as a slot; what no request has filled takes no memory.
+            queue_limit: 4096,
             // Most people have gone by then, and most proxies in front give up after 60 s.
             queue_timeout: Duration::from_secs(30),
             probe: None,
@@ -345,6 +370,7 @@ impl Default for Settings {
             request_kill: None,
             max_requests: None,
             min_requests: None,
+            life: Life::default(),
             spawn_interval: Duration::ZERO,
             respawn_interval: Duration::from_secs(1),
             limits: Limits {
@@ -366,6 +392,7 @@ impl Default for Settings {
                 write: Duration::from_secs(60),
                 linger: Duration::from_secs(5),
                 request: Timeouts::NEVER,
+                farewell: Duration::ZERO,
                 graceful: Duration::from_secs(30),
             },
             server_header: "Oribi".to_owned(),
@@ -381,7 +408,11 @@ impl Default for Settings {
             app_name: String::new(),
             user: None,
             group: None,
+            edge_user: None,
+            edge_group: None,
+            new_privileges: true,
             umask: None,
+            control: ControlChoice::Off,
             pid_file: None,
             restart_file: None,
         }

@@ -3,7 +3,9 @@
 //! The rows of a section stand together. A shorthand stands above the settings that it sets: rows are applied from top to bottom,
 //! so the more particular setting overrides the shorthand.
 
+mod control;
 mod edges;
+mod life;
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
@@ -183,6 +185,14 @@ static TABLE: &[Setting] = &[
     .aliases(&["err-respawn-interval"])
     .apply(|draft, text| duration_or_off(text).map(|time| draft.settings.respawn_interval = time))
     .show(|settings| show_duration(settings.respawn_interval)),
+    life::BOOT_REQUEST,
+    life::BOOT_TIMEOUT,
+    life::RELOAD_MODE,
+    life::MAX_LIFETIME,
+    life::MAX_MEMORY,
+    life::REPLACE_ORDER,
+    life::RELOAD,
+    life::RELOAD_PATH,
     Setting::new(
         "user",
         Section::Workers,
@@ -190,15 +200,26 @@ static TABLE: &[Setting] = &[
         "The user, by name or number, that the workers run as; `oribi` loads the app as that user, too. Needs root: the first \
          process stays root and keeps listeners, logs and the pid file",
     )
-    .aliases(&["uid"])
+    .aliases(&["uid", "setuid", "run-as", "change-user"])
     .default_words("the user that starts the server")
     .apply(|draft, text| account(text).map(|name| draft.settings.user = Some(name)))
     .show(|settings| settings.user.clone().unwrap_or_default()),
     Setting::new("group", Section::Workers, "NAME", "The group, by name or number, that the workers run as")
-        .aliases(&["gid"])
+        .aliases(&["gid", "setgid", "change-group"])
         .default_words("that of --user")
         .apply(|draft, text| account(text).map(|name| draft.settings.group = Some(name)))
         .show(|settings| settings.group.clone().unwrap_or_default()),
+    Setting::new(
+        "no-new-privileges",
+        Section::Workers,
+        "",
+        "Do not let programs that the app starts get more rights than it has: sudo, ping and other set-user-ID programs stop \
+         working. Edges, which start none, never can",
+    )
+    .aliases(&["no-new-privs"])
+    .opposites(&["new-privileges"])
+    .apply(|draft, text| boolean(text).map(|on| draft.settings.new_privileges = !on))
+    .show(|settings| show_switch(!settings.new_privileges)),
     Setting::new("umask", Section::Workers, "MODE", "Permission bits that new files do not get, such as 022; off leaves it unchanged")
         .apply(|draft, text| file_mode(text).map(|mode| draft.settings.umask = mode))
         .show(|settings| show_file_mode(settings.umask)),
@@ -224,10 +245,22 @@ static TABLE: &[Setting] = &[
     .aliases(&["worker-shutdown-timeout", "shutdown-timeout"])
     .apply(|draft, text| patience(text).map(|time| draft.settings.timeouts.graceful = time))
     .show(|settings| show_duration(settings.timeouts.graceful)),
+    Setting::new(
+        "shutdown-delay",
+        Section::Workers,
+        "TIME",
+        "Time to go on serving after TERM or QUIT, while --probe says that the server is draining, so that load balancers send their \
+         requests elsewhere before anything closes; a second TERM, or INT, skips it",
+    )
+    .aliases(&["drain-delay"])
+    .apply(|draft, text| duration(text).map(|time| draft.settings.timeouts.farewell = time))
+    .show(|settings| show_duration(settings.timeouts.farewell)),
     // ---- Timeouts
     // ---- Edges
     edges::EDGE,
     edges::EDGES,
+    edges::EDGE_USER,
+    edges::EDGE_GROUP,
     edges::QUEUE_LIMIT,
     edges::QUEUE_TIMEOUT,
     edges::PROBE,
@@ -530,6 +563,7 @@ static TABLE: &[Setting] = &[
         .aliases(&["pid", "pidfile"])
         .apply(|draft, text| path(text).map(|path| draft.settings.pid_file = Some(path)))
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
+    control::CONTROL,
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),

@@ -2,6 +2,7 @@
 //! here or by the engine, as if a stranger had written it.
 
 use super::EdgeLoop;
+use crate::engine::Progress;
 use crate::slot::{Content, Head, Malformed};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::Backend;
@@ -59,12 +60,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     #[inline]
     fn handle_whole(&mut self, ticket: Ticket, bytes: &[u8], head: usize) {
-        let Some(entry) = self.table.remove(ticket) else { return };
-        let Some(exchange) = entry.exchange else { return };
+        let Some((exchange, begun)) = self.table.conclude(ticket) else { return };
+        let Some(exchange) = exchange else { return };
         let (head, content) = bytes.split_at(head);
         let lane = &self.lane;
         let answered = self.heads.read(head, |Head { head, content: kind }| match kind {
-            Content::Whole { size } if !entry.begun && size == content.len() as u64 => {
+            Content::Whole { size } if !begun && size == content.len() as u64 => {
                 Ok(lane.source().respond(exchange, head, &[content]))
             }
             _ => Err(Malformed),
@@ -72,7 +73,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         match answered.and_then(|answered| answered) {
             Ok(Err(ReplyError::Invalid(why))) => log::error!("the response of an app is invalid: {why}"),
             Ok(_) => {}
-            Err(Malformed) if entry.begun => lane.source().abandon(exchange),
+            Err(Malformed) if begun => lane.source().abandon(exchange),
             Err(Malformed) => {
                 log::error!("a worker has answered with what is no response");
                 self.refuse(exchange, 502);
@@ -118,9 +119,33 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
-        let Some(exchange) = self.destination(ticket) else { return };
-        let written = self.lane.source().write(exchange, bytes);
-        self.note_written(ticket, written);
+        let Some(exchange) = self.destination(ticket) else { return self.handle_excess(ticket) };
+        self.pass_on(ticket, exchange, Piece::Bytes(bytes));
+    }
+
+    /// Sends a piece of a response. When all of the announced content is there, the response is finished, whatever its app still
+    /// does: the client may ask for more, and a web server, which has the end together with the content, keeps its connection.
+    fn pass_on(&mut self, ticket: Ticket, exchange: ExchangeId, piece: Piece<'_>) {
+        let written = self.lane.source().write_up_to_end(exchange, piece);
+        match written {
+            Ok(Progress::Waiting(bytes)) => self.note_written(ticket, Ok(bytes)),
+            Ok(Progress::Finished) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.exchange = None;
+                    entry.complete = true;
+                }
+            }
+            Err(refusal) => self.handle_refusal(ticket, refusal),
+        }
+    }
+
+    /// An app sends content for which nobody waits: if that is because the response is complete, it is told so.
+    #[cold]
+    fn handle_excess(&mut self, ticket: Ticket) {
+        if self.table.get(ticket).is_some_and(|entry| std::mem::take(&mut entry.complete)) {
+            log::error!("a response was cut off: more content than its Content-Length");
+            self.throw_away(ticket);
+        }
     }
 
     fn handle_file(&mut self, ticket: Ticket, file: Option<File>, part: FilePart) {
@@ -128,7 +153,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         if self.table.get(ticket).is_some_and(|entry| entry.socket_taken) {
             // The socket may block now, and the system has no call that sends a file without waiting for one that blocks.
             log::error!("a file was not sent to a client whose socket the app has taken");
-            return self.give_up(ticket);
+            return self.give_up(ticket, 500);
         }
         let FilePart { offset, size } = part;
         let ends_somewhere = offset.checked_add(size).is_some_and(|end| i64::try_from(end).is_ok());
@@ -136,14 +161,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let is_regular = |file: &File| file.metadata().is_ok_and(|data| data.is_file());
         match file {
             Some(file) if ends_somewhere && is_regular(&file) => {
-                let piece = Piece::File { file: &Arc::new(file), offset, size };
-                let written = self.lane.source().write_piece(exchange, piece);
-                self.note_written(ticket, written);
+                self.pass_on(ticket, exchange, Piece::File { file: &Arc::new(file), offset, size });
             }
             Some(_) => self.handle_nonsense(ticket),
             None => {
                 log::error!("a response was cut off: the file did not come that its worker wanted to send");
-                self.give_up(ticket);
+                self.give_up(ticket, 500);
             }
         }
     }
@@ -222,7 +245,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
         };
         if let Err(error) = outcome {
             log::error!("cannot give a worker what its app asks for: {error}");
-            self.give_up(ticket);
+            let status = if crate::shortage::is_of_descriptors(&error) { 503 } else { 500 };
+            self.give_up(ticket, status);
         }
     }
 
@@ -249,8 +273,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let mut heads = std::mem::take(&mut self.unsent_heads);
         for ticket in heads.drain(..) {
             if let Some(exchange) = self.table.exchange(ticket) {
-                let sent = self.lane.source().write(exchange, b"");
-                self.note_written(ticket, sent);
+                self.pass_on(ticket, exchange, Piece::Bytes(b""));
             }
         }
         self.unsent_heads = heads;

@@ -17,6 +17,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(super) struct Deadlines {
     of_settings: AppDeadlines,
+    /// Whether there are any.
+    are_set: bool,
     /// Requests that may wait for a worker, in the order in which they came.
     untaken: VecDeque<Ticket>,
     /// Nothing is due earlier.
@@ -25,13 +27,14 @@ pub(super) struct Deadlines {
 
 impl Deadlines {
     pub(super) fn new(settings: &Settings) -> Self {
-        Self { of_settings: AppDeadlines::of(settings), untaken: VecDeque::new(), due: None }
+        let of_settings = AppDeadlines::of(settings);
+        Self { of_settings, are_set: of_settings.shortest() < Timeouts::NEVER, untaken: VecDeque::new(), due: None }
     }
 
     /// Whether there are any.
     #[inline]
-    pub(super) fn are_set(&self) -> bool {
-        self.first() < Timeouts::NEVER
+    pub(super) const fn are_set(&self) -> bool {
+        self.are_set
     }
 
     fn first(&self) -> Duration {
@@ -130,7 +133,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Stage::Warned => {
                 log::warn!("{label} has been running for {took:.1} s in worker {process}");
                 self.pool.warn(ticket);
-                self.workers.tell_of_warning(place);
+                self.plead(place, Reason::Slow);
             }
             Stage::Interrupted => {
                 log::error!(
@@ -143,7 +146,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process} and does not end: the worker is ended"
                 );
-                self.end_worker(place, Reason::Stuck);
+                self.plead(place, Reason::Stuck);
             }
         }
         self.pool.wake_workers();

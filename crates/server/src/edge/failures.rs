@@ -64,8 +64,8 @@ impl<B: Backend> EdgeLoop<'_, B> {
     }
 
     /// Gives a response up, and tells its app that nobody waits for it any more.
-    pub(super) fn give_up(&mut self, ticket: Ticket) {
-        self.fail(ticket, 500);
+    pub(super) fn give_up(&mut self, ticket: Ticket, status: u16) {
+        self.fail(ticket, status);
         self.throw_away(ticket);
     }
 

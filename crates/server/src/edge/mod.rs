@@ -13,6 +13,7 @@
 mod answers;
 mod deadlines;
 mod failures;
+mod handover;
 mod nap;
 mod probe;
 mod queue;
@@ -21,6 +22,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod way;
 mod workers;
 
 pub use setup::shape;
@@ -30,13 +32,13 @@ use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::Listener;
-use crate::scoreboard::{WorkerSlot, WorkerState};
+use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use crate::slot::Heads;
 use deadlines::Deadlines;
-use nap::Nap;
+use handover::Neighbours;
 #[cfg(feature = "libevent")]
 use oribi_io::Libevent;
-use oribi_io::{Backend, Epoll, Uring};
+use oribi_io::{Backend, BellWait, Epoll, Uring};
 use oribi_pool::{DOZE, Rest, Ticket};
 use queue::Queue;
 use std::io;
@@ -44,6 +46,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use table::Table;
 use timers::Timers;
+use way::Way;
 use workers::Workers;
 
 /// How often in a row the pool is looked at before the backend is asked for events. More would keep clients waiting whose
@@ -72,7 +75,7 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let told = lane_setup.log_opening();
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
-    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).napping()?;
+    let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
     // What can go wrong at the start has not.
     lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
@@ -94,9 +97,11 @@ struct EdgeLoop<'a, B: Backend> {
     workers: Workers,
     timers: Timers,
     /// `None`: it never naps.
-    nap: Option<Nap>,
+    nap: Option<BellWait>,
+    way: Way,
     /// Whoever ends workers for this edge.
     keeper: Option<&'a Keeper>,
+    neighbours: Neighbours<'a>,
     heads: Heads,
     /// The bytes of the pool's latest event.
     bytes: Vec<u8>,
@@ -138,7 +143,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
             workers,
             timers: Timers::default(),
             nap: None,
+            way: Way::default(),
             keeper: None,
+            neighbours: Neighbours::default(),
             heads: Heads::default(),
             bytes: Vec::new(),
             paused: Vec::new(),
@@ -155,6 +162,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Does everything there is to do now, and waits once; `false`: the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
+        // Before their next requests are received, which have perhaps arrived.
+        self.hand_over();
         for _ in 0..LOOKS_AT_POOL {
             self.take_requests();
             self.pool.wake_some_workers();
@@ -169,6 +178,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         }
         self.see_to_arrivals();
         self.see_to_timers();
+        self.hand_over();
         self.wait()?;
         Ok(true)
     }
@@ -180,10 +190,10 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         loop {
             let next = self.lane.source().next_at_hand();
             let Some(exchange) = next else { return };
-            self.slot.requests.fetch_add(1, Relaxed);
             if let Some(exchange) = self.answer_probe(exchange)
-                && let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners)
+                && let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners)
             {
+                self.slot.requests.fetch_add(1, Relaxed);
                 self.submit(exchange);
             }
             self.lane.source().expect_prompt_answers(true);
@@ -192,13 +202,14 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
+        self.give_way();
         if self.nap() {
             return self.lane.source().wait_at_most(Some(Duration::ZERO));
         }
         let timeout = match self.pool.prepare_to_rest() {
             Rest::No => Some(Duration::ZERO),
             Rest::Doze => Some(self.time_left().map_or(DOZE, |time| time.min(DOZE))),
-            Rest::Sleep => self.time_left(),
+            Rest::Sleep => self.time_left().into_iter().chain(self.neighbours.patience()).min(),
         };
         let waited = self.lane.source().wait_at_most(timeout);
         self.pool.awake();
@@ -210,6 +221,10 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         let goes_on = self.lane.obey();
         if self.lane.attention().is_some_and(crate::attention::Attention::take) {
             self.bury_the_dead();
+            self.take_over();
+        }
+        if self.slot.command() == WorkerCommand::HandOver {
+            self.begin_to_hand_over();
         }
         goes_on
     }

@@ -6,54 +6,27 @@
 //! handles what all clients have sent meanwhile together. A worker that has nothing more to do ends a nap.
 
 use super::EdgeLoop;
-use oribi_io::Backend;
-use rustix::event::Timespec;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
+use oribi_io::{Backend, BellWait};
 use std::io;
-use std::mem::MaybeUninit;
-use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// The longest nap. An answer that is finished waits at most for that long if its worker has begun another request since, and so
 /// do a file, a probe, and a deadline.
 const LONGEST: Duration = Duration::from_millis(2);
 
-/// The system's waits count in these.
-const UNIT: Duration = Duration::from_millis(1);
+/// The shortest nap. Shorter ones cost more than they collect.
+const SHORTEST: Duration = Duration::from_micros(100);
 
 /// A nap takes this part of the time that the oldest request has waited for a worker.
-const PART_OF_WAIT: u32 = 8;
+const PART_OF_WAIT: u32 = 4;
 
 /// If workers have answered nothing for that time, their apps are slow: then there is little to collect in a nap.
 const PACE: Duration = Duration::from_millis(8);
 
-/// A wait for the pool's bell alone.
-#[derive(Debug)]
-pub(super) struct Nap(OwnedFd);
-
-impl Nap {
-    /// # Errors
-    /// An error of the system.
-    pub(super) fn new(bell: BorrowedFd<'_>) -> io::Result<Self> {
-        let sources = epoll::create(CreateFlags::CLOEXEC)?;
-        // Each ring is news, so the bell need not be read.
-        epoll::add(&sources, bell, EventData::new_u64(0), EventFlags::IN | EventFlags::ET)?;
-        Ok(Self(sources))
-    }
-
-    /// Naps for that time, which is less than a second, unless a worker rings.
-    fn take(&self, length: Duration) {
-        let mut events = [MaybeUninit::uninit(); 1];
-        let timeout = Timespec { tv_sec: 0, tv_nsec: length.subsec_nanos().into() };
-        // If a signal ends it early, or the system refuses, the edge looks at everything a little sooner.
-        let _ = epoll::wait(&self.0, &mut events, Some(&timeout));
-    }
-}
-
-/// How long to nap, in whole milliseconds, while the oldest request has waited for that time; `None`: requests hardly wait.
+/// How long to nap while the oldest request has waited for that time; `None`: requests hardly wait.
 fn length(oldest_wait: Duration) -> Option<Duration> {
     let length = (oldest_wait / PART_OF_WAIT).min(LONGEST);
-    (length >= UNIT).then(|| Duration::from_millis(length.as_millis() as u64))
+    (length >= SHORTEST).then_some(length)
 }
 
 impl<B: Backend> EdgeLoop<'_, B> {
@@ -62,7 +35,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
     /// # Errors
     /// An error of the system.
     pub(super) fn napping(self) -> io::Result<Self> {
-        let nap = Nap::new(self.pool.descriptor())?;
+        let nap = BellWait::new(self.pool.descriptor())?;
         Ok(Self { nap: Some(nap), ..self })
     }
 
@@ -80,9 +53,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
             engine.submit();
         }
         if self.pool.prepare_to_nap()
-            && let Some(nap) = &self.nap
+            && let Some(nap) = &mut self.nap
         {
-            nap.take(length);
+            nap.wait(length);
         }
         self.pool.awake();
         true
@@ -92,28 +65,12 @@ impl<B: Backend> EdgeLoop<'_, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::event::{EventfdFlags, eventfd};
-    use std::os::fd::AsFd;
 
     #[test]
     fn a_nap_is_a_part_of_what_requests_wait() {
-        let millis = Duration::from_millis;
-        assert_eq!([Duration::ZERO, UNIT, millis(7)].map(length), [None; 3]);
-        assert_eq!([millis(8), millis(15), millis(16), millis(1000)].map(length), [UNIT, UNIT, LONGEST, LONGEST].map(Some));
-    }
-
-    #[test]
-    fn each_ring_ends_one_nap() {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).expect("an eventfd is to be had");
-        let nap = Nap::new(bell.as_fd()).expect("epoll works");
-        for _ in 0..2 {
-            rustix::io::write(&bell, &1_u64.to_ne_bytes()).expect("the count has room");
-            let (begun, long) = (std::time::Instant::now(), Duration::from_millis(900));
-            nap.take(long);
-            assert!(begun.elapsed() < long, "it was rung");
-            let begun = std::time::Instant::now();
-            nap.take(UNIT);
-            assert!(begun.elapsed() >= UNIT, "and is over");
-        }
+        let micros = Duration::from_micros;
+        assert_eq!([0, 100, 399].map(micros).map(length), [None; 3]);
+        let naps = [(400, 100), (4000, 1000), (8000, 2000), (1_000_000, 2000)];
+        assert_eq!(naps.map(|(wait, _)| length(micros(wait))), naps.map(|(_, nap)| Some(micros(nap))));
     }
 }

@@ -2,8 +2,8 @@
 
 use super::EdgeLoop;
 use crate::engine::Exchange;
+use crate::lane::{ProbePage, is_probe};
 use oribi_io::Backend;
-use oribi_message::ResponseHead;
 use std::time::Duration;
 
 /// While all workers are busy, the queue moves if one of them took or answered a request within this time. An app that takes
@@ -32,41 +32,32 @@ impl Condition {
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Answers a request for the probe; returns any other.
     pub(super) fn answer_probe(&mut self, exchange: Exchange) -> Option<Exchange> {
-        let Some(path) = &self.settings.probe else { return Some(exchange) };
-        let head = exchange.head();
-        if head.path() != path.as_bytes() || !matches!(head.method(), b"GET" | b"HEAD") {
+        if !self.settings.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
             return Some(exchange);
         }
-        let is_head = head.method() == b"HEAD";
+        let page = self.probe_page();
+        self.lane.tell_probe(exchange, &page);
+        None
+    }
+
+    fn probe_page(&mut self) -> ProbePage {
         let condition = self.condition();
         let (depth, staff) = (self.pool.depth(), self.pool.staff());
         let oldest = self.oldest_wait().unwrap_or_default();
-        let page = format!(
+        let content = format!(
             "{{\"state\":\"{}\",\"queue\":{depth},\"oldest_wait\":{:.3},\"workers\":{},\"waiting_workers\":{}}}\n",
             condition.name(),
             oldest.as_secs_f64(),
             staff.attached,
             staff.waiting,
         );
-        let length = page.len().to_string();
-        let mut fields: Vec<oribi_message::FieldPair<'_>> =
-            vec![(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")];
-        if is_head {
-            fields.push((b"Content-Length", length.as_bytes()));
-        }
-        let status = if condition == Condition::Ready { 200 } else { 503 };
-        let parts: &[&[u8]] = if is_head { &[] } else { &[page.as_bytes()] };
-        let mut engine = self.lane.source();
-        // If this fails, the client has gone.
-        let _ = engine.respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
-        engine.give_back(exchange);
-        None
+        ProbePage { status: if condition == Condition::Ready { 200 } else { 503 }, content }
     }
 
     fn condition(&self) -> Condition {
         let staff = self.pool.staff();
         let moves = self.now().saturating_sub(self.moved) < MOVES_WITHIN;
-        if self.lane.stops() {
+        if self.lane.is_draining() {
             Condition::Draining
         } else if staff.attached > 0 && (staff.waiting > 0 || self.table.used() == 0 || moves) {
             Condition::Ready

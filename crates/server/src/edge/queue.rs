@@ -76,7 +76,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
 
     /// Answers with an error of the server's own.
     pub(super) fn refuse(&mut self, exchange: ExchangeId, status: u16) {
-        self.answer_with(exchange, status, &[]);
+        if status == 503 { self.refuse_for_now(exchange) } else { self.answer_with(exchange, status, &[]) }
     }
 
     /// Answers that the client may come back.
@@ -184,7 +184,24 @@ struct Fitted {
 ///
 /// # Errors
 /// The status to answer with.
+#[inline]
 fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], directory: &Path) -> Result<Fitted, u16> {
+    let is_in_memory = !matches!(request.content, Content::File { .. }) && request.gateway.is_none();
+    match encode_request(request, added, room) {
+        Some(size) if is_in_memory => Ok(Fitted { size, content: None, data: None }),
+        size => fit_with_files(request, added, room, size, directory),
+    }
+}
+
+/// The same, for a request of which something is in a file, or that has not fitted: then its `size` is `None`.
+#[inline(never)]
+fn fit_with_files(
+    request: &Request<'_>,
+    added: &[FieldPair<'_>],
+    room: &mut [u8],
+    size: Option<usize>,
+    directory: &Path,
+) -> Result<Fitted, u16> {
     let data = request.gateway.map_or(Content::None, |gateway| gateway.data);
     let own = |content: &Content<'_>| match content {
         Content::File { file, .. } => file.try_clone_to_owned().map(File::from).map(Some),
@@ -192,7 +209,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], director
     };
     let kept = own(&request.content).and_then(|content| Ok((content, own(&data)?)));
     let (content, data) = kept.map_err(|error| cannot_keep(&error))?;
-    if let Some(size) = encode_request(request, added, room) {
+    if let Some(size) = size {
         return Ok(Fitted { size, content, data });
     }
     // The engine puts content into a file by itself if it is too large for a slot with the largest head.
@@ -207,7 +224,7 @@ fn fit(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8], director
 
 fn cannot_keep(error: &io::Error) -> u16 {
     log::error!("cannot keep the content of a request: {error}");
-    500
+    crate::shortage::refusal(error).status()
 }
 
 fn spool(bytes: &[u8], directory: &Path) -> io::Result<File> {

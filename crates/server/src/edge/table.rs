@@ -21,6 +21,8 @@ pub(super) struct Entry {
     pub(super) progress: Option<Duration>,
     /// A worker has begun to answer.
     pub(super) begun: bool,
+    /// Its client has all of the content that was announced; the app may still be running.
+    pub(super) complete: bool,
     /// Its app has the client's socket, so an error page might end up in the middle of something else.
     pub(super) socket_taken: bool,
     /// See [`super::EdgeLoop::paused`].
@@ -71,6 +73,7 @@ impl Entry {
             submitted: now,
             progress: None,
             begun: false,
+            complete: false,
             socket_taken: false,
             paused: false,
             content: None,
@@ -115,6 +118,17 @@ impl Table {
         self.get(ticket)?;
         self.used -= 1;
         self.places[ticket.slot() as usize].entry.take()
+    }
+
+    /// Removes a request, and returns its exchange and whether a worker had begun to answer.
+    #[inline]
+    pub(super) fn conclude(&mut self, ticket: Ticket) -> Option<(Option<ExchangeId>, bool)> {
+        let place = self.places.get_mut(ticket.slot() as usize)?;
+        let entry = place.entry.as_ref().filter(|entry| entry.ticket == ticket)?;
+        let concluded = (entry.exchange, entry.begun);
+        place.entry = None;
+        self.used -= 1;
+        Some(concluded)
     }
 
     /// The request of an exchange.

@@ -29,8 +29,8 @@ impl Timers {
     /// A request has come into the pool.
     #[inline]
     pub(super) fn submitted(&mut self, now: Duration, watched: bool) {
-        self.wake_another.get_or_insert(now + WAKE_ANOTHER_AFTER);
-        self.look.get_or_insert(now + LOOKS_EVERY);
+        self.wake_another.get_or_insert_with(|| now + WAKE_ANOTHER_AFTER);
+        self.look.get_or_insert_with(|| now + LOOKS_EVERY);
         if watched {
             self.look_for_takers.get_or_insert(now + LOOKS_FOR_TAKERS_AFTER);
         }
@@ -44,7 +44,11 @@ impl<B: Backend> EdgeLoop<'_, B> {
             return None;
         }
         let Timers { wake_another, look, look_for_takers } = self.timers;
-        let due = [wake_another, look, look_for_takers, self.deadlines.due()].into_iter().flatten().min();
+        let earlier = |one: Option<Duration>, other: Option<Duration>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        let due = earlier(earlier(wake_another, look), earlier(look_for_takers, self.deadlines.due()));
         due.map(|due| due.saturating_sub(self.now()))
     }
 

@@ -3,7 +3,6 @@
 use super::EdgeLoop;
 use crate::keeper::Reason;
 use oribi_io::Backend;
-use oribi_io::process::orders::{WARN, tell_of_orders, tell_process_of_orders};
 use oribi_pool::Arrival;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -44,18 +43,6 @@ impl Workers {
     /// Whether the end of each worker is reported.
     fn are_all_watched(&self) -> bool {
         self.places.iter().flatten().all(|occupant| occupant.life.is_some())
-    }
-
-    /// Has a worker look for warnings to its apps, without ending the system calls in which they wait.
-    pub(super) fn tell_of_warning(&self, place: u32) {
-        let Some(occupant) = self.places.get(place as usize).and_then(Option::as_ref) else { return };
-        let told = match &occupant.life {
-            Some(life) => tell_process_of_orders(life.as_fd(), WARN),
-            None => process_id(occupant.process).map_or(Ok(()), |id| tell_of_orders(id, WARN)),
-        };
-        if let Err(error) = told {
-            log::error!("worker {} cannot be asked where its app is: {error}", occupant.process);
-        }
     }
 }
 
@@ -127,14 +114,14 @@ impl<B: Backend> EdgeLoop<'_, B> {
              module written in C that writes beyond its memory is the usual cause",
             process.map_or_else(|| format!("at place {place}"), |process| process.to_string())
         );
-        self.end_worker(place, Reason::Broken);
+        self.plead(place, Reason::Broken);
     }
 
-    /// Asks for the end of a worker.
-    pub(super) fn end_worker(&mut self, place: u32, reason: Reason) {
+    /// Asks for what is to be done about a worker.
+    pub(super) fn plead(&mut self, place: u32, reason: Reason) {
         let (Some(process), Some(keeper)) = (self.workers.process(place), self.keeper) else { return };
-        if !keeper.end_worker(process, reason) {
-            log::error!("cannot ask for the end of worker {process}: whoever ends workers does not listen");
+        if !keeper.plead(process, reason) {
+            log::error!("nothing is done about worker {process} ({reason:?}): whoever looks after workers does not listen");
         }
     }
 }

@@ -40,6 +40,9 @@ pub(super) trait Frame {
     /// Whether the final response has been begun.
     fn begun(&self) -> bool;
 
+    /// Whether all of the content that was announced has been written.
+    fn is_complete(&self) -> bool;
+
     /// Writes the head. If it is invalid, nothing is written.
     ///
     /// # Errors
@@ -101,6 +104,11 @@ impl Frame for h1::Machine {
     }
 
     #[inline]
+    fn is_complete(&self) -> bool {
+        self.content_is_complete()
+    }
+
+    #[inline]
     fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
         self.write_head(head, terms.size, terms.persist, &terms.preset, out).map_err(|invalid| invalid.0)
     }
@@ -131,6 +139,11 @@ impl Frame for fcgi::ResponseWriter {
     #[inline]
     fn begun(&self) -> bool {
         self.response_started()
+    }
+
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.content_is_complete()
     }
 
     #[inline]
@@ -165,6 +178,14 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.begun(),
             Self::FastCgi(exchange) => exchange.begun(),
+        }
+    }
+
+    #[inline]
+    fn is_complete(&self) -> bool {
+        match self {
+            Self::Http(machine) => machine.is_complete(),
+            Self::FastCgi(exchange) => exchange.is_complete(),
         }
     }
 

@@ -27,6 +27,7 @@ mod driven;
 mod exchange;
 mod fastcgi;
 mod framing;
+mod handover;
 mod input;
 mod lend;
 mod moment;
@@ -51,6 +52,7 @@ pub use accept::Census;
 use accept::{EarlyReceive, Line};
 pub use exchange::Exchange;
 use exchange::Received;
+pub use respond::Progress;
 
 use crate::config::Settings;
 use crate::listen::{Door, Listener, Seat, doors};
@@ -83,6 +85,8 @@ const HEAD_WHILE_STOPPING: Duration = Duration::from_secs(5);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Serving,
+    /// The same, but each response is the last on its connection.
+    Parting,
     /// Answers what has been accepted, with `Connection: close`.
     Stopping,
 }
@@ -108,6 +112,8 @@ pub struct Engine<'a, B: Backend> {
     #[expect(clippy::vec_box, reason = "a box goes out and comes back")]
     spare_requests: Vec<Box<Received>>,
     stage: Stage,
+    /// Connections go to another engine: see [`Engine::begin_to_hand_over`].
+    hands_over: bool,
     accepting: Accepting,
     line: Line,
     early_receive: EarlyReceive,
@@ -219,6 +225,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             spare_variables: Vec::new(),
             spare_requests: Vec::new(),
             stage: Stage::Serving,
+            hands_over: false,
             accepting: Accepting::Yes,
             line: Line::default(),
             early_receive: EarlyReceive::default(),
@@ -405,10 +412,10 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.answering
     }
 
-    /// Whether this engine was told to stop and has answered everything.
+    /// Whether this engine was told to stop, or to hand over, and has no connection left.
     #[must_use]
     pub fn finished(&self) -> bool {
-        self.stage == Stage::Stopping && self.connections.len() == 0
+        (self.stage == Stage::Stopping || self.hands_over) && self.connections.len() == 0
     }
 
     /// Whether this engine was told to stop.
@@ -432,6 +439,13 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING, now);
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
+    }
+
+    /// From now on each HTTP response is the last on its connection: clients are to go elsewhere.
+    pub fn part(&mut self) {
+        if self.stage == Stage::Serving {
+            self.stage = Stage::Parting;
+        }
     }
 
     /// Called before a response by a caller that has kept the engine waiting: deadlines and the access log count from now on.

@@ -9,7 +9,7 @@ use super::name::Place;
 use super::send::Still;
 use oribi_io::Backend;
 use oribi_message::Span;
-use oribi_proto::h1::{Event, Framing, Refusal};
+use oribi_proto::h1::{Event, Framing};
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {
@@ -154,6 +154,6 @@ impl<B: Backend> Engine<'_, B> {
 
     pub(super) fn refuse_storage(&mut self, index: u32, error: &io::Error) -> Still {
         log::error!("cannot store request content in {}: {error}", self.settings.temporary_directory.display());
-        self.refuse(index, Refusal::STORAGE)
+        self.refuse(index, crate::shortage::refusal(error))
     }
 }

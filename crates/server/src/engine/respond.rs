@@ -20,6 +20,15 @@ use oribi_proto::h1;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
 
+/// What became of a response when a piece was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// So many bytes wait for the client now; more may follow.
+    Waiting(usize),
+    /// It is finished.
+    Finished,
+}
+
 /// The destination of a response, and everything that writing it may change.
 pub(super) struct Target<'e, S> {
     pub(super) place: Place,
@@ -222,24 +231,42 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::write`.
     pub fn write(&mut self, exchange: ExchangeId, piece: &[u8]) -> Result<usize, ReplyError> {
-        self.write_body(exchange, Body::Parts(&[piece]))
+        match self.write_body(exchange, Body::Parts(&[piece]), false)? {
+            Progress::Waiting(bytes) => Ok(bytes),
+            Progress::Finished => Ok(0),
+        }
     }
 
-    /// Like [`Engine::write`], for a piece that may be in a file. What waits of a file does not count as waiting.
+    /// Like [`Engine::write`], for a piece that may be in a file. What waits of a file does not count as waiting. If this is the
+    /// last of the content whose size was announced, the response is finished, and its end leaves together with the piece.
     ///
     /// # Errors
     /// As `oribi_host::Outlet::write`.
-    pub fn write_piece(&mut self, exchange: ExchangeId, piece: Piece<'_>) -> Result<usize, ReplyError> {
-        self.write_body(exchange, Body::Pieces(&[piece]))
+    pub fn write_up_to_end(&mut self, exchange: ExchangeId, piece: Piece<'_>) -> Result<Progress, ReplyError> {
+        match piece {
+            Piece::Bytes(bytes) => self.write_body(exchange, Body::Parts(&[bytes]), true),
+            Piece::File { .. } => self.write_body(exchange, Body::Pieces(&[piece]), true),
+        }
     }
 
     #[inline]
-    fn write_body(&mut self, exchange: ExchangeId, body: Body<'_>) -> Result<usize, ReplyError> {
+    fn write_body(&mut self, exchange: ExchangeId, body: Body<'_>, ends: bool) -> Result<Progress, ReplyError> {
         let Self { connections, streams, outputs, gaps, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let index = target.index;
         target.response.line.output.get_or_insert_with(|| outputs.take());
         let way = target.response.add_content(body, body.size(), gaps);
+        let taken = target.alone.as_ref().is_some_and(|alone| alone.outlook.taken);
+        let finished = ends && !taken && target.response.framing.is_complete();
+        let place = target.place;
+        if finished {
+            let output = target.response.line.output.get_or_insert_default();
+            let out = if way == Way::Gathered { output.only_segment() } else { output.tail() };
+            let end = target.response.framing.end(out);
+            if let Some(Alone { outlook, .. }) = target.alone {
+                outlook.decide(end);
+            }
+        }
         let still = match way {
             Way::Gathered => self.send_between(index, body),
             Way::Queued => {
@@ -248,7 +275,11 @@ impl<B: Backend> Engine<'_, B> {
             }
         };
         still.or_gone()?;
-        self.waiting(exchange)
+        if finished {
+            self.answer_finished(place);
+            return Ok(Progress::Finished);
+        }
+        self.waiting(exchange).map(Progress::Waiting)
     }
 
     /// How many bytes wait for the client.
@@ -380,8 +411,10 @@ impl<B: Backend> Engine<'_, B> {
                 if answering.answer.is_lent() {
                     return;
                 }
-                let (line, remote) = (answering.answer.late_line(), connection.remote);
-                self.record_late(line, remote);
+                if let Some(line) = answering.answer.late_line() {
+                    let remote = connection.remote;
+                    self.record_late(Some(line), remote);
+                }
                 self.settle(index);
             }
             Place::Stream(number) => self.stream_finished(number),

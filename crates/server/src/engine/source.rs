@@ -205,6 +205,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.stop(empty_queue);
     }
 
+    fn part(&mut self) {
+        self.part();
+    }
+
     #[inline]
     fn stops(&self) -> bool {
         self.stops()

@@ -3,7 +3,7 @@
 use super::Intake;
 use super::backlog::Part;
 use super::open::{Open, Step};
-use crate::slot::{Content, encode_head, encode_interim, encode_prepared};
+use crate::slot::{Content, encode_head, encode_interim, encode_prepared, head_size, write_whole};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
@@ -22,11 +22,24 @@ impl Intake<'_> {
     /// Sends a whole response.
     #[inline]
     pub(super) fn respond(&mut self, exchange: ExchangeId, head: ResponseHead<'_>, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        let size = parts.iter().map(|part| part.len() as u64).sum();
         self.check(exchange, &head)?;
+        let mut open = self.begin_whole(exchange)?;
+        let bytes = parts.iter().map(|part| part.len()).sum::<usize>();
+        let size = bytes as u64;
+        if open.backlog.is_empty() {
+            let worker = &mut self.pools[open.pool];
+            let write = |room: &mut [u8]| write_whole(&head, parts, size, room);
+            match worker.respond_in_place(open.taken, head_size(&head), bytes, write) {
+                Ok(()) => {
+                    self.note_answered(exchange);
+                    return Ok(());
+                }
+                Err(taken) => open.taken = taken,
+            }
+        }
         self.head.clear();
         encode_head(&head, Content::Whole { size }, &mut self.head);
-        self.respond_bytes(exchange, size, parts)
+        self.respond_bytes(exchange, open, size, parts)
     }
 
     /// Sends a whole response whose content lies partly in files.
@@ -41,7 +54,7 @@ impl Intake<'_> {
         self.head.clear();
         encode_head(&head, Content::Whole { size }, &mut self.head);
         let open = self.begin_whole(exchange)?;
-        self.finish_with(open, pieces)
+        self.finish_with(exchange, open, pieces)
     }
 
     /// Sends a whole response with status 200 and prepared fields.
@@ -55,45 +68,69 @@ impl Intake<'_> {
         self.head.clear();
         encode_prepared(fields, Content::Whole { size }, &mut self.head);
         match content {
-            Piece::Bytes(bytes) => self.respond_bytes(exchange, size, &[bytes]),
+            Piece::Bytes(bytes) => {
+                let open = self.begin_whole(exchange)?;
+                self.respond_bytes(exchange, open, size, &[bytes])
+            }
             Piece::File { .. } => {
                 let open = self.begin_whole(exchange)?;
-                self.finish_with(open, &[content])
+                self.finish_with(exchange, open, &[content])
             }
         }
     }
 
     /// Answers with the head that was encoded, and content in memory.
-    #[inline]
-    fn respond_bytes(&mut self, exchange: ExchangeId, size: u64, parts: &[&[u8]]) -> Result<(), ReplyError> {
-        let mut open = self.begin_whole(exchange)?;
+    fn respond_bytes(&mut self, exchange: ExchangeId, mut open: Open, size: u64, parts: &[&[u8]]) -> Result<(), ReplyError> {
         if open.backlog.is_empty() {
             let worker = &mut self.pools[open.pool];
             match worker.respond(open.taken, &self.head, parts) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.note_answered(exchange);
+                    return Ok(());
+                }
                 Err(taken) => open.taken = taken,
             }
         }
         match in_file(parts) {
-            Ok(file) => self.finish_with(open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
+            Ok(file) => self.finish_with(exchange, open, &[Piece::File { file: &Arc::new(file), offset: 0, size }]),
             Err(error) => {
                 // It then waits in memory of the process.
                 log::error!("cannot put a response into a file: {error}");
                 let pieces: Vec<Piece<'_>> = parts.iter().map(|part| Piece::Bytes(part)).collect();
-                self.finish_with(open, &pieces)
+                self.finish_with(exchange, open, &pieces)
             }
+        }
+    }
+
+    /// The app has answered. From now on the supervisor sees to it that it returns.
+    #[inline]
+    fn note_answered(&self, exchange: ExchangeId) {
+        if let Some(running) = &self.running {
+            running.note_progress(exchange);
         }
     }
 
     /// Takes out an exchange that is about to be answered whole.
     #[inline]
     fn begin_whole(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
-        self.look_up(exchange, Step::Unanswered, "the response has been begun already")?;
-        self.opened.remove(exchange).ok_or(ReplyError::Gone)
+        let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
+        let still = open.check(&self.pools);
+        if still.is_ok() && open.step == Step::Unanswered { Ok(open) } else { Err(self.refuse_whole(open, still)) }
+    }
+
+    /// Gives up an exchange that cannot be answered whole, or puts it back if its app is done with it; returns why.
+    #[cold]
+    fn refuse_whole(&mut self, open: Open, still: Result<(), ReplyError>) -> ReplyError {
+        if open.step == Step::Ended {
+            self.opened.put_back(open);
+        } else {
+            self.pools[open.pool].abandon(open.taken);
+        }
+        still.err().unwrap_or(ReplyError::Invalid("the response has been begun already"))
     }
 
     /// Writes the head that was encoded, and pieces, and ends the response.
-    fn finish_with(&mut self, mut open: Open, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
+    fn finish_with(&mut self, exchange: ExchangeId, mut open: Open, pieces: &[Piece<'_>]) -> Result<(), ReplyError> {
         let worker = &mut self.pools[open.pool];
         if let Err(why) = open.put_head(worker, &self.head) {
             worker.abandon(open.taken);
@@ -105,12 +142,13 @@ impl Intake<'_> {
                 Piece::File { file, offset, size } => open.put_file(worker, file, offset, size),
             }
         }
-        self.end(open);
+        self.end(exchange, open);
         Ok(())
     }
 
     /// Ends a response. If a part of it waits for room, the exchange stays open until that is written.
-    pub(super) fn end(&mut self, mut open: Open) {
+    fn end(&mut self, exchange: ExchangeId, mut open: Open) {
+        self.note_answered(exchange);
         let worker = &mut self.pools[open.pool];
         if open.backlog.is_empty() {
             worker.finish(open.taken);
@@ -162,8 +200,12 @@ impl Intake<'_> {
 
     /// Tells the edge another deadline of the app.
     pub(super) fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
-        let Self { opened, pools, .. } = self;
-        let Some(open) = opened.get_mut(exchange).filter(|open| open.step != Step::Ended) else { return };
+        let Self { opened, pools, running, .. } = self;
+        let Some(open) = opened.get_mut(exchange).filter(|open| open.step != Step::Ended) else {
+            // It has answered.
+            return running.iter().for_each(|running| running.extend(exchange, time));
+        };
+        running.iter().for_each(|running| running.allow(exchange, time));
         let worker = &mut pools[open.pool];
         if worker.deadline(&mut open.taken, time).is_err() {
             log::error!("the deadline of a request cannot be changed while its response waits for the client");
@@ -185,7 +227,7 @@ impl Intake<'_> {
         }
         self.look_up(exchange, Step::Started, "")?;
         let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
-        self.end(open);
+        self.end(exchange, open);
         Ok(())
     }
 

@@ -21,9 +21,12 @@ pub(super) enum Part {
     },
 }
 
-/// Parts of a response in their order.
+/// Parts of a response in their order. Most responses have none, so room for them is made when the first must wait.
 #[derive(Debug, Default)]
-pub(super) struct Backlog {
+pub(super) struct Backlog(Option<Box<Waiting>>);
+
+#[derive(Debug, Default)]
+struct Waiting {
     parts: VecDeque<Part>,
     bytes: usize,
 }
@@ -31,18 +34,19 @@ pub(super) struct Backlog {
 impl Backlog {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.0.as_ref().is_none_or(|waiting| waiting.parts.is_empty())
     }
 
     /// Bytes of memory that wait.
     #[inline]
-    pub(super) const fn bytes(&self) -> usize {
-        self.bytes
+    pub(super) fn bytes(&self) -> usize {
+        self.0.as_ref().map_or(0, |waiting| waiting.bytes)
     }
 
     pub(super) fn push(&mut self, part: Part) {
-        self.bytes += part.size();
-        self.parts.push_back(part);
+        let waiting = self.0.get_or_insert_default();
+        waiting.bytes += part.size();
+        waiting.parts.push_back(part);
     }
 
     /// Writes as much as there is room for, and returns whether that was anything.
@@ -51,16 +55,17 @@ impl Backlog {
     /// Why a part can never be written.
     pub(super) fn flow(&mut self, worker: &mut Worker, taken: &mut Taken) -> io::Result<bool> {
         let mut flowed = false;
-        while let Some(part) = self.parts.front_mut() {
+        let Some(waiting) = &mut self.0 else { return Ok(false) };
+        while let Some(part) = waiting.parts.front_mut() {
             let before = part.size();
             let outcome = part.write(worker, taken);
-            self.bytes -= before - part.size();
+            waiting.bytes -= before - part.size();
             flowed |= part.size() < before;
             match outcome {
                 Ok(()) => {
                     flowed = true;
-                    self.bytes -= part.size();
-                    self.parts.pop_front();
+                    waiting.bytes -= part.size();
+                    waiting.parts.pop_front();
                 }
                 Err(Unfit::Full) => break,
                 Err(Unfit::Never(error)) => return Err(error),

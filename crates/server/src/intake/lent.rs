@@ -26,6 +26,7 @@ pub(super) struct Received {
 }
 
 impl Received {
+    #[inline]
     fn request(&self) -> Option<Request<'_>> {
         self.stored.request(self.content.as_ref().map(AsFd::as_fd), self.data.as_ref().map(AsFd::as_fd))
     }

@@ -27,12 +27,13 @@ pub use rest::Watcher;
 
 use crate::attention::{Attention, Sources};
 use crate::config::Settings;
+use crate::scoreboard::running::{RunningApps, RunningLine};
 use lent::Received;
 use open::Opened;
 use oribi_pool::Worker;
+use rest::Tick;
 use std::io;
 use std::sync::Arc;
-use std::time::Instant;
 
 /// How far a lane has come with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +61,15 @@ pub struct Intake<'a> {
     left: bool,
     /// There was news for the lane, not for its apps' clients.
     woken: bool,
-    /// When to ask for such news although there is always a next request.
-    news_due: Instant,
+    /// When to ask for such news although there is always a next request, on the clock of [`rest`].
+    news_due: Tick,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// Where heads are written first.
     head: Vec<u8>,
+    /// What the supervisor watches from the answer of an app on, which is the last that the edge sees of it: a body that is
+    /// closed, for instance. `None`: apps have no deadlines.
+    running: Option<RunningApps>,
 }
 
 impl<'a> Intake<'a> {
@@ -87,10 +91,16 @@ impl<'a> Intake<'a> {
             alone: false,
             left: false,
             woken: false,
-            news_due: Instant::now(),
+            news_due: Tick::default(),
             spare: Vec::new(),
             head: Vec::new(),
+            running: None,
         })
+    }
+
+    /// Shows the supervisor on these lines which apps go on after they have answered.
+    pub(crate) fn watched(self, lines: &'static [RunningLine]) -> Self {
+        Self { running: RunningApps::on(lines), ..self }
     }
 
     /// Takes nothing more. With `empty_queue`, first takes what comes until the edges have ended.

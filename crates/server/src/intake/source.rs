@@ -102,6 +102,10 @@ impl Source for Intake<'_> {
         self.mailbox(exchange.id)
     }
 
+    fn mailbox_after_answer(&self, exchange: &Lent) -> Option<Mailbox> {
+        self.running.as_ref()?.mailbox(exchange.id)
+    }
+
     fn extend_deadline(&mut self, exchange: ExchangeId, time: Option<Duration>) {
         self.extend_deadline(exchange, time);
     }

@@ -3,6 +3,9 @@
 use super::descriptors::ask;
 use super::lent::{Lent, Received};
 use super::{Intake, Stage};
+use crate::shortage::is_of_descriptors;
+use crate::slot::{Content, encode_head};
+use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Taken, Wish, Worker};
 use std::io;
 
@@ -15,7 +18,7 @@ impl Intake<'_> {
     pub(super) fn take(&mut self) -> Option<Lent> {
         while self.stage != Stage::Stopping {
             let count = self.pools.len();
-            let mut turns = (self.turn..count).chain(0..self.turn);
+            let mut turns = (self.turn..self.turn + count).map(|turn| if turn < count { turn } else { turn - count });
             let Some((pool, taken)) = turns.find_map(|pool| Some((pool, self.pools[pool].take()?))) else {
                 if self.stage == Stage::Emptying && self.is_empty_for_good() {
                     self.stage = Stage::Stopping;
@@ -42,12 +45,38 @@ impl Intake<'_> {
         let worker = &mut self.pools[pool];
         let mut received = self.spare.pop().unwrap_or_default();
         if let Err(error) = read(worker, &mut taken, &mut received) {
-            log::error!("cannot read a request: {error}");
-            worker.abandon(taken);
+            self.decline(pool, taken, &error);
             return None;
         }
         let gateway = received.stored.has_gateway();
-        Some(Lent { id: self.opened.add(pool, taken, gateway), received })
+        let id = self.opened.add(pool, taken, gateway);
+        if let Some(running) = &self.running {
+            running.enter(id, &received.stored.head());
+        }
+        Some(Lent { id, received })
+    }
+
+    /// Ends a request that could not be read.
+    #[cold]
+    fn decline(&mut self, pool: usize, taken: Taken, error: &io::Error) {
+        let worker = &mut self.pools[pool];
+        if worker.orders(&taken).gone {
+            // Its client has hung up, or was connected to an edge that has died: nobody waits for an answer.
+            log::debug!("a request was dropped: {error}");
+            return worker.abandon(taken);
+        }
+        log::error!("cannot read a request: {error}");
+        if !is_of_descriptors(error) {
+            return worker.abandon(taken);
+        }
+        self.head.clear();
+        let content = b"Service Unavailable\n";
+        let fields: [FieldPair<'_>; 2] = [(b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", b"1")];
+        let size = content.len() as u64;
+        encode_head(&ResponseHead { status: 503, fields: &fields }, Content::Whole { size }, &mut self.head);
+        if let Err(taken) = worker.respond(taken, &self.head, &[content]) {
+            worker.abandon(taken);
+        }
     }
 
     /// Takes a request back whose host has returned.
@@ -56,6 +85,9 @@ impl Intake<'_> {
         let Lent { id, mut received } = lent;
         if let Some(open) = self.opened.get_mut(id) {
             open.lent = false;
+        }
+        if let Some(running) = &self.running {
+            running.end(id);
         }
         received.content = None;
         received.data = None;

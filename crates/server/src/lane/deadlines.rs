@@ -75,7 +75,8 @@ impl Deadlines {
 
     /// The app of `exchange` has set its own deadline: messages about it name this one.
     pub(super) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
-        if let (Some(kept), Some(time)) = (self.kept.borrow().iter().find(|kept| kept.exchange == exchange), time) {
+        let Some(time) = time else { return };
+        for kept in self.kept.borrow().iter().filter(|kept| kept.exchange == exchange) {
             kept.timeout.store(in_milliseconds(time), Relaxed);
         }
     }
@@ -98,11 +99,13 @@ impl<S: Source> Lane<'_, S> {
         let id = exchange.id();
         let kept_here = self.running.as_ref().and_then(|running| running.mailbox(id));
         let mailbox = kept_here.or_else(|| self.source.borrow().mailbox(exchange));
-        match (mailbox, host.interruption()) {
-            (Some(mailbox), Some(interruption)) => {
-                deadlines.keep(id, mailbox, interruption, || host.answer(request, Reply::new(self, id)))
-            }
-            _ => host.answer(request, Reply::new(self, id)),
-        }
+        let (Some(mailbox), Some(interruption)) = (mailbox, host.interruption()) else {
+            return host.answer(request, Reply::new(self, id));
+        };
+        let later = self.source.borrow().mailbox_after_answer(exchange);
+        deadlines.keep(id, mailbox, Arc::clone(&interruption), || match later {
+            Some(later) => deadlines.keep(id, later, interruption, || host.answer(request, Reply::new(self, id))),
+            None => host.answer(request, Reply::new(self, id)),
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! Listening sockets: opening, naming and removing them.
 
 use super::handshakes;
+use super::kept::Kept;
 use crate::config::{Protocol, Settings, SocketAddress};
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -8,6 +9,7 @@ use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, Soc
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -139,6 +141,25 @@ impl Listener {
             .map_err(|error| format!("cannot give {} to user {}: {}", path.display(), user.as_raw(), words(error)))
     }
 
+    /// Makes this process responsible for the file of a Unix socket that another process has made, unless the listener is lent.
+    pub(crate) fn own_file(&mut self) {
+        let address = rustix::net::getsockname(&self.socket).ok().and_then(|address| SocketAddrUnix::try_from(address).ok());
+        let path = address.as_ref().and_then(SocketAddrUnix::path_bytes);
+        if self.lent || !self.unix {
+            return;
+        }
+        self.file = path.map(|path| PathBuf::from(std::ffi::OsStr::from_bytes(path))).and_then(|path| {
+            let found = std::fs::symlink_metadata(&path).ok()?;
+            Some(SocketFile { path, device: found.dev(), inode: found.ino() })
+        });
+    }
+
+    /// Somebody else keeps a copy of the socket from now on, for the next server.
+    pub(crate) fn lend(&mut self) {
+        self.lent = true;
+        self.file = None;
+    }
+
     /// Removes the file of a Unix socket, if this process made it and it has not been replaced.
     pub(crate) fn remove_file(&mut self) {
         let Some(file) = self.file.take() else { return };
@@ -169,14 +190,26 @@ impl AsFd for Listener {
 /// # Errors
 /// Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
 pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    open_or_take(settings, &mut Kept::default())
+}
+
+/// The same, but takes sockets from `kept` for the addresses that these listen on.
+///
+/// # Errors
+/// The same as for [`open`].
+pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
         let protocol = address.protocol.unwrap_or(settings.protocol);
         let opened = match &address.socket {
-            SocketAddress::Tcp { host, port } => open_tcp(settings, protocol, host, *port, &mut listeners),
+            SocketAddress::Tcp { host, port } => open_tcp(settings, protocol, (host, *port), kept, &mut listeners),
             SocketAddress::Unix { path, mode } => {
                 let mode = mode.or(settings.socket_mode);
-                open_unix(settings, protocol, path, mode).map(|listener| listeners.push(listener))
+                match kept.take_unix(path) {
+                    Some(socket) => taken(settings, protocol, "", socket),
+                    None => open_unix(settings, protocol, path, mode),
+                }
+                .map(|listener| listeners.push(listener))
             }
         };
         if let Err(message) = opened {
@@ -193,11 +226,22 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
 fn open_tcp(
     settings: &Settings,
     protocol: Protocol,
-    host: &str,
-    port: u16,
+    (host, port): (&str, u16),
+    kept: &mut Kept,
     listeners: &mut Vec<Listener>,
 ) -> Result<(), String> {
-    let addresses = addresses_of(host, port)?;
+    let mut addresses = addresses_of(host, port)?;
+    let before = listeners.len();
+    for address in &addresses {
+        if let Some(socket) = kept.take_tcp(*address) {
+            listeners.push(taken(settings, protocol, host, socket)?);
+        }
+    }
+    // Those that were kept need not be opened.
+    addresses.retain(|address| !listeners[before..].iter().any(|listener| listener.display == display_tcp(protocol, *address)));
+    if addresses.is_empty() {
+        return Ok(());
+    }
     // With port 0 the kernel chooses for the first address; the others use the same port.
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
@@ -211,6 +255,18 @@ fn open_tcp(
             Err((address, error)) => return Err(refusal(host, address, error)),
         }
     }
+}
+
+/// A listener whose socket was kept while the server was restarted.
+fn taken(settings: &Settings, protocol: Protocol, host: &str, socket: OwnedFd) -> Result<Listener, String> {
+    rustix::net::listen(&socket, queue_length(settings.backlog)).map_err(words)?;
+    let mut listener = Listener::adopted(socket, host, protocol)?;
+    listener.lent = true;
+    log::info!("{} was kept open, and is taken over", listener.display);
+    if let Some(name) = &settings.server_name {
+        listener.server_name.clone_from(name);
+    }
+    Ok(listener)
 }
 
 /// The addresses that `host` means, in the system's order of preference.
@@ -440,124 +496,4 @@ fn make_room(path: &Path, address: &SocketAddrUnix) -> Result<(), String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config::ListenAddress;
-
-    fn settings(listen: &[(&str, u16)]) -> Settings {
-        let listen = listen.iter().map(|(host, port)| ListenAddress::tcp(host, *port));
-        Settings { listen: listen.collect(), ..Settings::default() }
-    }
-
-    fn ports(listeners: &[Listener]) -> Vec<&str> {
-        listeners.iter().map(|listener| listener.server_port.as_str()).collect()
-    }
-
-    #[test]
-    fn the_kernel_chooses_a_port_and_the_listener_tells_it() {
-        let listeners = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there");
-        let [listener] = listeners.as_slice() else { panic!("one address, one listener") };
-        assert_eq!(listener.server_name, "127.0.0.1");
-        assert_ne!(listener.server_port, "0");
-        assert_eq!(listener.display, format!("http://127.0.0.1:{}", listener.server_port));
-        assert!(!listener.has_waiting());
-        let _client = std::net::TcpStream::connect(("127.0.0.1", listener.server_port.parse().expect("a port")));
-        assert!(listener.has_waiting());
-    }
-
-    #[test]
-    fn connections_send_at_once_even_those_that_come_before_there_is_a_worker() {
-        let opened = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there").remove(0);
-        let lent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        for listener in [opened, Listener::adopted(lent.into(), "", Protocol::Http).expect("it listens")] {
-            let address = SocketAddr::try_from(rustix::net::getsockname(&listener.socket).expect("it is bound"));
-            let _client = std::net::TcpStream::connect(address.expect("it is a TCP socket")).expect("it listens");
-            let accepted = rustix::net::accept(&listener.socket).expect("a client waits");
-            assert_eq!(sockopt::tcp_nodelay(&accepted), Ok(true), "{}", listener.display);
-        }
-    }
-
-    #[test]
-    fn an_empty_host_means_all_interfaces_on_one_port_under_the_name_of_the_machine() {
-        for host in ["", "*", "::"] {
-            let listeners = open(&settings(&[(host, 0)])).expect("there is an interface");
-            assert!(listeners.iter().any(|listener| listener.display.starts_with("http://0.0.0.0:")), "{listeners:?}");
-            let ports = ports(&listeners);
-            assert!(ports.iter().all(|port| *port == ports[0]), "{ports:?}");
-            for listener in &listeners {
-                assert_eq!(listener.server_name, server_name("", Ipv4Addr::UNSPECIFIED.into()));
-                assert!(!listener.server_name.is_empty());
-            }
-        }
-    }
-
-    #[test]
-    fn the_name_that_was_set_wins() {
-        let settings = Settings { server_name: Some("www.example.org".to_owned()), ..settings(&[("localhost", 0)]) };
-        for listener in open(&settings).expect("loopback is there") {
-            assert_eq!(listener.server_name, "www.example.org");
-        }
-    }
-
-    #[test]
-    fn an_address_meant_twice_is_opened_once() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let port = free.local_addr().expect("it is bound").port();
-        drop(free);
-        let listeners = open(&settings(&[("127.0.0.1", port), ("127.0.0.1", port)])).expect("the port is free");
-        assert_eq!(ports(&listeners), [port.to_string()]);
-    }
-
-    #[test]
-    fn each_lane_may_have_a_socket_that_no_other_server_shares() {
-        use crate::config::AcceptModel;
-        let settings = Settings { accept: AcceptModel::Own, workers: 2, threads: 3, ..settings(&[("127.0.0.1", 0)]) };
-        let listeners = open(&settings).expect("loopback is there");
-        assert_eq!(listeners[0].sockets().count(), 6);
-        let port: u16 = listeners[0].server_port.parse().expect("a port");
-        let clients: Vec<_> =
-            (0..200).map(|_| std::net::TcpStream::connect(("127.0.0.1", port)).expect("it listens")).collect();
-        assert!(listeners[0].has_waiting());
-        let taken = |socket| std::iter::from_fn(move || rustix::net::accept(socket).ok()).count();
-        let taken: Vec<usize> = listeners[0].sockets().map(taken).collect();
-        assert!(taken.iter().all(|taken| *taken > 0), "{taken:?}");
-        assert_eq!(taken.iter().sum::<usize>(), clients.len());
-        let again = Settings { listen: vec![ListenAddress::tcp("127.0.0.1", port)], ..settings };
-        let refused = open(&again).expect_err("the address is taken");
-        assert!(refused.contains("address already in use"), "{refused}");
-    }
-
-    #[test]
-    fn a_refusal_says_what_might_help() {
-        let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let port = taken.local_addr().expect("it is bound").port();
-        let message = open(&settings(&[("127.0.0.1", port)])).expect_err("the port is taken");
-        let expected = "address already in use; is another server running? choose another with --port";
-        assert_eq!(message, format!("cannot listen on 127.0.0.1:{port}: {expected}"));
-
-        // An address for documentation (RFC 5737), which no interface has.
-        let message = open(&settings(&[("192.0.2.1", 5000)])).expect_err("it is not ours");
-        assert!(message.starts_with("cannot listen on 192.0.2.1:5000: "), "{message}");
-        assert!(message.ends_with("; no interface of this machine has it"), "{message}");
-
-        let message = open(&settings(&[("no such host", 5000)])).expect_err("it has no address");
-        assert!(message.starts_with("cannot listen on no such host: "), "{message}");
-        assert_eq!(open(&settings(&[])).expect_err("nothing to do"), "there is no address to listen on");
-    }
-
-    #[test]
-    fn what_was_opened_before_a_refusal_leaves_nothing_behind() {
-        let path = std::env::temp_dir().join(format!("oribi-listener-{}.sock", std::process::id()));
-        let listen = vec![ListenAddress::unix(path.clone(), None), ListenAddress::tcp("192.0.2.1", 5000)];
-        open(&Settings { listen, ..Settings::default() }).expect_err("the second one cannot be opened");
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_path_that_is_too_long_is_called_so() {
-        let path = PathBuf::from(format!("/tmp/{}", "x".repeat(200)));
-        let settings = Settings { listen: vec![ListenAddress::unix(path, None)], ..Settings::default() };
-        let message = open(&settings).expect_err("no socket has such a name");
-        assert!(message.ends_with("the path of a socket must be shorter than 108 bytes"), "{message}");
-    }
-}
+mod tests;

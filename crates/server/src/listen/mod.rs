@@ -3,9 +3,11 @@
 mod bell;
 mod door;
 mod handshakes;
+mod kept;
 mod listener;
 
 pub use bell::Bell;
 pub use door::{Door, Seat, doors};
-pub(crate) use listener::handshake_begun;
+pub(crate) use kept::Kept;
 pub use listener::{Listener, open};
+pub(crate) use listener::{handshake_begun, open_or_take};

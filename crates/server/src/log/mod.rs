@@ -10,13 +10,15 @@ mod sink;
 mod stamp;
 
 pub use access::{AccessEntry, AccessLog};
+pub(crate) use escape::append_json;
 
 use crate::config::{LogTarget, Settings};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::fs::OpenOptions;
+use std::fs::Permissions;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 /// Sets up both logs: directs the messages of the `log` facade to the error log, and opens the access log once to check that it
@@ -25,15 +27,25 @@ use std::path::Path;
 /// # Errors
 /// Says which file cannot be opened, and why. Which file cannot be opened, and why.
 pub fn prepare(settings: &Settings) -> Result<(), String> {
-    let failed = |what: &str, target: &LogTarget, error: &io::Error| match target {
+    error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
+    // With edges, only these write it, and a process that loads the app may have no right to.
+    if settings.edges_wanted() == 0 { check_access_log(settings) } else { Ok(()) }
+}
+
+/// Opens the access log once to check that it can be opened.
+///
+/// # Errors
+/// Says which file cannot be opened, and why.
+pub fn check_access_log(settings: &Settings) -> Result<(), String> {
+    let Some(target) = &settings.access_log else { return Ok(()) };
+    AccessLog::open(target, settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
+}
+
+fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
+    match target {
         LogTarget::Standard => format!("cannot use the {what} log: {error}"),
         LogTarget::File(path) => format!("cannot open the {what} log {}: {error}", path.display()),
-    };
-    error::install(&settings.error_log, settings.log_level).map_err(|error| failed("error", &settings.error_log, &error))?;
-    if let Some(target) = &settings.access_log {
-        AccessLog::open(target, settings.access_log_format).map_err(|error| failed("access", target, &error))?;
     }
-    Ok(())
 }
 
 /// Opens the error log again by its name, after log rotation has moved the old one away. Does nothing without a file.
@@ -44,25 +56,41 @@ pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
 }
 
-/// Makes `user` and `group` the owners of the log files, so that workers that run as this user can open them by name. Missing
-/// files are created first.
+/// Who may open a log file by its name, to write to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writers {
+    /// The user, who becomes the owner.
+    pub user: u32,
+    /// The group of the file.
+    pub group: u32,
+    /// Whether the group may write, too.
+    pub with_group: bool,
+}
+
+/// Gives the error log to `writers`. A missing file is created first.
 ///
 /// # Errors
-/// Says which file cannot be given away, and why. Which file cannot be given away, and why.
-pub fn give_to(settings: &Settings, user: u32, group: u32) -> Result<(), String> {
-    let targets = [Some(&settings.error_log), settings.access_log.as_ref()];
-    for path in targets.into_iter().flatten().filter_map(|target| match target {
-        LogTarget::Standard => None,
-        LogTarget::File(path) => Some(path),
-    }) {
-        give_file_to(path, user, group).map_err(|error| format!("cannot give {} to user {user}: {error}", path.display()))?;
-    }
-    Ok(())
+/// Says which file cannot be given away, and why.
+pub fn give_error_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
+    give_log_to(&settings.error_log, writers)
+}
+
+/// Gives the access log to `writers`. A missing file is created first.
+///
+/// # Errors
+/// Says which file cannot be given away, and why.
+pub fn give_access_log_to(settings: &Settings, writers: Writers) -> Result<(), String> {
+    settings.access_log.as_ref().map_or(Ok(()), |target| give_log_to(target, writers))
+}
+
+fn give_log_to(target: &LogTarget, writers: Writers) -> Result<(), String> {
+    let LogTarget::File(path) = target else { return Ok(()) };
+    give_file_to(path, writers).map_err(|error| format!("cannot give {} to user {}: {error}", path.display(), writers.user))
 }
 
 /// Does not follow a link: otherwise anyone who may write to the folder of a log could have root give away any file. Anything
 /// but a file, such as a device or a named pipe, keeps its owner.
-fn give_file_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
+fn give_file_to(path: &Path, writers: Writers) -> io::Result<()> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
     let file = match OpenOptions::new().append(true).create(true).custom_flags(flags).open(path) {
         Ok(file) => file,
@@ -70,8 +98,12 @@ fn give_file_to(path: &Path, user: u32, group: u32) -> io::Result<()> {
         Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::LOOP | Errno::NXIO)) => return Ok(()),
         Err(error) => return Err(error),
     };
-    if file.metadata()?.is_file() {
-        std::os::unix::fs::fchown(&file, Some(user), Some(group))?;
+    let found = file.metadata()?;
+    if found.is_file() {
+        std::os::unix::fs::fchown(&file, Some(writers.user), Some(writers.group))?;
+        if writers.with_group {
+            file.set_permissions(Permissions::from_mode(found.permissions().mode() | 0o060))?;
+        }
     }
     Ok(())
 }

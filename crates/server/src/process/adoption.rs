@@ -3,10 +3,14 @@
 //!
 //! They are lent: the parent program keeps them open when this server ends, and another server may be accepting from them
 //! already. So this server never shuts them down, filters or unlinks them.
+//!
+//! Listeners that this server has opened itself, and that systemd has kept while it was restarted, come back in the same way. They
+//! are used only for the addresses that the settings name.
 
+use super::notify;
 use crate::config::value::show_accept_model;
 use crate::config::{Protocol, Settings};
-use crate::listen::{self, Listener};
+use crate::listen::{self, Kept, Listener};
 use rustix::net::SocketType;
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,20 +32,29 @@ const FIRST_OF_SYSTEMD: i32 = 3;
 /// Says which listener could not be taken over or opened, and why.
 pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    let mut kept = Kept::default();
     let (mut listeners, lender) = if let Some(value) = variable(SERVER_STARTER) {
         (adopt_all(parse_server_starter(&value)?, SERVER_STARTER, settings.protocol)?, "Server::Starter")
     } else if let Some(value) = variable(LISTEN_FDS)
         && variable(LISTEN_PID).is_some_and(|process| process.trim() == std::process::id().to_string())
     {
         let names = variable(LISTEN_FDNAMES).unwrap_or_default();
-        (adopt_all(parse_systemd(&value, &names)?, LISTEN_FDS, settings.protocol)?, "systemd")
+        let (stored, lent): (Vec<_>, Vec<_>) =
+            parse_systemd(&value, &names)?.into_iter().partition(|loan| notify::is_name_in_store(&loan.name));
+        // What cannot be taken over is opened anew.
+        let stored = stored.into_iter().filter_map(|loan| Some((loan.name, oribi_io::process::adopt(loan.number).ok()?)));
+        kept = Kept::new(stored.collect());
+        (adopt_all(lent, LISTEN_FDS, settings.protocol)?, "systemd")
     } else if let Some(listener) = standard_input()? {
         (vec![listener], "who started this (FastCGI on descriptor 0)")
     } else {
         (Vec::new(), "")
     };
-    if listeners.is_empty() {
-        return listen::open(settings);
+    let opened = if listeners.is_empty() { Some(listen::open_or_take(settings, &mut kept)?) } else { None };
+    // The server listened there before, and does not any more: nobody would answer the clients.
+    kept.close_others().for_each(|name| notify::remove_from_store(&name));
+    if let Some(opened) = opened {
+        return Ok(opened);
     }
     if settings.sockets_of_address() > 1 {
         let model = show_accept_model(settings.accept);

@@ -1,7 +1,9 @@
 //! Supplies the lanes of a worker with contexts, and replaces contexts that are due.
 
+use crate::boot::Boot;
 use crate::config::Settings;
 use crate::lane::{ContextSupply, Renewal};
+use crate::load_error::LoadError;
 use crate::scoreboard::{WorkerSlot, WorkerState};
 use oribi_host::{After, Host, Runtime};
 use std::os::fd::OwnedFd;
@@ -61,18 +63,33 @@ fn draw(least: u64, most: u64, random: u64) -> u64 {
 pub(super) struct Single<'a> {
     runtime: &'a dyn Runtime,
     reporter: Reporter<'a>,
+    boot: Option<Boot<'a>>,
+    /// See [`Life::shows_load_errors`](crate::config::Life::shows_load_errors).
+    shows_load_errors: bool,
     limit: Option<u64>,
 }
 
 impl<'a> Single<'a> {
-    pub(super) fn new(settings: &Settings, runtime: &'a dyn Runtime, reporter: Reporter<'a>) -> Self {
-        Self { runtime, reporter, limit: draw_limit(settings) }
+    pub(super) fn new(settings: &Settings, runtime: &'a dyn Runtime, reporter: Reporter<'a>, boot: Option<Boot<'a>>) -> Self {
+        Self { runtime, reporter, boot, shows_load_errors: settings.life.shows_load_errors, limit: draw_limit(settings) }
     }
 }
 
 impl ContextSupply for Single<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
-        let context = self.runtime.open(false)?;
+        let context: Box<dyn Host> = match self.runtime.open(false) {
+            Err(reason) if self.shows_load_errors => {
+                log::error!("{reason}");
+                Box::new(LoadError::new(&reason))
+            }
+            opened => {
+                let mut context = opened?;
+                if let Some(boot) = self.boot.take() {
+                    boot.ask(&mut *context, None)?;
+                }
+                context
+            }
+        };
         self.reporter.report(WorkerState::Ready);
         Ok(context)
     }
@@ -242,11 +259,12 @@ pub(super) struct Pooled<'a> {
     settings: &'a Settings,
     pool: &'a Pool,
     reporter: Reporter<'a>,
+    boot: Option<Boot<'a>>,
 }
 
 impl<'a> Pooled<'a> {
-    pub(super) fn new(settings: &'a Settings, pool: &'a Pool, reporter: Reporter<'a>) -> Self {
-        Self { settings, pool, reporter }
+    pub(super) fn new(settings: &'a Settings, pool: &'a Pool, reporter: Reporter<'a>, boot: Option<Boot<'a>>) -> Self {
+        Self { settings, pool, reporter, boot }
     }
 
     /// The number of answered requests at which a context that starts now is due.
@@ -257,7 +275,10 @@ impl<'a> Pooled<'a> {
 
 impl ContextSupply for Pooled<'_> {
     fn first(&mut self) -> Result<Box<dyn Host>, String> {
-        let context = self.pool.wait_for_context()?;
+        let mut context = self.pool.wait_for_context()?;
+        if let Some(boot) = self.boot.take() {
+            boot.ask(&mut *context, None)?;
+        }
         if self.pool.lane_started() {
             self.reporter.report(WorkerState::Ready);
         }
@@ -322,7 +343,7 @@ mod tests {
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let pool = Pool::new(1);
         let runtime = Native::new("x");
-        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () });
+        let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
         let present = runtime.open(true).expect("it always opens");
         let Renewal::Serve(present, due) = supply.renew(present, 10, After::default()) else { panic!("it must serve on") };
         assert_eq!(due, 11, "asked again at the next request");
@@ -366,7 +387,7 @@ mod tests {
         let runtime = Failing(1.into());
         std::thread::scope(|scope| {
             scope.spawn(|| pool.keep(&runtime, 0, || ()));
-            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () });
+            let mut supply = Pooled::new(&settings, &pool, Reporter { slot: &slot, notice: &notice, entitle: &|_| () }, None);
             let present = supply.first().expect("there is one");
             let after = After { retire: true, ..After::default() };
             assert!(matches!(supply.renew(present, 1, after), Renewal::Stop(_)));

@@ -1,6 +1,7 @@
 //! A lane that the threads of a language share, because the language has one lock for all of them.
 
 use super::contexts::{Reporter, draw_limit};
+use crate::boot::Boot;
 use crate::crew::Roster;
 use crate::engine::Engine;
 use crate::intake::Intake;
@@ -32,6 +33,8 @@ pub(super) struct SharedLane<'a, S: Source> {
     retires: Cell<bool>,
     ended: Cell<bool>,
     failed: Cell<bool>,
+    /// Its app has answered the boot request.
+    booted: Cell<bool>,
 }
 
 /// The result of a turn.
@@ -51,7 +54,7 @@ impl<'a> SharedLane<'a, Engine<'a, Epoll>> {
         let told = setup.log_opening();
         let (engine, attention) = setup.engine(Epoll::new()?, setup.settings.workers)?;
         let lane = Lane::new(engine, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-        Self::of(lane, setup, lock, reporter)
+        Self::of(lane.with_probe(setup.settings).watched(setup.running), setup, lock, reporter)
     }
 }
 
@@ -74,7 +77,6 @@ impl<'a, S: Source> SharedLane<'a, S> {
     fn of(lane: Lane<'a, S>, setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let settings = setup.settings;
         let lane = lane.shared_by(lock, settings.min_threads, settings.threads)?;
-        let lane = lane.watched(setup.running);
         lane.obey();
         Ok(Self {
             lane,
@@ -87,15 +89,24 @@ impl<'a, S: Source> SharedLane<'a, S> {
             retires: Cell::new(false),
             ended: Cell::new(false),
             failed: Cell::new(false),
+            booted: Cell::new(false),
         })
     }
 
     /// Lets the language's threads answer until the worker ends. Called on the thread that loaded the app, with the lock held.
-    /// Returns whether nothing has failed. Returns only after the last thread has left, even if the main thread has ended,
-    /// because the caller then frees what the threads use.
-    pub(super) fn work(self) -> bool {
-        let Some(roster) = self.lane.roster() else { return false };
+    /// Before that, its app answers the request of `boot`. Returns only after the last thread has left, even if the main thread
+    /// has ended, because the caller then frees what the threads use.
+    ///
+    /// # Errors
+    /// The app cannot serve, or its threads could not go on.
+    pub(super) fn work(self, boot: Option<Boot<'a>>) -> Result<(), String> {
+        let Some(roster) = self.lane.roster() else { return Err("its lane is not shared".to_owned()) };
         self.lock.begin(&self, roster.most());
+        if let Err(message) = self.boot(boot.as_ref()) {
+            self.lock.end();
+            return Err(message);
+        }
+        self.reporter.report(WorkerState::Ready);
         if roster.most() == 1 {
             // Apps and their libraries may expect to run on the main thread.
             roster.take_in();
@@ -113,7 +124,19 @@ impl<'a, S: Source> SharedLane<'a, S> {
         // Gives up the exchanges that the threads have left unanswered.
         self.lane.source().abandon_all();
         self.lock.end();
-        !self.failed.get()
+        // The language may have kept the address of what has asked until now.
+        drop(boot);
+        if self.failed.get() { Err("its threads could not go on".to_owned()) } else { Ok(()) }
+    }
+
+    /// Has the app answer the boot request on the thread that loaded it, while there are no other threads in the crew.
+    fn boot(&self, boot: Option<&Boot<'_>>) -> Result<(), String> {
+        if let Some(boot) = boot {
+            let mut host = self.lock.open()?;
+            boot.ask(&mut *host, Some(self.lock))?;
+        }
+        self.booted.set(true);
+        Ok(())
     }
 
     fn take_turns(&self, roster: &Roster<'_>, host: &mut dyn Host) {
@@ -151,7 +174,7 @@ impl<'a, S: Source> SharedLane<'a, S> {
             match next {
                 Ok(Next::Exchange(exchange)) => {
                     // The language handles its signals between turns, so a turn ends after a file, too.
-                    let Some(exchange) = self.lane.answer_with_file(exchange, self.listeners) else { return Turn::Answered };
+                    let Some(exchange) = self.lane.answer_in_front(exchange, self.listeners) else { return Turn::Answered };
                     self.lane.summon_another();
                     let retire = self.lane.answer(exchange, self.listeners, host);
                     self.count(retire);
@@ -238,7 +261,7 @@ impl<S: Source> Crew for SharedLane<'_, S> {
     }
 
     fn before_unlocking(&self) {
-        if let Some(roster) = self.lane.roster() {
+        if let Some(roster) = self.lane.roster().filter(|_| self.booted.get()) {
             roster.before_unlocking();
         }
     }
@@ -329,7 +352,7 @@ mod tests {
         drop(client);
         slot.set_command(WorkerCommand::Retire);
         waker.write_all(b"x").expect("the pipe has room");
-        assert!(crew.work());
+        crew.work(None).expect("nothing has failed");
     }
 
     #[test]

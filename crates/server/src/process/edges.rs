@@ -10,11 +10,14 @@ pub(super) use child::Birth;
 
 use super::closing::{Closing, Rest};
 use super::describe_end;
+use super::foreground::leave_report;
 use super::pace::Pace;
 use crate::config::{Settings, counted};
+use crate::handover::{self, Sender};
 use crate::keeper::{self, Plea, Pleas};
 use crate::listen::Listener;
-use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use crate::log as log_file;
+use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_io::process::{Fork, Heirs};
 use oribi_pool::Memory;
 use rustix::io::Errno;
@@ -41,6 +44,8 @@ pub(super) struct Edges<'a> {
     places: Vec<Place>,
     pace: Pace,
     stage: Stage,
+    /// Edges of a server before will hand their connections over to these.
+    succeeds: bool,
 }
 
 /// The place of one edge.
@@ -60,6 +65,8 @@ struct Process {
     /// What the edge asks for.
     pleas: Pleas,
     born: Instant,
+    /// Where edges of the server before send their connections; taken by whoever tells them.
+    successor: Option<Sender>,
 }
 
 enum Stage {
@@ -106,8 +113,10 @@ impl<'a> Edges<'a> {
         if count == 0 {
             return Ok(None);
         }
+        log_file::check_access_log(settings)?;
         let pools = pools::make(settings, lanes)?;
-        let scoreboard = Scoreboard::new(count, 0).map_err(|error| format!("cannot share memory with edges: {error}"))?;
+        let scoreboard =
+            Scoreboard::new(count, 0, count > 1).map_err(|error| format!("cannot share memory with edges: {error}"))?;
         log::info!(
             "connections belong to {}, which {} no app",
             counted(count, "edge"),
@@ -120,7 +129,13 @@ impl<'a> Edges<'a> {
             places: (0..count).map(|_| Place::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
             stage: Stage::Serving,
+            succeeds: false,
         }))
+    }
+
+    /// What the edges do.
+    pub(super) fn rows(&self) -> Vec<Row> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
     /// The memory that workers share with the edges.
@@ -163,6 +178,11 @@ impl<'a> Edges<'a> {
     ) -> io::Result<Option<Birth>> {
         let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
         let (pleas, keeper) = keeper::socket()?;
+        let (successor, handed) = if self.succeeds {
+            handover::pair().map(|(sender, receiver)| (Some(sender), Some(receiver)))?
+        } else {
+            (None, None)
+        };
         let (slot, parent) = (self.slots[number], rustix::process::getpid());
         slot.occupy(command);
         let heirs = Heirs::begin();
@@ -175,14 +195,15 @@ impl<'a> Edges<'a> {
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let process = Process { pid, process, waker, pleas, born: Instant::now() };
+                let process = Process { pid, process, waker, pleas, born: Instant::now(), successor };
                 self.places[number] = Place { process: Some(process), used: true };
                 log::info!("{} started (pid {pid})", self.name(number));
                 Ok(None)
             }
             Ok(Fork::Child) => {
+                leave_report();
                 self.places.clear();
-                Ok(Some(Birth { number, slot, takes_over, wake, waker, keeper, parent, heirs }))
+                Ok(Some(Birth { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs }))
             }
         }
     }
@@ -236,7 +257,7 @@ impl<'a> Edges<'a> {
         End::Usual
     }
 
-    /// What the edges ask for: workers whose apps do not react, or that have written nonsense, are to be ended. Nobody has
+    /// What the edges ask for: see [`keeper::Reason`]. Nobody has
     /// checked whether the processes that they name are workers.
     pub(super) fn pleas(&self) -> Vec<Plea> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
@@ -264,6 +285,17 @@ impl<'a> Edges<'a> {
         }
     }
 
+    /// Tells the edges whether the server is about to end.
+    pub(super) fn foresee(&self, prospect: Prospect) {
+        // All slots share it.
+        if let Some(slot) = self.slots.first() {
+            slot.foresee(prospect);
+        }
+        for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
+            let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
     /// Begins to stop: new connections are turned away, and everything that has arrived is answered, until `deadline`.
     pub(super) fn drain(&mut self, listeners: &mut [Listener], deadline: Instant) {
         if !matches!(self.stage, Stage::Serving) {
@@ -276,6 +308,45 @@ impl<'a> Edges<'a> {
             closing.begin(listeners);
         }
         self.stage = Stage::Draining { deadline, closing, command, cut: false };
+        self.tell(command);
+    }
+
+    /// Says that edges of a server before will hand their connections over to these, which have not been started yet.
+    pub(super) fn succeed(&mut self) {
+        self.succeeds = true;
+    }
+
+    /// Where edges of the server before are to send their connections, when all edges here serve; `None`: they do not yet.
+    pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
+        if !self
+            .slots
+            .iter()
+            .zip(&self.places)
+            .all(|(slot, place)| place.process.is_some() && slot.state() == WorkerState::Ready)
+        {
+            return None;
+        }
+        self.succeeds = false;
+        Some(self.places.iter_mut().filter_map(|place| place.process.as_mut()?.successor.take()).collect())
+    }
+
+    /// Begins to stop in favour of another server, which accepts at the same listeners: its edges take the connections over, as far
+    /// as that goes until `deadline`. If it has none that could, connections close after their next responses.
+    pub(super) fn hand_over(&mut self, successors: &[Sender], deadline: Instant) {
+        if !matches!(self.stage, Stage::Serving) {
+            return;
+        }
+        for (number, process) in
+            self.places.iter().enumerate().filter_map(|(number, place)| Some((number, place.process.as_ref()?)))
+        {
+            if !successors.is_empty()
+                && let Err(error) = process.pleas.name_successor(&successors[number % successors.len()])
+            {
+                log::error!("{} cannot be told where its connections are to go: {error}", self.name(number));
+            }
+        }
+        let command = if successors.is_empty() { WorkerCommand::Retire } else { WorkerCommand::HandOver };
+        self.stage = Stage::Draining { deadline, closing: Closing::default(), command, cut: false };
         self.tell(command);
     }
 
@@ -335,10 +406,15 @@ impl<'a> Edges<'a> {
         self.places.iter().all(|place| place.process.is_none())
     }
 
+    /// Whether every edge is there that there should be.
+    pub(super) fn are_all_there(&self) -> bool {
+        self.places.iter().all(|place| place.process.is_some())
+    }
+
     /// What the keeper watches: what the edges ask for, and their ends.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let processes = self.places.iter().filter_map(|place| place.process.as_ref());
-        processes.flat_map(|process| [Some(process.pleas.as_fd()), process.process.as_ref().map(AsFd::as_fd)]).flatten()
+        processes.flat_map(|process| [process.pleas.arrival(), process.process.as_ref().map(AsFd::as_fd)]).flatten()
     }
 
     /// How long the keeper may sleep at most; `None`: as long as nothing happens.

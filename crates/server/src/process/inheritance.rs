@@ -7,6 +7,7 @@
 //!   descriptors, display name and server name, percent-encoded, whether it was lent to the master, and whether clients use FastCGI;
 //! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these instead of the
 //!   listeners if edges have the connections;
+//! - `ORIBI_BOARD=8`: a file in memory for the mold's scoreboard, which the master reads;
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
@@ -16,15 +17,20 @@ use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::config::Protocol;
 use crate::keeper::Plea;
 use crate::listen::Listener;
-use oribi_io::process::{adopt, claim, peer};
+use oribi_io::process::{adopt, claim, peer, tell};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::fmt::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
 
 pub(super) const MASTER: &str = "ORIBI_MASTER";
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
+/// Names the socket to a master before this one: see [`super::upgrade`].
+pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
+
+pub(super) const BOARD: &str = "ORIBI_BOARD";
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,30 +40,82 @@ pub(super) enum Word {
     Ready = b'r',
     /// Master to mold: the whole server stops; finish running and waiting requests.
     Stop = b's',
+    /// Master to mold: the whole server stops soon; tell probes.
+    Announce = b'a',
+    /// Master to mold: the same, and responses are the last on their connections.
+    Part = b'p',
     /// Master to mold: end now.
     Quit = b'q',
     /// Master to mold: another generation has taken over; finish running requests.
     Retire = b'x',
     /// Master to mold: open the log files again.
     Reopen = b'l',
-    /// Master to mold: one worker more.
-    Grow = b'+',
-    /// Master to mold: one worker fewer.
-    Shrink = b'-',
+    /// Master to mold: the listeners are this server's own from now on; until then they were another server's as well.
+    Own = b'o',
+    /// Mold to master: all workers take requests, after their number was changed.
+    Settled = b'=',
+    /// Mold to master: some workers of this generation serve and others cannot start; the reason was told before.
+    Incomplete = b'i',
     /// Mold to master: this process was told to end by a signal, and there are edges. The master has it replaced, or is stopping
     /// anyway.
     Told = b't',
 }
 
+const WORDS: [Word; 11] = [
+    Word::Own,
+    Word::Ready,
+    Word::Stop,
+    Word::Announce,
+    Word::Part,
+    Word::Quit,
+    Word::Retire,
+    Word::Reopen,
+    Word::Settled,
+    Word::Incomplete,
+    Word::Told,
+];
+
 /// The first byte of a message that names a process, which follows.
-const END_WORKER: u8 = b'e';
+const PLEA: u8 = b'e';
+/// The first byte of a message with a number of workers, which follows.
+const SCALE: u8 = b'n';
+
+/// The first byte of a message that says why a generation cannot serve. Two bytes with the length of the text follow, least
+/// significant first, and the text.
+const TROUBLE: u8 = b'w';
+
+/// The longest text of such a message: enough for an error with its backtrace.
+const LONGEST_TROUBLE: usize = 16 << 10;
+
+/// The message that says why a generation cannot serve.
+fn trouble(text: &str) -> Vec<u8> {
+    let mut end = text.len().min(LONGEST_TROUBLE);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    let mut bytes = vec![TROUBLE];
+    bytes.extend_from_slice(&(end as u16).to_le_bytes());
+    bytes.extend_from_slice(&text.as_bytes()[..end]);
+    bytes
+}
+
+/// The first byte of a message with a time, which follows as so many decimal digits, in milliseconds. No digit is a word, so a
+/// mold of another version that does not know the message skips all of it.
+const TIME: u8 = b'd';
+const DIGITS: usize = 12;
 
 /// The result of reading from the socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum News {
     Word(Word),
-    /// Master to mold: end this process if it is one of the mold's workers. An edge has asked for it.
-    EndWorker(Plea),
+    /// Master to mold: an edge asks for something about this process, which may be one of the mold's workers.
+    Plea(Plea),
+    /// Mold to master: why this generation cannot serve.
+    Trouble(String),
+    /// Master to mold: how much time is left for the stop that follows.
+    TimeLeft(Duration),
+    /// Master to mold: have that many workers.
+    Scale(u32),
     /// The other process has ended.
     End,
     /// No message now.
@@ -80,25 +138,75 @@ impl Link {
                 Err(rustix::io::Errno::AGAIN) => return News::None,
                 Err(_) => return News::End,
             };
-            if word == END_WORKER {
+            if word == PLEA {
                 let mut bytes = [0; Plea::SIZE];
                 // It was sent together with the byte before.
                 match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).map(|_| Plea::from_bytes(bytes)) {
-                    Ok(Some(plea)) => return News::EndWorker(plea),
+                    Ok(Some(plea)) => return News::Plea(plea),
                     Ok(None) | Err(_) => continue,
                 }
             }
-            let known = [Word::Ready, Word::Stop, Word::Quit, Word::Retire, Word::Reopen, Word::Grow, Word::Shrink, Word::Told];
-            if let Some(word) = known.into_iter().find(|known| *known as u8 == word) {
+            if word == SCALE {
+                let mut bytes = [0; 4];
+                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT) {
+                    Ok(_) => return News::Scale(u32::from_ne_bytes(bytes)),
+                    Err(_) => continue,
+                }
+            }
+            if word == TROUBLE {
+                match self.hear_trouble() {
+                    Some(text) => return News::Trouble(text),
+                    None => continue,
+                }
+            }
+            if word == TIME {
+                let mut digits = [0; DIGITS];
+                let read = recv(&self.0, &mut digits, RecvFlags::DONTWAIT);
+                let time = read.ok().and_then(|_| std::str::from_utf8(&digits).ok()?.parse().ok());
+                match time {
+                    Some(milliseconds) => return News::TimeLeft(Duration::from_millis(milliseconds)),
+                    None => continue,
+                }
+            }
+            if let Some(word) = WORDS.into_iter().find(|known| *known as u8 == word) {
                 return News::Word(word);
             }
         }
     }
 
+    /// The rest of a message of this kind, which was sent together with its first byte.
+    fn hear_trouble(&self) -> Option<String> {
+        let mut length = [0; 2];
+        recv(&self.0, &mut length, RecvFlags::DONTWAIT).ok()?;
+        let mut text = vec![0; usize::from(u16::from_le_bytes(length))];
+        let (size, _) = recv(&self.0, text.as_mut_slice(), RecvFlags::DONTWAIT).ok()?;
+        text.truncate(size);
+        Some(String::from_utf8_lossy(&text).into_owned())
+    }
+
+    /// Says why this generation cannot serve.
+    pub(super) fn tell_trouble(&self, text: &str) {
+        let _ = send(&self.0, &trouble(text), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
     /// Passes on what an edge has asked for.
-    pub(super) fn end_worker(&self, plea: Plea) {
-        let mut bytes = [END_WORKER; 1 + Plea::SIZE];
+    pub(super) fn pass_on(&self, plea: Plea) {
+        let mut bytes = [PLEA; 1 + Plea::SIZE];
         bytes[1..].copy_from_slice(&plea.to_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Tells a mold to stop and how much time is left for that.
+    pub(super) fn stop_within(&self, left: Duration) {
+        let most = 10_u128.pow(DIGITS as u32) - 1;
+        let message = format!("{}{:0DIGITS$}{}", TIME as char, left.as_millis().min(most), Word::Stop as u8 as char);
+        let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Sends how many workers there should be.
+    pub(super) fn scale(&self, workers: u32) {
+        let mut bytes = [SCALE; 5];
+        bytes[1..].copy_from_slice(&workers.to_ne_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -116,22 +224,33 @@ pub(super) struct Inheritance {
     pub(super) listeners: Vec<Listener>,
     /// The memory that workers share with edges; empty if there are none.
     pub(super) pools: Vec<Memory>,
+    /// Where the scoreboard is to be.
+    pub(super) board: Option<OwnedFd>,
     /// How many times the app has been loaded, including this time.
     pub(super) generation: u64,
 }
 
 /// Hides what the master left for this process from programs that the app starts while it is loaded: they would hold the
-/// listeners until they end, perhaps for days. Call this as early as possible; [`supervise`](super::supervise) works without
-/// it, too. Does nothing in a process without a master.
+/// listeners until they end, perhaps for days. Call this as early as possible; otherwise [`supervise`](super::supervise) does it. Does
+/// nothing in a process without a master.
 pub fn claim_inheritance() {
     let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) else { return };
     if let Ok(value) = std::env::var(POOLS) {
         claim_all(&value);
     }
     let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
-    for number in entries.into_iter().flat_map(|entry| entry.numbers).chain([number]) {
+    for number in entries.into_iter().flat_map(|entry| entry.numbers).chain(number_of_board()).chain([number]) {
         // The later take-over reports what is wrong.
         let _ = claim(number);
+    }
+}
+
+/// Tells the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing in a
+/// process without a master.
+pub fn report_load_failure(text: &str) {
+    if let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) {
+        // The log has the text as well.
+        let _ = tell(number, &trouble(text.trim_end()));
     }
 }
 
@@ -140,14 +259,22 @@ pub fn claim_inheritance() {
 /// # Errors
 /// There is a master, but its listeners cannot be used.
 pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
+    claim_inheritance();
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let pools = inherit_pools(&std::env::var(POOLS).unwrap_or_default())?;
+    let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
+    let generation = std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+    let board = number_of_board().and_then(|number| adopt(number).ok());
+    Ok(Some(Inheritance { master, listeners, pools, board, generation }))
+}
+
+/// Takes over the listeners that the environment names.
+///
+/// # Errors
+/// Says which one cannot be used, and why.
+pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
+    let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
     let mut listeners = Vec::new();
-    let entries = match std::env::var(LISTENERS) {
-        _ if !pools.is_empty() => Vec::new(),
-        Ok(value) => parse(&value)?,
-        Err(error) => return Err(format!("{LISTENERS}: {error}")),
-    };
     for Entry { numbers, display, server_name, lent, protocol } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
@@ -160,13 +287,28 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listeners.push(listener);
     }
-    let generation = std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
-    Ok(Some(Inheritance { master, listeners, pools, generation }))
+    Ok(listeners)
+}
+
+/// Whether a master has started this process to take its place. Until the socket is inherited.
+pub(super) fn is_upgrade() -> bool {
+    std::env::var(UPGRADE).is_ok_and(|value| number_of_master(&value).is_some())
+}
+
+/// The descriptor of the file for the scoreboard.
+fn number_of_board() -> Option<i32> {
+    std::env::var(BOARD).ok()?.parse().ok()
 }
 
 /// The socket to the master, if `value` names a real one.
 fn find_master(value: &str) -> Option<Link> {
-    number_of_master(value).and_then(|number| adopt(number).ok()).map(Link)
+    inherit_socket(value).map(|(socket, _)| Link(socket))
+}
+
+/// The socket that `value` names, and the process at its other end; `None` if there is no such socket.
+pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
+    let number = number_of_master(value)?;
+    Some((adopt(number).ok()?, peer(number).ok()?))
 }
 
 /// The descriptor that `value` names, if it is a socket to the master. Otherwise a program further up has passed the variable
@@ -295,10 +437,21 @@ mod tests {
         assert_eq!(other.hear(), News::Word(Word::Stop));
         assert_eq!(other.hear(), News::Word(Word::Quit), "behind a word that is not known");
         let plea = Plea { process: 0x7273_7871, reason: Reason::Broken };
-        one.end_worker(plea);
+        one.pass_on(plea);
+        one.tell_trouble("syntax error\nnear é");
+        one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
+        one.scale(0x6e6e_6e65);
         one.say(Word::Told);
-        assert_eq!(other.hear(), News::EndWorker(plea));
+        assert_eq!(other.hear(), News::Plea(plea));
+        assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
+        assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
+        assert_eq!(other.hear(), News::Scale(0x6e6e_6e65));
         assert_eq!(other.hear(), News::Word(Word::Told));
+        for (left, heard) in [(1500, 1500), (0, 0), (u64::MAX, 999_999_999_999)] {
+            one.stop_within(Duration::from_millis(left));
+            assert_eq!(other.hear(), News::TimeLeft(Duration::from_millis(heard)));
+            assert_eq!(other.hear(), News::Word(Word::Stop));
+        }
         drop(one);
         assert_eq!(other.hear(), News::End);
         other.say(Word::Ready);

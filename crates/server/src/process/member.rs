@@ -27,6 +27,14 @@ pub(super) struct Member {
     pub(super) outdated: bool,
     /// When to end the worker if it has not finished by then.
     pub(super) end_by: Option<Instant>,
+    /// When it is old enough to be replaced.
+    pub(super) due: Option<Instant>,
+    /// When to look at its memory again.
+    pub(super) next_weighing: Instant,
+    /// Its resident and its own memory when they were last counted exactly, and until when that is good enough if it has not grown.
+    pub(super) weighed: Option<(Instant, u64, u64)>,
+    /// It was ended because it took too long to start.
+    pub(super) late: bool,
     /// What its threads were last seen doing.
     pub(super) sightings: Vec<Sighting>,
     /// How many of them are stuck: if any is, the worker ends when the others have finished.
@@ -44,12 +52,34 @@ impl Member {
         born: Instant,
     ) -> Self {
         let sightings = vec![Sighting::default(); slot.running.len()];
-        Self { slot, number, pid, seat, waker, process, born, outdated: false, end_by: None, sightings, stuck: 0 }
+        Self {
+            slot,
+            number,
+            pid,
+            seat,
+            waker,
+            process,
+            born,
+            outdated: false,
+            end_by: None,
+            late: false,
+            due: None,
+            next_weighing: born,
+            weighed: None,
+            sightings,
+            stuck: 0,
+        }
     }
 
     /// The state of a worker that has not been told to stop; `None` if it has.
     pub(super) fn serving(&self) -> Option<WorkerState> {
         (self.slot.command() == WorkerCommand::Serve).then(|| self.slot.state())
+    }
+
+    /// Whether it ends because it cannot serve. Another one starts when it has ended: only then is it known that it has failed.
+    pub(super) fn has_given_up(&self) -> bool {
+        let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_none();
+        retires && self.slot.state() == WorkerState::Starting
     }
 
     /// Whether it accepts connections and has not been told to stop.

@@ -12,23 +12,34 @@ mod contexts;
 mod crew;
 mod detach;
 mod edges;
+mod farewell;
+mod foreground;
+mod inheritable;
 mod inheritance;
 mod io_model;
 pub mod master;
 mod member;
+mod memory_use;
+mod notices;
+mod notify;
 mod pace;
 mod pid_file;
 mod places;
 mod privileges;
+mod reasons;
+mod reloads;
 mod restart_file;
+mod scaling;
 mod signals;
 mod supervisor;
 mod title;
+mod upgrade;
+mod watch;
 mod worker;
 
 pub use alone::serve_alone;
-pub use detach::detach;
-pub use inheritance::claim_inheritance;
+pub use detach::{Directory, detach};
+pub use inheritance::{claim_inheritance, report_load_failure};
 pub use supervisor::supervise;
 
 use crate::config::Settings;
@@ -39,6 +50,7 @@ use std::time::Duration;
 
 /// Logs the addresses of the server.
 fn announce(listeners: &[Listener], settings: &Settings) {
+    foreground::report_serving();
     let (workers, threads, pid) = (settings.workers, settings.threads, std::process::id());
     for listener in listeners {
         log::info!("Oribi listening on {} (workers: {workers}, threads: {threads}, pid {pid})", listener.display);

@@ -22,11 +22,13 @@ pub(super) struct Pace {
     /// When the last pause ended or will end, and its length.
     last_pause: Option<(Instant, Duration)>,
     not_before: Option<Instant>,
+    /// Pauses since something went well.
+    in_a_row: u32,
 }
 
 impl Pace {
     pub(super) const fn new(between: Duration, first_pause: Duration) -> Self {
-        Self { between, first_pause, last_pause: None, not_before: None }
+        Self { between, first_pause, last_pause: None, not_before: None, in_a_row: 0 }
     }
 
     /// How long to wait before the next start; zero if it is allowed now.
@@ -42,21 +44,28 @@ impl Pace {
     /// Records that a process has failed after `lived`, or could not be started. Returns the pause that begins now; `None` if
     /// one is running already, because several simultaneous failures count as one.
     pub(super) fn failed(&mut self, now: Instant, lived: Duration) -> Option<Duration> {
-        let pause = match self.last_pause {
+        let (pause, before) = match self.last_pause {
             Some((until, _)) if now < until => return None,
             Some((until, pause)) if lived < GOOD_LIFE && now < until + GOOD_LIFE => {
-                (pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE)
+                ((pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE), self.in_a_row)
             }
-            _ => self.first_pause,
+            _ => (self.first_pause, 0),
         };
+        self.in_a_row = before + 1;
         self.last_pause = Some((now + pause, pause));
         self.hold_until(now + pause);
         Some(pause)
     }
 
+    /// In words that follow the length of a pause: how often processes have failed without a good life in between; empty for the
+    /// first time.
+    pub(super) fn how_often(&self) -> String {
+        if self.in_a_row > 1 { format!(" (failure {} in a row)", self.in_a_row) } else { String::new() }
+    }
+
     /// What has failed is forgotten: the next start may be made now.
     pub(super) fn forgive(&mut self) {
-        (self.last_pause, self.not_before) = (None, None);
+        (self.last_pause, self.not_before, self.in_a_row) = (None, None, 0);
     }
 
     fn hold_until(&mut self, moment: Instant) {
@@ -88,6 +97,9 @@ mod tests {
         for _ in 0..8 {
             let pause = pace.failed(now, SECOND).expect("no pause is running");
             assert_eq!(pace.wait(now), pause);
+            let number = pauses.len() + 1;
+            let told = if number == 1 { String::new() } else { format!(" (failure {number} in a row)") };
+            assert_eq!(pace.how_often(), told);
             pauses.push(pause.as_secs());
             now += pause + SECOND;
         }

@@ -9,6 +9,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
+/// The answer to `oribi ctl upgrade`.
+pub(super) const NO_UPGRADE: &str =
+    "this server cannot replace its own program yet: to upgrade it, start a new one under start_server";
+
 /// The answer to USR2, which in other servers replaces the running program.
 pub(super) const NO_USR2: &str =
     "signal USR2 does nothing here: to upgrade the server itself, start a new one under start_server";
@@ -33,7 +37,8 @@ static BROKEN_PIPES: AtomicU32 = AtomicU32::new(0);
 /// children have the default actions, with or without exec.
 #[derive(Debug)]
 pub(super) struct Signals {
-    arrival: OwnedFd,
+    /// `None`: another process counts.
+    arrival: Option<OwnedFd>,
     watches: Vec<Watch>,
 }
 
@@ -51,22 +56,23 @@ impl Signals {
                 watches.push(watch(*signal, count, Effect::Count, vec![waker.try_clone()?], None)?);
             }
         }
-        Ok(Self { arrival, watches })
+        Ok(Self { arrival: Some(arrival), watches })
     }
 
     /// Readable when a signal has arrived.
-    pub(super) fn arrival(&self) -> BorrowedFd<'_> {
-        self.arrival.as_fd()
+    pub(super) fn arrival(&self) -> Option<BorrowedFd<'_>> {
+        self.arrival.as_ref().map(AsFd::as_fd)
     }
 
     /// Makes [`Signals::arrival`] wait for the next signal. Call this before taking the signals.
     pub(super) fn rearm(&self) {
-        empty(&self.arrival);
+        self.arrival.iter().for_each(empty);
     }
 
     /// Stops counting. From then on signals without another handler are ignored.
     pub(super) fn release(&mut self) {
         self.watches.clear();
+        self.arrival = None;
     }
 }
 
@@ -92,6 +98,11 @@ pub(super) struct Wishes {
 const ECHO: Duration = Duration::from_millis(250);
 
 impl Wishes {
+    /// The first wish has got its answer: another one counts from `now` on.
+    pub(super) fn begin_anew(&mut self, now: Instant) {
+        self.first = Some(now);
+    }
+
     /// `arrived` signals have been taken at the time `now`; `stopping` says that the process is stopping already, for any
     /// reason.
     pub(super) fn heard(&mut self, arrived: u32, stopping: bool, now: Instant) -> Wish {

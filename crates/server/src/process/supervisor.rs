@@ -1,26 +1,38 @@
 //! The supervisor forks, replaces and stops workers.
 
+mod aging;
 mod behind_edges;
+mod below_master;
+mod farewell;
 mod staffing;
+mod starting;
+mod steered;
 mod stopping;
 mod stuck;
 
 use super::adoption::adopt_or_open;
 use super::edges::{Edges, End};
-use super::inheritance::{self, Inheritance, Link, News, Word};
+use super::farewell::Farewell;
+use super::foreground::leave_report;
+use super::inheritance::{self, Inheritance, Link, Word};
 use super::io_model;
 use super::member::Member;
+use super::notices::Notices;
+use super::notify::Notifier;
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::places::Pools;
 use super::privileges::Privileges;
+use super::reasons::Reasons;
 use super::restart_file::RestartFile;
-use super::signals::{self, Signals, Wish, Wishes};
+use super::signals::{self, Signals, Wishes};
 use super::title::Title;
+use super::watch::{self, Watch};
 use super::worker::{self, Post};
-use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, describe_end, descriptor_shortage, raise_descriptor_limit};
+use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, describe_end, descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::config::counted;
+use crate::control::{self, Control};
 use crate::listen::{Listener, Seat};
 use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use oribi_host::Runtime;
@@ -38,9 +50,6 @@ use stopping::Stage;
 
 /// How often process 1, which inherits all orphans, looks for ended ones. Nobody is waiting for them.
 const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
-
-/// How long a new generation waits for the last of its workers before it counts as ready.
-const STAFFING: Duration = Duration::from_secs(30);
 
 /// Serves until told to stop and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
 /// cut off. In a worker it does not return. The process must have only one thread.
@@ -97,38 +106,62 @@ struct Supervisor<'a> {
     generation: u64,
     signals: Signals,
     wishes: Wishes,
-    /// A pipe to which workers write when their state changes.
-    notices: (OwnedFd, OwnedFd),
+    /// Tells nobody if this process has a master.
+    notifier: Notifier,
+    /// Workers write to it when their state changes.
+    notices: Notices,
+    /// In which workers say why they cannot serve.
+    reasons: Reasons,
     scoreboard: Scoreboard,
     members: Vec<Member>,
     /// How many workers should accept connections.
     wanted: usize,
+    /// The master is to be told when there are so many.
+    owes_settled: bool,
     pace: Pace,
     stage: Stage,
+    /// It has been told to stop, and still serves. A master decides that for its molds.
+    farewell: Option<Farewell>,
+    /// When everything must have ended, if a stop has begun here or the master has said so.
+    stop_by: Option<Instant>,
     /// Workers are to be replaced by fresh ones.
     replacing: bool,
-    /// How many workers have ended before they could serve, while none has become ready.
+    /// The system does not tell exactly how much memory workers use.
+    weighs_roughly: bool,
+    /// How many workers have ended before they could serve, until the start has been reported.
     failed_starts: usize,
-    /// When the first worker became ready.
-    served_since: Option<Instant>,
-    /// Whether that has been reported, to the master or in the log.
+    /// Whether any worker has become ready.
+    served: bool,
+    /// Whether the start has been reported, to the master or in the log.
     announced: bool,
     /// `None`: the master watches it, or there is none.
     restart_file: Option<RestartFile<'a>>,
+    /// `None`: the master has it, or there is none.
+    control: Option<Control>,
+    born: Instant,
+    /// Why the last replacement of the workers was given up; `None`: it was not.
+    replacement_failure: Option<String>,
+    /// The files of the app, if workers are replaced when one of them changes.
+    watch: Option<Watch>,
     _pid_file: Option<PidFile>,
 }
 
 impl<'a> Supervisor<'a> {
     fn start(settings: &'a Settings, runtime: &'a dyn Runtime) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
-        let privileges = Privileges::of(settings)?;
+        let mut privileges = Privileges::of(settings)?;
         let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
         note_forks().map_err(|error| failed("watch for forks", error))?;
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
-        let (master, listeners, pools, generation) = match inheritance::inherit()? {
-            Some(Inheritance { master, listeners, pools, generation }) => (Some(master), listeners, pools, generation),
-            None => (None, adopt_or_open(settings)?, Vec::new(), 1),
+        let (master, listeners, pools, board, generation) = match inheritance::inherit()? {
+            Some(Inheritance { master, listeners, pools, board, generation }) => {
+                (Some(master), listeners, pools, board, generation)
+            }
+            None => {
+                privileges.look_up_edges(settings)?;
+                (None, adopt_or_open(settings)?, Vec::new(), None, 1)
+            }
         };
         if generation == 1 {
             log::info!("{io}");
@@ -137,13 +170,11 @@ impl<'a> Supervisor<'a> {
             }
             say_who_has_sockets(&listeners, settings);
         }
-        let notices =
-            pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).map_err(|error| failed("make a pipe", error.into()))?;
+        let notices = Notices::new().map_err(|error| failed("make a pipe", error))?;
+        let reasons = Reasons::new().map_err(|error| failed("make a pipe", error))?;
         let wanted = settings.workers.max(1);
-        // Twice as many for replacements that start next to the workers that they replace, and as many again for workers with
-        // slow requests to finish; a few more for TTIN.
-        let scoreboard = Scoreboard::new(wanted.saturating_mul(4).saturating_add(64), settings.watched_threads())
-            .map_err(|error| failed("share memory with workers", error))?;
+        let scoreboard =
+            below_master::scoreboard(settings, board).map_err(|error| failed("share memory with workers", error))?;
         let mut supervisor = Self {
             settings,
             runtime,
@@ -153,27 +184,40 @@ impl<'a> Supervisor<'a> {
             privileges,
             signals,
             wishes: Wishes::default(),
+            notifier: Notifier::default(),
             notices,
+            reasons,
             scoreboard,
             members: Vec::new(),
             wanted,
+            owes_settled: false,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
             stage: Stage::Serving,
+            farewell: None,
+            stop_by: None,
             replacing: false,
+            weighs_roughly: false,
             failed_starts: 0,
-            served_since: None,
+            served: false,
             announced: false,
             restart_file: None,
+            control: None,
+            born: Instant::now(),
+            replacement_failure: None,
+            watch: None,
             _pid_file: None,
             master,
             generation,
         };
         if supervisor.master.is_none() {
+            supervisor.watch = watch::begin(settings);
             supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
+            supervisor.notifier = Notifier::of_environment();
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
             let lanes = lanes_of_worker(settings, runtime);
             let started = handed_over.and_then(|()| {
                 supervisor.edges = Edges::new(settings, lanes)?;
+                supervisor.control = Control::open(settings)?;
                 settings.pid_file.as_deref().map(PidFile::write).transpose()
             });
             match started {
@@ -183,6 +227,8 @@ impl<'a> Supervisor<'a> {
                     return Err(message);
                 }
             }
+            supervisor.notifier.store(&mut supervisor.listeners, settings);
+            supervisor.notifier.loading();
         }
         supervisor.entitle("starting");
         Ok(supervisor)
@@ -214,15 +260,19 @@ impl<'a> Supervisor<'a> {
         }
         loop {
             self.signals.rearm();
-            signals::empty(&self.notices.0);
+            self.notices.rearm();
             self.obey_signals();
             self.obey_master();
+            self.go_on_with_farewell();
             self.reap();
             self.announce();
             self.end_overdue();
+            self.end_late_starters();
+            self.replace_aged();
             self.keep_app_deadlines();
             self.obey_edges();
             self.let_next_leave();
+            self.keep_watchdog();
             let finished = match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
@@ -241,38 +291,39 @@ impl<'a> Supervisor<'a> {
             if finished {
                 break;
             }
-            self.sleep();
+            if !control::steer(self) {
+                self.sleep();
+            }
         }
-        match self.stage {
+        let status = match self.stage {
             Stage::Stopping { cut: true, .. } | Stage::Failed => 1,
             _ => 0,
-        }
+        };
+        control::say_end(self, status);
+        status
     }
 
     fn obey_signals(&mut self) {
-        let (term, interrupt, quit) = (signals::take(Signal::TERM), signals::take(Signal::INT), signals::take(Signal::QUIT));
-        if self.master.is_some() {
+        if let Some(master) = &self.master {
+            let (term, quit) = (signals::take(Signal::TERM), signals::take(Signal::QUIT));
+            signals::take(Signal::INT);
             // A terminal sends INT to all processes, and a service manager may send TERM to all: the master gets it, too, and
             // tells how often it was meant. If TERM was only for this process, the master starts another generation.
-            match &self.master {
-                // Requests wait for the workers until the edges have ended, or another generation has taken over.
-                Some(master) if term + quit > 0 && self.has_edges() => master.say(Word::Told),
-                _ if term + quit > 0 => self.stop(WorkerCommand::Retire),
-                _ => {}
+            // Requests wait for the workers until the edges have ended, or another generation has taken over. The master may
+            // also give others time to learn of the end.
+            let waits = self.has_edges() || !self.settings.timeouts.farewell.is_zero();
+            match term + quit {
+                0 => {}
+                _ if waits => master.say(Word::Told),
+                _ => self.stop(WorkerCommand::Retire),
             }
         } else {
-            let stopping = matches!(self.stage, Stage::Draining | Stage::Stopping { .. });
-            match self.wishes.heard(term + interrupt, stopping, Instant::now()) {
-                Wish::EndNow => self.end_now("told to stop a second time"),
-                Wish::Stop => self.stop(WorkerCommand::Drain),
-                Wish::Nothing if quit > 0 => self.stop(WorkerCommand::Drain),
-                Wish::Nothing => {}
-            }
+            self.obey_stops();
         }
         // A terminal sends HUP to the master, too, which then loads the app anew.
         let told = signals::take(Signal::HUP) > 0 && self.master.is_none();
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        if told || touched {
+        if watch::look(self.watch.as_mut()) || told || touched {
             self.replace_all();
         }
         if signals::take(Signal::USR1) > 0 {
@@ -285,30 +336,11 @@ impl<'a> Supervisor<'a> {
         if signals::take(Signal::USR2) > 0 {
             log::warn!("{}", signals::NO_USR2);
         }
-        for _ in 0..signals::take(Signal::TTIN) {
-            self.change_workers(Word::Grow);
-        }
-        for _ in 0..signals::take(Signal::TTOU) {
-            self.change_workers(Word::Shrink);
-        }
-    }
-
-    fn obey_master(&mut self) {
-        while let Some(master) = &self.master {
-            match master.hear() {
-                News::Word(Word::Stop) => self.stop(WorkerCommand::Drain),
-                News::Word(Word::Retire) => self.stop(WorkerCommand::Retire),
-                News::Word(Word::Quit) => self.end_now("told to end at once"),
-                News::Word(Word::Reopen) => self.reopen_logs(),
-                News::Word(word) => self.change_workers(word),
-                News::EndWorker(plea) => self.end_worker(plea),
-                News::None => return,
-                News::End => {
-                    log::error!("the master has died");
-                    self.master = None;
-                    self.stop(WorkerCommand::Drain);
-                }
-            }
+        let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
+        if more + fewer > 0
+            && let Err(why) = self.have_workers(scaling::changed(self.settings, self.wanted, more, fewer))
+        {
+            log::warn!("{why}");
         }
     }
 
@@ -333,12 +365,17 @@ impl<'a> Supervisor<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
-                self.members.push(Member::new(slot, number, pid, seat.number, waker, process, born));
+                let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);
+                member.due = self.settings.life.max_lifetime.map(|most| born + aging::draw_lifetime(most));
+                self.members.push(member);
                 self.pace.started(born);
                 log::debug!("worker {number} started (pid {pid})");
                 Ok(())
             }
-            Ok(Fork::Child) => self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs),
+            Ok(Fork::Child) => {
+                leave_report();
+                self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs)
+            }
         }
     }
 
@@ -354,15 +391,15 @@ impl<'a> Supervisor<'a> {
     ) -> ! {
         let generation = self.generation_told();
         self.members.clear();
-        self.master = None;
+        (self.master, self.watch, self.control) = (None, None, None);
         let own = self.edges.take().map(Edges::into_pools);
         let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
         if !pools.is_empty() {
             // The clients of a worker behind edges are no business of its app's.
             self.listeners.clear();
         }
-        let notice = self.notices.1.try_clone();
-        let notice = notice.unwrap_or_else(|error| {
+        self.reasons.keep_writer();
+        let notice = std::mem::take(&mut self.notices).into_writer().unwrap_or_else(|error| {
             log::error!("worker {number}: {error}");
             oribi_io::process::exit_now(1)
         });
@@ -379,6 +416,7 @@ impl<'a> Supervisor<'a> {
             wake,
             waker,
             notice,
+            reasons: &self.reasons,
             supervisor,
         };
         post.entitle("");
@@ -430,17 +468,26 @@ impl<'a> Supervisor<'a> {
             log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
             return;
         }
-        if command == WorkerCommand::Quit {
+        if command == WorkerCommand::Quit && !member.late {
             return;
         }
-        let end = status.map_or_else(|| "ended".to_owned(), describe_end);
+        let mut end = status.map_or_else(|| "ended".to_owned(), describe_end);
         let started = state != WorkerState::Starting;
         if started {
             let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
             log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
         } else {
-            log::error!("worker {number} (pid {pid}) {end} before it could serve");
+            if member.late {
+                let seconds = self.settings.life.boot_timeout.as_secs_f64();
+                end = format!("was ended after {seconds} s (--boot-timeout)");
+            }
+            end.push_str(" before it could serve");
+            if let Some(reason) = self.reasons.of(pid.as_raw_nonzero().get().unsigned_abs()) {
+                end = format!("{end}: {reason}");
+            }
+            log::error!("worker {number} (pid {pid}) {end}");
         }
+        member.slot.count_failure();
         match &mut self.stage {
             Stage::Serving | Stage::Draining => {}
             Stage::Leaving { .. } | Stage::Failed => return,
@@ -450,13 +497,15 @@ impl<'a> Supervisor<'a> {
             }
         }
         // A worker that a signal has killed says nothing about its replacement.
-        let failed = status.is_none_or(|status| status.terminating_signal().is_none());
-        if !started && failed && self.start_has_failed(member.outdated) {
+        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
+        if !started && failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
             return;
         }
         let now = Instant::now();
-        if let Some(pause) = self.pace.failed(now, now - member.born) {
-            log::warn!("the next one starts in {:.1} s", pause.as_secs_f64());
+        if self.lacks_workers()
+            && let Some(pause) = self.pace.failed(now, now - member.born)
+        {
+            log::warn!("the next one starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
         }
     }
 
@@ -469,26 +518,11 @@ impl<'a> Supervisor<'a> {
         self.members.iter().for_each(Member::wake);
     }
 
-    /// Reports once that connections are accepted: to the app and to the master or, without a master, in the log.
-    fn announce(&mut self) {
-        if self.announced {
-            return;
-        }
-        let accepts = |member: &&Member| matches!(member.slot.state(), WorkerState::Ready | WorkerState::Retiring);
-        let ready = self.members.iter().filter(accepts).count();
-        if ready > 0 && self.served_since.is_none() {
-            self.served_since = Some(Instant::now());
-            self.entitle("");
-            self.runtime.server_ready();
-        }
-        let Some(since) = self.served_since else { return };
-        match &self.master {
-            None => super::announce(&self.listeners, self.settings),
-            // The previous generation retires when it hears of this one, which should have all its workers by then.
-            Some(_) if self.generation > 1 && ready < self.wanted && since.elapsed() < STAFFING => return,
-            Some(master) => master.say(Word::Ready),
-        }
-        self.announced = true;
+    /// Tells the service manager that this server is alive, as long as its edges and workers are there.
+    fn keep_watchdog(&mut self) {
+        let Self { notifier, members, edges, stage, .. } = self;
+        let serves = !members.is_empty() && edges.as_ref().is_none_or(Edges::are_all_there);
+        notifier.keep_watchdog(Instant::now(), || serves || !matches!(stage, Stage::Serving));
     }
 
     /// Sleeps until something happens.
@@ -503,26 +537,29 @@ impl<'a> Supervisor<'a> {
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
             Stage::Draining | Stage::Failed => None,
         };
+        let farewell = self.farewell.as_ref().map(|farewell| farewell.wait(now));
         let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
-        let mut polled = vec![
-            PollFd::from_borrowed_fd(self.signals.arrival(), PollFlags::IN),
-            PollFd::from_borrowed_fd(self.notices.0.as_fd(), PollFlags::IN),
-        ];
+        let arrivals = [self.signals.arrival(), self.notices.arrival()].into_iter().flatten();
+        let mut polled: Vec<_> = arrivals.map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).collect();
         polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
         if self.members.is_empty() && matches!(self.stage, Stage::Stopping { .. }) {
             at_most(LOOK_FOR_HANDSHAKES);
         }
-        if let (false, Some(since)) = (self.announced, self.served_since) {
-            at_most(STAFFING.saturating_sub(now - since));
-        }
+        self.next_late_starter(now).into_iter().chain(self.next_aged(now)).for_each(&mut at_most);
         if let (Stage::Serving, Some(file)) = (&self.stage, &self.restart_file) {
             at_most(file.wait(now));
         }
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());
         }
-        if let Some(wait) = self.edges.as_ref().and_then(|edges| edges.patience(now)) {
-            at_most(wait);
+        let of_edges = self.edges.as_ref().and_then(|edges| edges.patience(now));
+        let of_control = self.control.as_ref().and_then(|control| control.patience(now));
+        let waits = of_edges.into_iter().chain(of_control).chain(farewell);
+        waits.chain(self.notifier.patience(now)).for_each(&mut at_most);
+        polled.extend(self.control.iter().flat_map(Control::polled));
+        if let Some(watch) = &self.watch {
+            polled.push(PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN));
+            watch.wait(now).into_iter().for_each(&mut at_most);
         }
         let of_edges = self.edges.iter().flat_map(Edges::descriptors);
         polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));

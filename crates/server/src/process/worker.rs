@@ -4,8 +4,10 @@ use super::contexts::{Pool, Pooled, RETIRING, Reporter, Single};
 use super::crew::SharedLane;
 use super::places::Pools;
 use super::privileges::Privileges;
+use super::reasons::Reasons;
 use super::signals;
 use super::title::Title;
+use crate::boot::Boot;
 use crate::config::{Settings, Timeouts};
 use crate::lane::{self, ContextSupply, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors};
@@ -19,8 +21,8 @@ use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicU32;
+use std::sync::{Mutex, PoisonError};
 
 /// Stack size of a lane's thread: the usual size for the first thread of a process, because apps recurse.
 const LANE_STACK: usize = 8 << 20;
@@ -46,10 +48,17 @@ pub(super) struct Post<'a> {
     pub(super) waker: OwnedFd,
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: OwnedFd,
+    pub(super) reasons: &'a Reasons,
     pub(super) supervisor: Pid,
 }
 
 impl Post<'_> {
+    /// Whether TERM only makes the worker ask for its replacement: TERM that is sent to all processes must not end it while the
+    /// server goes on serving, for its edges or for its farewell.
+    fn stays_when_told(&self) -> bool {
+        !self.pools.is_empty() || !self.settings.timeouts.farewell.is_zero()
+    }
+
     /// Sets the title of this process. See [`Runtime::set_title`] for the thread that may call this.
     pub(super) fn entitle(&self, state: &str) {
         let role = format!("worker {}", self.number);
@@ -63,6 +72,7 @@ pub(super) fn live(post: &Post<'_>, supervisor_signals: &mut signals::Signals, h
         let outcome = serve(post, supervisor_signals, heirs);
         if let Err(message) = &outcome {
             log::error!("worker {}: {message}", post.number);
+            post.reasons.leave(std::process::id(), message);
         }
         let status = i32::from(outcome.is_err());
         end(post, status);
@@ -133,13 +143,14 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     // Nobody else may be left to end a worker whose app is stuck.
     let graceful = post.settings.timeouts.graceful;
     let last_resort = (graceful < Timeouts::NEVER).then(|| LastResort::new(graceful)).transpose()?;
-    let (terminate, orphaned) = if !post.pools.is_empty() {
+    let (terminate, orphaned) = if post.stays_when_told() {
         // Requests may wait for this worker, also when TERM is sent to all processes to stop the server. So it serves until
         // another one has taken its place, or until the edges have ended.
         let effect = Effect::Exchange { from: WorkerState::Ready as u32, to: WorkerState::Retiring as u32 };
         let terminate = watch(Signal::TERM, post.slot.state, effect, vec![post.notice.try_clone()?], None)?;
         // If its mold dies, the requests that wait are for the workers of the next one.
-        let command = if post.generation.is_some() { WorkerCommand::Retire } else { WorkerCommand::Drain };
+        let behind = !post.pools.is_empty() && post.generation.is_some();
+        let command = if behind { WorkerCommand::Retire } else { WorkerCommand::Drain };
         (terminate, command)
     } else {
         (handle(Signal::TERM, WorkerCommand::Retire, None)?, WorkerCommand::Drain)
@@ -154,7 +165,7 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
     }
     supervisor_signals.release();
     // The supervisor's handlers have counted what arrived between the fork and here.
-    let told = signals::take(Signal::TERM) > 0 && post.pools.is_empty();
+    let told = signals::take(Signal::TERM) > 0 && !post.stays_when_told();
     if signals::take(Signal::QUIT) > 0 || told {
         post.slot.retire_if_serving();
     }
@@ -170,7 +181,7 @@ fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [Runni
 
 fn run_lane(post: &Post<'_>) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
-    let mut supply = Single::new(post.settings, post.runtime, reporter);
+    let mut supply = Single::new(post.settings, post.runtime, reporter, boot(post)?);
     run(post, post.seat, post.slot.running, &mut supply)
 }
 
@@ -179,10 +190,15 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
     let outcome = if post.pools.is_empty() {
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
-        // The edges keep the deadlines of apps, not the supervisor.
-        lane::run_behind(&setup(post, &[], &[]), places(post)?, supply)
+        // The edges keep the deadlines of apps until these have answered, and then the supervisor does.
+        lane::run_behind(&setup(post, &[], running), places(post)?, supply)
     };
     outcome.map_err(|error| error.to_string())
+}
+
+/// The request that each lane answers before all others; `None`: there is none.
+fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
+    Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
 /// Takes a place in the pool of each edge.
@@ -202,20 +218,13 @@ fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
 fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let doors = if post.pools.is_empty() { doors(post.listeners, post.seat) } else { Vec::new() };
-    // Behind edges, these keep the deadlines of apps, and not the supervisor.
-    let running = if post.pools.is_empty() { post.slot.running } else { &[] };
-    let setup = setup(post, &doors, running);
+    let setup = setup(post, &doors, post.slot.running);
     let failed = |error: io::Error| error.to_string();
-    let worked = if post.pools.is_empty() {
-        let crew = SharedLane::new(&setup, lock, reporter).map_err(failed)?;
-        reporter.report(WorkerState::Ready);
-        crew.work()
+    if post.pools.is_empty() {
+        SharedLane::new(&setup, lock, reporter).map_err(failed)?.work(boot(post)?)
     } else {
-        let crew = SharedLane::behind(&setup, places(post)?, lock, reporter).map_err(failed)?;
-        reporter.report(WorkerState::Ready);
-        crew.work()
-    };
-    if worked { Ok(()) } else { Err("its threads could not go on".to_owned()) }
+        SharedLane::behind(&setup, places(post)?, lock, reporter).map_err(failed)?.work(boot(post)?)
+    }
 }
 
 /// Runs each lane in a thread of its own, and the keeper of their contexts in this thread, which loaded the app and which the
@@ -223,7 +232,7 @@ fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
 fn run_lanes(post: &Post<'_>) -> Result<(), String> {
     let pool = Pool::new(post.settings.threads);
     let spares = usize::from(post.settings.max_requests.is_some());
-    let failed = AtomicBool::new(false);
+    let failed = Mutex::new(None);
     std::thread::scope(|scope| {
         for index in 0..post.settings.threads {
             let (pool, failed) = (&pool, &failed);
@@ -231,25 +240,29 @@ fn run_lanes(post: &Post<'_>) -> Result<(), String> {
             let spawned = thread.spawn_scoped(scope, move || {
                 if let Err(message) = run_one_of_many(post, index, pool) {
                     log::error!("worker {}, lane {}: {message}", post.number, index + 1);
-                    give_up(post, failed);
+                    give_up(post, failed, message);
                 }
                 pool.lane_ended();
             });
             if let Err(error) = spawned {
-                log::error!("worker {}: cannot start a thread for lane {}: {error}", post.number, index + 1);
-                give_up(post, failed);
+                let message = format!("cannot start a thread for lane {}: {error}", index + 1);
+                log::error!("worker {}: {message}", post.number);
+                give_up(post, failed, message);
                 pool.lane_ended();
             }
         }
         pool.keep(post.runtime, spares, || post.entitle(RETIRING));
     });
-    if failed.load(Relaxed) { Err("a lane failed".to_owned()) } else { Ok(()) }
+    match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(message) => Err(format!("a lane failed: {message}")),
+        None => Ok(()),
+    }
 }
 
 fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), String> {
     let reporter = Reporter { slot: &post.slot, notice: &post.notice, entitle: &|state| post.entitle(state) };
     let running = post.slot.running.get(index..=index).unwrap_or_default();
-    let mut supply = Pooled::new(post.settings, pool, reporter);
+    let mut supply = Pooled::new(post.settings, pool, reporter, boot(post)?);
     let seat = post.seat.part(index, post.settings.threads);
     match catch_unwind(AssertUnwindSafe(|| run(post, seat, running, &mut supply))) {
         Ok(outcome) => outcome,
@@ -258,8 +271,8 @@ fn run_one_of_many(post: &Post<'_>, index: usize, pool: &Pool) -> Result<(), Str
 }
 
 /// Called when a lane has failed: the others finish their requests, and the worker is replaced meanwhile.
-fn give_up(post: &Post<'_>, failed: &AtomicBool) {
-    failed.store(true, Relaxed);
+fn give_up(post: &Post<'_>, failed: &Mutex<Option<String>>, message: String) {
+    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(message);
     post.slot.retire_if_serving();
     let _ = rustix::io::write(&post.waker, &[0]);
     let _ = rustix::io::write(&post.notice, &[0]);

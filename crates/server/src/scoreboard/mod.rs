@@ -1,11 +1,17 @@
 //! The shared memory of the supervisor and its workers: one slot of atomics for each worker.
 
+mod prospect;
+mod rows;
 pub(crate) mod running;
 
+pub use prospect::Prospect;
+pub(crate) use rows::{Board, Row, Tally};
+
 use crate::listen::Bell;
-use oribi_io::process::{SharedLine, shared_lines};
+use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
 use running::RunningLine;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -35,6 +41,9 @@ pub enum WorkerCommand {
     Retire = 2,
     /// End now.
     Quit = 3,
+    /// Stop accepting and leave the queue to the next server. Hand connections over to it as soon as they are between two requests,
+    /// then end. Only edges are told this.
+    HandOver = 4,
 }
 
 /// What lanes of other workers want to know of a worker.
@@ -69,17 +78,38 @@ pub struct WorkerSlot {
     pub bell: Option<&'static Bell>,
     /// How often all workers were told to open their log files again.
     pub log_opening: &'static AtomicU32,
+    /// A [`Prospect`] of all workers.
+    prospect: &'static AtomicU32,
     /// What the threads of the worker are running, one line each; empty if nobody watches.
     pub running: &'static [RunningLine],
+    /// The line with the numbers above.
+    line: &'static SharedLine,
+    /// The line that all slots share.
+    common: &'static SharedLine,
 }
 
 impl WorkerSlot {
     const fn of(line: &'static SharedLine, running: &'static [RunningLine], common: &'static SharedLine) -> Self {
         let [pid, state, command, connections, idle, ..] = &line.halves;
         let [requests, ..] = &line.words;
-        let [all_connections, log_opening, ..] = &common.halves;
+        let [all_connections, log_opening, prospect, ..] = &common.halves;
         let (workers, bell): (&[Presence], _) = (&[], None);
-        Self { pid, state, command, connections, requests, all_connections, idle, workers, bell, log_opening, running }
+        Self {
+            pid,
+            state,
+            command,
+            connections,
+            requests,
+            all_connections,
+            idle,
+            workers,
+            bell,
+            log_opening,
+            prospect,
+            running,
+            line,
+            common,
+        }
     }
 
     /// A slot that is not shared, for a lane without a supervisor.
@@ -111,13 +141,32 @@ impl WorkerSlot {
             0 => WorkerCommand::Serve,
             1 => WorkerCommand::Drain,
             2 => WorkerCommand::Retire,
+            4 => WorkerCommand::HandOver,
             _ => WorkerCommand::Quit,
         }
+    }
+
+    /// Whether the worker was told to end when it has answered what it has, each with `Connection: close`.
+    #[inline]
+    #[must_use]
+    pub(crate) fn is_to_stop(&self) -> bool {
+        (WorkerCommand::Drain as u32..=WorkerCommand::Quit as u32).contains(&self.command.load(Acquire))
     }
 
     /// Sets the worker's command. The worker reads it when it is woken.
     pub fn set_command(&self, command: WorkerCommand) {
         self.command.store(command as u32, Release);
+    }
+
+    /// Whether the server is about to end.
+    #[must_use]
+    pub fn prospect(&self) -> Prospect {
+        Prospect::read(self.prospect)
+    }
+
+    /// Tells all workers whether the server is about to end. They read it when they are woken.
+    pub(crate) fn foresee(&self, prospect: Prospect) {
+        prospect.write(self.prospect);
     }
 
     /// Tells a worker that still serves to retire; does not change another command. Returns whether it changed the command.
@@ -126,19 +175,39 @@ impl WorkerSlot {
         self.command.compare_exchange(serve, retire, SeqCst, SeqCst).is_ok()
     }
 
+    /// Has a worker that serves replaced, as if it had asked for that itself. Returns whether it had not.
+    pub(crate) fn ask_for_replacement(&self) -> bool {
+        let (ready, retiring) = (WorkerState::Ready as u32, WorkerState::Retiring as u32);
+        self.state.compare_exchange(ready, retiring, SeqCst, SeqCst).is_ok()
+    }
+
     /// Prepares the slot for a worker that is about to be forked.
     pub(crate) fn occupy(&self, command: WorkerCommand) {
         self.connections.store(0, Relaxed);
         self.requests.store(0, Relaxed);
         self.idle.store(0, Relaxed);
         self.running.iter().for_each(running::clear);
+        self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
+        self.common.words[rows::STARTED].fetch_add(1, Relaxed);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
+    }
+
+    /// What its worker does, in the slot with this index; `None`: there is no worker.
+    pub(crate) fn row(&self, index: usize) -> Option<Row> {
+        Row::of(index, rows::halves(self.line), rows::words(self.line))
+    }
+
+    /// Counts the end of its worker as a failure.
+    pub(crate) fn count_failure(&self) {
+        self.common.words[rows::FAILED].fetch_add(1, Relaxed);
     }
 
     /// Frees the slot of a worker that has ended.
     pub(crate) fn vacate(&self) {
         self.pid.store(0, Relaxed);
+        // What it has done stays in the sum.
+        self.common.words[rows::REQUESTS_OF_ENDED].fetch_add(self.requests.swap(0, Relaxed), Relaxed);
         // A worker that was killed has left its connections in the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
@@ -153,18 +222,38 @@ pub(crate) struct Scoreboard {
 }
 
 impl Scoreboard {
-    /// Slots for `count` workers, with `threads` watched threads each.
-    pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
-        let each = threads.saturating_mul(2).saturating_add(1);
-        let lines = shared_lines(count.saturating_mul(each).saturating_add(1))?;
+    /// Slots for `count` workers, with `threads` watched threads each. `accepting` says whether several of their lanes may accept
+    /// connections.
+    pub(crate) fn new(count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(shared_lines(rows::lines(count, threads))?, threads, accepting)
+    }
+
+    /// The same in a file that another process reads.
+    pub(crate) fn in_file(file: impl AsFd, count: usize, threads: usize, accepting: bool) -> io::Result<Self> {
+        Self::on(lines_of_file(file, rows::lines(count, threads))?, threads, accepting)
+    }
+
+    fn on(lines: &'static [SharedLine], threads: usize, accepting: bool) -> io::Result<Self> {
+        let each = rows::lines_each(threads);
         let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
         let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, lines[1..].as_chunks().0, common));
         let mut slots: Vec<WorkerSlot> = lines.chunks(each).filter_map(slot).collect();
         let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
         let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
-        let bell: &Bell = Box::leak(Box::new(Bell::new()?));
-        slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, Some(bell)));
+        let bell: Option<&Bell> = if accepting { Some(Box::leak(Box::new(Bell::new()?))) } else { None };
+        slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, bell));
         Ok(Self { slots })
+    }
+
+    /// What the workers are doing.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
+    }
+
+    /// What all workers have done since the scoreboard was made.
+    pub(crate) fn tally(&self) -> Tally {
+        let common = self.slots.first().map_or([0; 4], |slot| rows::words(slot.common));
+        Tally::of(common, &self.rows())
     }
 
     /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.
@@ -179,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_vacant_until_occupied_and_vacant_again_behind_its_worker() {
-        let scoreboard = Scoreboard::new(2, 3).expect("memory is to be had");
+        let scoreboard = Scoreboard::new(2, 3, true).expect("memory is to be had");
         let slot = scoreboard.slots()[1];
         assert_eq!((scoreboard.slots().len(), slot.running.len()), (2, 3));
         assert_eq!(slot.state(), WorkerState::Vacant);

@@ -41,13 +41,18 @@ impl RunningApps {
 
     /// An app is about to be called for an exchange.
     pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
+        self.enter(exchange, head);
+        self.note_progress(exchange);
+    }
+
+    /// An app is about to be called whose deadlines somebody else keeps, until the first [`RunningApps::note_progress`].
+    pub(crate) fn enter(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
         let mut exchanges = self.exchanges.borrow_mut();
         let Some(index) = exchanges.iter().position(Option::is_none) else { return };
         exchanges[index] = Some(exchange);
         let line = &self.lines[index];
         write_text(&line[0], head.method(), head.target());
         line[1].words[OWN_DEADLINE].store(0, Relaxed);
-        note_progress(line);
     }
 
     /// Where the supervisor leaves its orders for the app of an exchange.
@@ -57,10 +62,15 @@ impl RunningApps {
 
     /// The app sets its own deadline, counted from now on; `None`: it may take as long as it likes.
     pub(crate) fn extend(&self, exchange: ExchangeId, time: Option<Duration>) {
+        self.allow(exchange, time);
+        self.note_progress(exchange);
+    }
+
+    /// The same for an app whose deadlines somebody else keeps at present.
+    pub(crate) fn allow(&self, exchange: ExchangeId, time: Option<Duration>) {
         if let Some(line) = self.line(exchange) {
             let milliseconds = time.map_or(LIFTED, |time| time.as_millis().clamp(1, u128::from(LIFTED - 1)) as u64);
             line[1].words[OWN_DEADLINE].store(milliseconds, Relaxed);
-            note_progress(line);
         }
     }
 

@@ -11,7 +11,7 @@ mod response;
 mod stored;
 
 pub use request::encode as encode_request;
-pub use response::{Content, Head, Heads, encode_head, encode_interim, encode_prepared};
+pub use response::{Content, Head, Heads, encode_head, encode_interim, encode_prepared, head_size, write_whole};
 pub use stored::Stored;
 
 /// What was read makes no sense.

@@ -9,7 +9,7 @@
 //! | content | the content of the request, and the data for a filter, if they are not in files |
 
 use oribi_host::{Content, Gateway, Request};
-use oribi_message::{FieldPair, KnownField, Role, Span, TargetForm, Version};
+use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Span, TargetForm, Version};
 
 pub(super) const NUMBER: usize = size_of::<u32>();
 
@@ -50,6 +50,7 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let (content_kind, content_size, content) = split(&request.content);
     let (data_kind, data_size, data) = split(&gateway.map_or(Content::None, |gateway| gateway.data));
     let (remote, server) = (&request.remote, &request.server);
+    // What has more parts or bytes than a number can say does not fit into the room, which is asked below.
     let numbers = numbers([
         [flags(request), form(layout.form)],
         span(layout.method),
@@ -57,10 +58,10 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         span(layout.path),
         layout.query.map_or(MISSING, span),
         layout.authority.map_or(MISSING, span),
-        [count(fields)?, count(variables.len())?],
-        [count(all_text)?, content_kind | data_kind << 2],
-        [count(remote.address.len())?, count(remote.port.len())?],
-        [count(server.address.len())?, count(server.port.len())?],
+        [fields as u32, variables.len() as u32],
+        [all_text as u32, content_kind | data_kind << 2],
+        [remote.address.len() as u32, remote.port.len() as u32],
+        [server.address.len() as u32, server.port.len() as u32],
         halves(content_size),
         halves(data_size),
     ]);
@@ -69,18 +70,23 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
     let lines = room.lines(fields + variables.len())?;
     let (field_lines, variable_lines) = lines.split_at_mut(fields);
     for (place, field) in field_lines.iter_mut().zip(&layout.fields) {
-        *place = line(field.name, field.value, field.known.map_or(0, |known| known as u32 + 1), 0);
+        put_field(field, place);
     }
     let mut position = text.len();
     for (place, (name, value)) in field_lines[layout.fields.len()..].iter_mut().zip(added) {
         let between = position + name.len();
-        let known = KnownField::lookup(name).map_or(0, |known| known as u32 + 1);
+        let known = number_of(KnownField::lookup(name));
         *place = line(Span::new(position, between), Span::new(between, between + value.len()), known, 0);
         position = between + value.len();
     }
     let shift = if apart.is_empty() { 0 } else { position as u32 };
     for (place, variable) in variable_lines.iter_mut().zip(variables) {
-        *place = line(variable.name, variable.value, variable.known.map_or(0, |known| known as u32 + 1), shift);
+        *place = line(
+            variable.name,
+            variable.value,
+            variable.known.map_or(KnownVariable::ALL.len() as u32, |known| known as u32),
+            shift,
+        );
     }
     room.put(text)?;
     for (name, value) in added {
@@ -108,16 +114,44 @@ impl<'a> Room<'a> {
         Some(taken)
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Option<()> {
-        if !bytes.is_empty() {
-            self.take(bytes.len())?.copy_from_slice(bytes);
-        }
+        let place = self.take(bytes.len())?;
+        copy_short(bytes, place);
         Some(())
     }
 
     fn lines(&mut self, count: usize) -> Option<&'a mut [[u8; LINE]]> {
         Some(self.take(count.checked_mul(LINE)?)?.as_chunks_mut().0)
+    }
+}
+
+/// Copies bytes to a place of the same size. Few bytes, such as those of an address, are copied without a call.
+#[inline(always)]
+fn copy_short(bytes: &[u8], place: &mut [u8]) {
+    const SHORT: usize = 16;
+    if bytes.len() > SHORT {
+        return place.copy_from_slice(bytes);
+    }
+    let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
+        return copy_very_short(bytes, place);
+    };
+    // Both overlap if there are fewer than sixteen.
+    let from_end = place.len() - 8;
+    place[..8].copy_from_slice(first);
+    place[from_end..].copy_from_slice(last);
+}
+
+#[inline(always)]
+fn copy_very_short(bytes: &[u8], place: &mut [u8]) {
+    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let from_end = place.len() - 4;
+        place[..4].copy_from_slice(first);
+        place[from_end..].copy_from_slice(last);
+    } else {
+        for (place, byte) in place.iter_mut().zip(bytes) {
+            *place = *byte;
+        }
     }
 }
 
@@ -157,12 +191,6 @@ const fn split<'a>(content: &Content<'a>) -> (u32, u64, &'a [u8]) {
     }
 }
 
-/// A number of things, of which there are fewer than 2^32 in anything that fits into a slot.
-#[inline]
-fn count(count: usize) -> Option<u32> {
-    u32::try_from(count).ok()
-}
-
 const fn span(span: Span) -> [u32; 2] {
     [span.start, span.end]
 }
@@ -178,6 +206,21 @@ fn numbers(pairs: [[u32; 2]; NUMBERS / 2]) -> [u8; NUMBERS * NUMBER] {
         *place = number.to_ne_bytes();
     }
     bytes
+}
+
+/// Writes the line of a field whose spans stay as they are.
+#[inline(always)]
+fn put_field(&FieldLayout { name, value, known }: &FieldLayout, place: &mut [u8; LINE]) {
+    let numbers = [name.start, name.end, value.start, value.end, number_of(known)];
+    let [a, b, c, d, e] = numbers.map(u32::to_ne_bytes);
+    let places = place.as_chunks_mut::<NUMBER>().0;
+    (places[0], places[1], places[2], places[3], places[4]) = (a, b, c, d, e);
+}
+
+/// The number of a well-known field: its place in [`KnownField::ALL`]. Other fields have a number that is no place.
+#[inline(always)]
+fn number_of(known: Option<KnownField>) -> u32 {
+    known.map_or(KnownField::ALL.len() as u32, |known| known as u32)
 }
 
 #[inline]

@@ -34,6 +34,32 @@ pub fn encode_head(head: &ResponseHead<'_>, content: Content, bytes: &mut Vec<u8
     encode(head.status, head.fields, content, bytes);
 }
 
+/// The number of bytes of the head of a final response.
+#[inline]
+#[must_use]
+pub fn head_size(head: &ResponseHead<'_>) -> usize {
+    NUMBERS + head.fields.iter().map(|(name, value)| LINE + name.len() + value.len()).sum::<usize>()
+}
+
+/// Writes the head of a whole response, and its content, into room that is as long as both.
+#[inline]
+pub fn write_whole(head: &ResponseHead<'_>, parts: &[&[u8]], size: u64, room: &mut [u8]) {
+    let (numbers, room) = room.split_at_mut(NUMBERS);
+    numbers.copy_from_slice(&numbers_of(head.status, Content::Whole { size }, head.fields.len()));
+    let (lines, mut room) = room.split_at_mut(head.fields.len() * LINE);
+    let mut put = |bytes: &[u8]| {
+        let (place, rest) = std::mem::take(&mut room).split_at_mut(bytes.len());
+        place.copy_from_slice(bytes);
+        room = rest;
+    };
+    for (place, pair) in lines.as_chunks_mut::<LINE>().0.iter_mut().zip(head.fields) {
+        *place = line(*pair);
+        put(pair.0);
+        put(pair.1);
+    }
+    parts.iter().for_each(|part| put(part));
+}
+
 /// Appends the head of an informational response to `bytes`.
 pub fn encode_interim(status: u16, fields: &[FieldPair<'_>], bytes: &mut Vec<u8>) {
     encode(status, fields, Content::Interim, bytes);
@@ -41,7 +67,7 @@ pub fn encode_interim(status: u16, fields: &[FieldPair<'_>], bytes: &mut Vec<u8>
 
 /// Appends the head of a response with status 200 and prepared fields to `bytes`.
 pub fn encode_prepared(fields: &PreparedFields, content: Content, bytes: &mut Vec<u8>) {
-    begin(200, content, fields.pairs().count(), bytes);
+    begin(200, content, fields.pairs().len(), bytes);
     for pair in fields.pairs() {
         put_line(pair, bytes);
     }
@@ -63,20 +89,28 @@ fn encode(status: u16, fields: &[FieldPair<'_>], content: Content, bytes: &mut V
 }
 
 fn begin(status: u16, content: Content, fields: usize, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&numbers_of(status, content, fields));
+}
+
+#[inline]
+fn numbers_of(status: u16, content: Content, fields: usize) -> [u8; NUMBERS] {
     let (kind, size) = match content {
         Content::Started => (0, 0),
         Content::Whole { size } => (1, size),
         Content::Interim => (2, 0),
     };
     let numbers = u128::from(u32::from(status) | kind << 16) | (fields as u128) << 32 | u128::from(size) << 64;
-    bytes.extend_from_slice(&numbers.to_le_bytes());
+    numbers.to_le_bytes()
+}
+
+fn put_line(pair: FieldPair<'_>, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&line(pair));
 }
 
 #[inline]
-fn put_line((name, value): FieldPair<'_>, bytes: &mut Vec<u8>) {
+fn line((name, value): FieldPair<'_>) -> [u8; LINE] {
     // What does not fit into these numbers does not fit into the memory of a pool, either.
-    let line = name.len() as u64 | (value.len() as u64) << 32;
-    bytes.extend_from_slice(&line.to_le_bytes());
+    (name.len() as u64 | (value.len() as u64) << 32).to_le_bytes()
 }
 
 /// The head of a response that was read. Nobody has checked yet whether its status and fields are valid.
@@ -192,6 +226,25 @@ mod tests {
         encode_prepared(&prepared, Content::Whole { size: 5 }, &mut bytes);
         let fields = pairs.map(|(name, value)| (name.to_vec(), value.to_vec())).to_vec();
         assert_eq!(read_owned(&mut Heads::default(), &bytes), Ok((200, fields, Content::Whole { size: 5 })));
+    }
+
+    #[test]
+    fn whole_responses_are_written_in_place_as_otherwise() {
+        let mut numbers = Numbers::new();
+        for _ in 0..500 {
+            let (status, fields, _) = random_head(&mut numbers);
+            let pairs: Vec<FieldPair<'_>> = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+            let head = ResponseHead { status, fields: &pairs };
+            let parts = [numbers.text(40), numbers.text(40)];
+            let size = (parts[0].len() + parts[1].len()) as u64;
+            let mut bytes = Vec::new();
+            encode_head(&head, Content::Whole { size }, &mut bytes);
+            assert_eq!(head_size(&head), bytes.len());
+            bytes.extend(parts.concat());
+            let mut room = vec![0xAA; bytes.len()];
+            write_whole(&head, &[&parts[0], &parts[1]], size, &mut room);
+            assert_eq!(room, bytes);
+        }
     }
 
     #[test]

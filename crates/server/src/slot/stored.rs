@@ -20,6 +20,11 @@ enum Place {
     File { size: u64 },
 }
 
+/// Stands where none was read yet.
+const NOTHING: Span = Span { start: 0, end: 0 };
+const NO_FIELD: FieldLayout = FieldLayout { name: NOTHING, value: NOTHING, known: None };
+const NO_VARIABLE: Variable = Variable { name: NOTHING, value: NOTHING, known: None };
+
 /// A request that was copied out of its slot. Reusable: [`Stored::read`] keeps the memory.
 #[derive(Debug, Default)]
 pub struct Stored {
@@ -43,11 +48,22 @@ impl Stored {
     ///
     /// # Errors
     /// What stands there is no request.
+    #[inline]
     pub fn read(&mut self, slot: &[u8]) -> Result<(), Malformed> {
         self.bytes.clear();
         self.bytes.extend_from_slice(slot);
-        self.layout.clear();
-        self.variables.clear();
+        let outcome = self.read_parts(slot);
+        if outcome.is_err() {
+            // Nobody may look at what was read.
+            self.layout.clear();
+            self.variables.clear();
+            self.endpoints = <[Span; 4]>::default();
+            (self.text, self.content, self.data) = (Span::default(), Place::Nowhere, Place::Nowhere);
+        }
+        outcome
+    }
+
+    fn read_parts(&mut self, slot: &[u8]) -> Result<(), Malformed> {
         let (numbers, rest) = slot.split_first_chunk::<{ NUMBERS * NUMBER }>().ok_or(Malformed)?;
         let numbers = Numbers(numbers);
         let [flags, form] = numbers.pair(0);
@@ -55,21 +71,28 @@ impl Stored {
         let [text, kinds] = numbers.pair(7);
         let lines = fields.checked_add(variables).and_then(|lines| lines.checked_mul(LINE)).ok_or(Malformed)?;
         let lines = rest.get(..lines).ok_or(Malformed)?.as_chunks::<LINE>().0;
-        let mut position = (NUMBERS * NUMBER + size_of_val(lines)) as u64;
-        let mut part = |size: u64| -> Result<Span, Malformed> {
-            let end = position.checked_add(size).filter(|end| *end <= slot.len() as u64).ok_or(Malformed)?;
-            let span = Span { start: small(position)?, end: small(end)? };
-            position = end;
-            Ok(span)
-        };
-        self.text = part(u64::from(text))?;
+        // The parts of which each has fewer than 2^32 bytes end at these positions.
+        let mut ends = [(NUMBERS * NUMBER + size_of_val(lines)) as u64; 6];
         let [[a, b], [c, d]] = [numbers.pair(8), numbers.pair(9)];
-        self.endpoints = [part(a.into())?, part(b.into())?, part(c.into())?, part(d.into())?];
+        for (place, size) in [text, a, b, c, d].into_iter().enumerate() {
+            ends[place + 1] = ends[place] + u64::from(size);
+        }
+        if ends[5] > slot.len() as u64 || slot.len() > u32::MAX as usize {
+            return Err(Malformed);
+        }
+        let part = |number: usize| Span { start: ends[number] as u32, end: ends[number + 1] as u32 };
+        self.text = part(0);
+        self.endpoints = [part(1), part(2), part(3), part(4)];
+        let mut position = ends[5];
         let mut place = |kind: u32, [low, high]: [u32; 2]| {
             let size = u64::from(low) | u64::from(high) << 32;
             Ok(match kind & 3 {
                 0 => Place::Nowhere,
-                1 => part(size).map(|span| Place::Slot { start: span.start as usize, end: span.end as usize })?,
+                1 => {
+                    let start = position;
+                    position = start.checked_add(size).filter(|end| *end <= slot.len() as u64).ok_or(Malformed)?;
+                    Place::Slot { start: start as usize, end: position as usize }
+                }
                 _ => Place::File { size },
             })
         };
@@ -106,32 +129,23 @@ impl Stored {
             _ => Role::Filter,
         });
         let (field_lines, variable_lines) = lines.split_at(fields);
-        // Whether all of them lie in the text is asked once, for all together.
-        let mut lies_within = true;
-        let mut spans = |[name_start, name_end, start, end, known]: [u32; 5]| {
-            lies_within &= (name_start <= name_end) & (name_end <= text) & (start <= end) & (end <= text);
-            let (name, value) = (Span { start: name_start, end: name_end }, Span { start, end });
-            (name, value, (known as usize).wrapping_sub(1))
-        };
-        layout.fields.extend(field_lines.iter().map(|line| {
-            let (name, value, number) = spans(line_numbers(line));
-            FieldLayout { name, value, known: KnownField::ALL.get(number).copied() }
-        }));
-        self.variables.extend(variable_lines.iter().map(|line| {
-            let (name, value, number) = spans(line_numbers(line));
-            Variable { name, value, known: KnownVariable::ALL.get(number).copied() }
-        }));
-        if !lies_within {
-            // Nobody may look at them.
-            self.layout.clear();
-            self.variables.clear();
-            return Err(Malformed);
+        // Those of the last request are overwritten: many requests have as many.
+        layout.fields.resize(fields, NO_FIELD);
+        for (field, line) in layout.fields.iter_mut().zip(field_lines) {
+            let (name, value, number) = read_line(line, text)?;
+            *field = FieldLayout { name, value, known: KnownField::ALL.get(number).copied() };
+        }
+        self.variables.resize(variables, NO_VARIABLE);
+        for (variable, line) in self.variables.iter_mut().zip(variable_lines) {
+            let (name, value, number) = read_line(line, text)?;
+            *variable = Variable { name, value, known: KnownVariable::ALL.get(number).copied() };
         }
         Ok(())
     }
 
     /// The request in the form for hosts, with the files that hold its content and the data for a filter. `None`: a file that
     /// holds some of it is missing.
+    #[inline]
     #[must_use]
     pub fn request<'a>(&'a self, content: Option<BorrowedFd<'a>>, data: Option<BorrowedFd<'a>>) -> Option<Request<'a>> {
         let view = |place: Place, file: Option<BorrowedFd<'a>>| match place {
@@ -195,17 +209,19 @@ impl Numbers<'_> {
     }
 }
 
+/// A line about a text of that many bytes: where name and value are, and the number of the known one.
 #[inline]
-fn line_numbers(line: &[u8; LINE]) -> [u32; 5] {
+fn read_line(line: &[u8; LINE], text: u32) -> Result<(Span, Span, usize), Malformed> {
     let mut numbers = [0; 5];
     for (number, bytes) in numbers.iter_mut().zip(line.as_chunks().0) {
         *number = u32::from_ne_bytes(*bytes);
     }
-    numbers
-}
-
-fn small(position: u64) -> Result<u32, Malformed> {
-    u32::try_from(position).map_err(|_| Malformed)
+    let [name_start, name_end, start, end, known] = numbers;
+    if name_start > name_end || name_end > text || start > end || end > text {
+        return Err(Malformed);
+    }
+    let (name, value) = (Span { start: name_start, end: name_end }, Span { start, end });
+    Ok((name, value, known as usize))
 }
 
 #[cfg(test)]

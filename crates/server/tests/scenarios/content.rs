@@ -246,6 +246,39 @@ fn a_disk_that_fills_up_is_a_507() {
     assert_eq!(*places.borrow(), ["file"]);
 }
 
+/// Set in the process that may open few files.
+const FEW_DESCRIPTORS: &str = "ORIBI_TEST_FEW_DESCRIPTORS";
+
+#[test]
+fn without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back() {
+    if std::env::var_os(FEW_DESCRIPTORS).is_none() {
+        let name = "content::without_a_descriptor_for_large_content_it_is_a_503_and_the_client_may_come_back";
+        let script = format!("ulimit -n 100; exec \"$0\" --exact {name}");
+        let test = std::env::current_exe().expect("it runs");
+        let outcome = std::process::Command::new("sh").arg("-c").arg(script).arg(test).env(FEW_DESCRIPTORS, "1").output();
+        let outcome = outcome.expect("there is a shell");
+        let output = String::from_utf8_lossy(&outcome.stdout);
+        return assert!(outcome.status.success() && output.contains(" 1 passed"), "{output}");
+    }
+    let (mut server, places) = server(settings());
+    let all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    for request in [post("/", &pattern(300_000)), post_chunked("/", &pattern(300_000), 1000)] {
+        let client = server.connect();
+        let received = server.exchange(&client, &request);
+        let response = read_only(&received);
+        assert_eq!((response.status, response.closes()), (503, true));
+        assert_eq!(response.field("Retry-After"), Some("1"));
+        client.end();
+        server.run();
+        assert!(client.closed() && !client.saw_reset());
+    }
+    assert!(places.borrow().is_empty(), "no app is called");
+    drop(all);
+    let client = server.connect();
+    assert_eq!(read_only(&server.exchange(&client, &post("/", &pattern(300_000)))).status, 200);
+    assert_eq!(*places.borrow(), ["file"]);
+}
+
 #[test]
 fn content_that_is_cut_off_is_nobodys_to_answer() {
     let (mut server, places) = server(settings());

@@ -18,8 +18,12 @@ sub main {
     if (!$app) {
         my $error = $@;
         chomp $error;
+        Oribi::load_failed($error) if !$check;
         print {*STDERR} "cannot load $file: $error\n";
-        return 1;
+        return 1 if $check || !_shows_errors(@settings);
+        $app = _error_page("cannot load $file: $error");
+        # It answers 500 to this, too.
+        push @settings, 'boot-request=off';
     }
     return 0 if $check;
     my $status = eval {
@@ -34,6 +38,30 @@ sub main {
     return $status if defined $status;
     print {*STDERR} $@;
     return 1;
+}
+
+# Whether the browser of a developer, who will change the file again, is to see why the app cannot be loaded.
+sub _shows_errors {
+    my @settings = @_;
+    return $ENV{PLACK_ENV} eq 'development' && grep { $_ eq 'reload=on' } @settings;
+}
+
+# An app that says why the other one cannot be loaded.
+sub _error_page {
+    my ($error) = @_;
+    my %escaped = (q{&} => '&amp;', q{<} => '&lt;', q{>} => '&gt;', q{"} => '&quot;', q{'} => '&#39;');
+    $error =~ s/([&<>"'])/$escaped{$1}/g;
+    utf8::encode($error) if utf8::is_utf8($error);
+    my $page
+        = qq{<!DOCTYPE html>\n<meta charset="utf-8">\n<title>The app cannot be loaded</title>\n<h1>The app cannot be loaded</h1>\n}
+        . "<pre>$error</pre>\n<p>It is loaded again when one of its files changes.</p>\n";
+    my @fields = (
+        'Content-Type'           => 'text/html; charset=utf-8',
+        'Content-Length'         => length $page,
+        'Cache-Control'          => 'no-store',
+        'X-Content-Type-Options' => 'nosniff',
+    );
+    return sub { return [500, [@fields], [$page]] };
 }
 
 sub load {

@@ -8,7 +8,7 @@ use Exporter   qw(import);
 use File::Temp ();
 use TestServer ();
 
-our @EXPORT = qw(note_down noted noted_like times_noted forget_notes);
+our @EXPORT = qw(note_down noted noted_like times_noted forget_notes take_own_notes);
 
 # A variable of the package: a lexical would be gone, and the directory with it, when this file has been read.
 our $directory = File::Temp->newdir;
@@ -29,6 +29,9 @@ sub noted { open my $handle, '<', $path or return q{}; local $/; return scalar r
 sub noted_like { my ($pattern) = @_; TestServer::wait_for(sub { noted() =~ $pattern }, 10); return noted() }
 
 sub times_noted { my ($pattern) = @_; my $text = noted(); return scalar(() = $text =~ /$pattern/mg) }
+
+# For a process that runs tests beside others.
+sub take_own_notes { $path = "$directory/notes-$$"; return }
 
 sub forget_notes { return unlink $path }
 

@@ -118,6 +118,13 @@ static VALUE oribi_serve(int argc, VALUE *argv, VALUE self) {
     return INT2NUM(status);
 }
 
+/* Oribi.load_failed(text) */
+static VALUE oribi_load_failed_text(VALUE self, VALUE text) {
+    StringValue(text);
+    oribi_load_failed(RSTRING_PTR(text), (size_t)RSTRING_LEN(text));
+    return Qnil;
+}
+
 static void name_methods(void) {
     names.call = rb_intern("call");
     names.each = rb_intern("each");
@@ -148,6 +155,7 @@ __attribute__((visibility("default"))) void Init_oribi(void) {
     rb_gc_register_mark_object(response_error);
     rb_define_singleton_method(oribi_module, "version", oribi_version_text, 0);
     rb_define_singleton_method(oribi_module, "log", oribi_log_text, 2);
+    rb_define_singleton_method(oribi_module, "load_failed", oribi_load_failed_text, 1);
     rb_define_singleton_method(oribi_module, "serve", oribi_serve, -1);
     settings_define();
     input_define();

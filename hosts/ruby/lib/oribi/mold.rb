@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require "cgi/escape"
 require "oribi"
 require "oribi/app_file"
 
@@ -7,6 +8,15 @@ module Oribi
   # The program that the `oribi` command runs: it loads an app and serves it with the settings from the command.
   module Mold
     USAGE = "usage: [--check] [--config FILE] APP [NAME=VALUE...]"
+
+    ERROR_PAGE = <<~HTML
+      <!DOCTYPE html>
+      <meta charset="utf-8">
+      <title>The app cannot be loaded</title>
+      <h1>The app cannot be loaded</h1>
+      <pre>TEXT</pre>
+      <p>It is loaded again when one of its files changes.</p>
+    HTML
 
     # Returns the exit status.
     def self.main(words)
@@ -19,11 +29,12 @@ module Oribi
       end
       configuration = Configuration.new
       ConfigFile.read(file, configuration) if file
-      app = load_app(app_file, configuration)
+      app = load_app(app_file, configuration) { |error| error_page(error, check, configuration, settings) }
       return 0 if check
 
       configuration.serve(app, settings_of(settings))
     rescue Error => e
+      Oribi.load_failed(e.message)
       warn e.message
       1
     end
@@ -37,7 +48,23 @@ module Oribi
     rescue Error
       raise
     rescue StandardError, ScriptError => e
-      raise Error, "cannot load #{app_file}: #{e.full_message(highlight: false).chomp}"
+      error = Error.new("cannot load #{app_file}: #{e.full_message(highlight: false).chomp}")
+      yield(error) || raise(error)
+    end
+
+    # With `--reload` in development, an app that says why the other one cannot be loaded, because the developer will change the
+    # file again; otherwise nil.
+    def self.error_page(error, check, configuration, settings)
+      return if check || configuration.environment != "development" || !settings.include?("reload=on")
+
+      Oribi.load_failed(error.message)
+      warn error.message
+      # It answers 500 to this, too.
+      settings << "boot-request=off"
+      page = ERROR_PAGE.sub("TEXT") { CGI.escapeHTML(error.message.dup.force_encoding(Encoding::UTF_8).scrub) }
+      fields = { "content-type" => "text/html; charset=utf-8", "content-length" => page.bytesize.to_s,
+                 "cache-control" => "no-store", "x-content-type-options" => "nosniff" }
+      ->(_env) { [500, fields.dup, [page]] }
     end
 
     # The command has its own defaults, so nothing is added to the settings that it passes.
@@ -50,6 +77,6 @@ module Oribi
       raise Error, e.message
     end
 
-    private_class_method :load_app, :settings_of
+    private_class_method :load_app, :settings_of, :error_page
   end
 end

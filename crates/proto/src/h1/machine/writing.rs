@@ -188,6 +188,13 @@ impl Machine {
         }
     }
 
+    /// Whether the response has announced a length, and all of that content has been written.
+    #[inline]
+    #[must_use]
+    pub const fn content_is_complete(&self) -> bool {
+        matches!(self.writing, Writing::Length { left: 0, .. })
+    }
+
     /// Writes what follows the bytes that [`Machine::write_content_prefix`] announced.
     #[inline]
     pub fn write_content_suffix(&mut self, out: &mut Vec<u8>) {

@@ -2,7 +2,7 @@
 
 use super::super::setting::{Section, Setting};
 use super::super::value::{
-    boolean, deadline, edge_choice, probe_path, show_duration, show_edge_choice, show_switch, small_count,
+    account, boolean, deadline, edge_choice, probe_path, show_duration, show_edge_choice, show_switch, small_count,
 };
 
 /// The most requests that may wait: a pool has at most 65,535 slots, and some of them are for requests that workers answer.
@@ -15,8 +15,9 @@ pub(super) const EDGE: Setting = Setting::new(
     Section::Edges,
     "NAME",
     "Whether connections belong to edges, processes that run no app: on (workers take complete requests from a queue, so that a \
-     slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto, \
-     which is off at present",
+     slow or stuck app delays nobody else, and connections outlive workers), off (each worker has its own connections) or auto: \
+     on where `oribi` runs an app, off for files and fixed answers, with --accept own, in the place of luafcgid, and under plackup \
+     and rackup",
 )
 .environment("ORIBI_EDGE")
 .apply(|draft, text| edge_choice(text).map(|choice| draft.settings.edge = choice))
@@ -26,6 +27,23 @@ pub(super) const EDGES: Setting = Setting::new("edges", Section::Edges, "NUMBER"
     .aliases(&["http-processes"])
     .apply(|draft, text| small_count(text, 1..=MOST_EDGES).map(|number| draft.settings.edges = number))
     .show(|settings| settings.edges.to_string());
+
+pub(super) const EDGE_USER: Setting = Setting::new(
+    "edge-user",
+    Section::Edges,
+    "NAME",
+    "The user, by name or number, that edges run as: if it is another one than that of --user, a worker cannot signal or trace an \
+     edge. Needs root",
+)
+.default_words("that of --user")
+.apply(|draft, text| account(text).map(|name| draft.settings.edge_user = Some(name)))
+.show(|settings| settings.edge_user.clone().unwrap_or_default());
+
+pub(super) const EDGE_GROUP: Setting =
+    Setting::new("edge-group", Section::Edges, "NAME", "The group, by name or number, that edges run as")
+        .default_words("that of --edge-user, or else --group")
+        .apply(|draft, text| account(text).map(|name| draft.settings.edge_group = Some(name)))
+        .show(|settings| settings.edge_group.clone().unwrap_or_default());
 
 pub(super) const QUEUE_LIMIT: Setting = Setting::new(
     "queue-limit",
@@ -49,8 +67,8 @@ pub(super) const PROBE: Setting = Setting::new(
     "probe",
     Section::Edges,
     "PATH",
-    "Answer requests for this path, such as /healthz, at the edge: 200 while workers take requests, 503 while they do not or \
-     the server is stopping, and the length of the queue in JSON",
+    "Answer requests for this path, such as /healthz, without the app: 503 while the server is stopping, else 200. An edge also \
+     says 503 while workers take no requests, and the length of the queue, in JSON; without edges, a busy worker does not answer",
 )
 .default_words("none")
 .apply(|draft, text| probe_path(text).map(|path| draft.settings.probe = path))

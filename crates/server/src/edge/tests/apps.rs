@@ -103,6 +103,8 @@ fn first_a_warning_then_an_interruption_then_the_end() {
     site.advance(SECOND * 2 + MOMENT * 50);
     let orders = app.worker.orders(&taken);
     assert!(orders.warned && !orders.interrupted, "{orders:?}");
+    let plea = site.pleas.next().expect("the keeper is asked to tell the worker");
+    assert_eq!((plea.process, plea.reason), (std::process::id(), Reason::Slow));
     site.advance(SECOND * 3);
     assert!(app.worker.orders(&taken).interrupted);
     assert_response(&site.received(&client), "504", "Gateway Timeout\n");

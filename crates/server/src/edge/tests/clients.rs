@@ -203,17 +203,7 @@ fn requests_of_a_web_server_are_answered_and_aborted() {
     let mut site = Site::new(&Settings { protocol: Protocol::FastCgi, ..Settings::default() });
     let mut app = site.worker();
     let client = site.world.connect();
-    let request = |id: u8, target: &str| {
-        let pairs = [("REQUEST_METHOD", "GET"), ("REQUEST_URI", target), ("SCRIPT_NAME", ""), ("SERVER_PROTOCOL", "HTTP/1.1")];
-        let mut params = Vec::new();
-        for (name, value) in pairs {
-            params.extend([name.len() as u8, value.len() as u8]);
-            params.extend_from_slice(name.as_bytes());
-            params.extend_from_slice(value.as_bytes());
-        }
-        [record(1, id, &[0, 1, 1, 0, 0, 0, 0, 0]), record(4, id, &params), record(4, id, b""), record(5, id, b"")].concat()
-    };
-    client.send(&[request(1, "/one"), request(2, "/two"), request(3, "/three")].concat());
+    client.send(&[records(1, "/one"), records(2, "/two"), records(3, "/three")].concat());
     site.run();
     client.send(&record(2, 2, b""));
     site.run();
@@ -228,6 +218,38 @@ fn requests_of_a_web_server_are_answered_and_aborted() {
     app.answer(taken, "done");
     assert!(site.received(&client).contains("done"));
     assert_eq!(site.edge.table.used(), 0);
+}
+
+#[test]
+fn a_web_server_has_the_end_of_a_response_together_with_its_content() {
+    let mut site = Site::new(&Settings { protocol: Protocol::FastCgi, ..Settings::default() });
+    let (mut app, mut other) = (site.worker(), site.worker());
+    let client = site.asking(&records(1, "/one"));
+    let mut taken = app.take();
+    app.worker.head(&mut taken, &head(200, &[(b"Content-Length", b"5")], Content::Started)).expect("it has room");
+    assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
+    app.worker.flush(&taken);
+    site.run();
+    let received = client.received();
+    assert!(received.ends_with(&record(3, 1, &[0; 8])), "{}", received.escape_ascii());
+    client.send(&records(1, "/next"));
+    site.run();
+    other.echo();
+    assert!(site.received(&client).contains("GET /next "), "the same id serves again");
+    app.worker.finish(taken);
+    assert_eq!(site.received(&client), "");
+}
+
+/// The records of a GET request.
+fn records(id: u8, target: &str) -> Vec<u8> {
+    let pairs = [("REQUEST_METHOD", "GET"), ("REQUEST_URI", target), ("SCRIPT_NAME", ""), ("SERVER_PROTOCOL", "HTTP/1.1")];
+    let mut params = Vec::new();
+    for (name, value) in pairs {
+        params.extend([name.len() as u8, value.len() as u8]);
+        params.extend_from_slice(name.as_bytes());
+        params.extend_from_slice(value.as_bytes());
+    }
+    [record(1, id, &[0, 1, 1, 0, 0, 0, 0, 0]), record(4, id, &params), record(4, id, b""), record(5, id, b"")].concat()
 }
 
 /// A FastCGI record.

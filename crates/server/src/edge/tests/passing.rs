@@ -112,6 +112,37 @@ fn a_size_that_is_known_is_sent_and_kept_to() {
 }
 
 #[test]
+fn a_client_with_all_of_its_response_does_not_wait_for_the_end_of_the_app() {
+    for closes in [false, true] {
+        let mut site = Site::standard();
+        let (mut app, mut other) = (site.worker(), site.worker());
+        let client = site.asking(GET);
+        let mut taken = app.take();
+        let fields: &[FieldPair<'_>] = if closes { &[(b"Connection", b"close")] } else { &[] };
+        app.worker.head(&mut taken, &head(200, fields, Content::Whole { size: 5 })).expect("it has room");
+        assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
+        app.worker.flush(&taken);
+        let received = site.received(&client);
+        assert!(received.ends_with("\r\n\r\npiece"), "{received}");
+        assert_eq!(client.saw_end(), closes);
+        if !closes {
+            assert_eq!(site.exchange(&client, &get("/next")), "");
+            other.echo();
+            assert_response(&site.received(&client), "200", "GET /next ");
+        }
+        // It is told that nobody wants more.
+        assert!(!app.worker.orders(&taken).gone);
+        assert_eq!(app.worker.content(&mut taken, b"more"), 4);
+        app.worker.flush(&taken);
+        assert_eq!(site.received(&client), "");
+        assert!(app.worker.orders(&taken).gone);
+        app.worker.finish(taken);
+        site.run();
+        assert_eq!(site.edge.table.used(), 0);
+    }
+}
+
+#[test]
 fn files_are_sent_from_their_place() {
     let mut site = Site::standard();
     let mut app = site.worker();

@@ -37,6 +37,27 @@ fn a_full_queue_refuses_more_and_says_when_to_come_back() {
 }
 
 #[test]
+fn content_for_which_there_is_no_descriptor_is_refused_for_now() {
+    let name = "edge::tests::queue::content_for_which_there_is_no_descriptor_is_refused_for_now";
+    if crate::shortage::tests::run_with_few_descriptors(name) {
+        return;
+    }
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let request = post("/", &[b'x'; 900_000]);
+    let client = site.asking(&request[..1000]);
+    // The engine has its file already; the edge needs a copy of the descriptor.
+    let all = crate::shortage::tests::take_all_descriptors();
+    let refused = site.exchange(&client, &request[1000..]);
+    drop(all);
+    assert_response(&refused, "503", "Service Unavailable\n");
+    assert_eq!(field(&refused, "Retry-After"), Some("1"));
+    site.exchange(&client, GET);
+    app.echo();
+    assert_response(&site.received(&client), "200", "GET / ");
+}
+
+#[test]
 fn who_has_gone_does_not_count_in_a_queue_that_does_not_move() {
     let mut site = queue_of(2);
     let mut app = site.worker();

@@ -258,7 +258,7 @@ impl<B: Backend> Engine<'_, B> {
 
     fn refuse_stream_storage(&mut self, number: u32, error: &io::Error) -> Still {
         log::error!("cannot store request content in {}: {error}", self.settings.temporary_directory.display());
-        self.refuse_stream(number, Refusal::STORAGE)
+        self.refuse_stream(number, crate::shortage::refusal(error))
     }
 
     /// Handles the streams whose deadline has expired.

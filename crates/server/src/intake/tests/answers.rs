@@ -1,6 +1,7 @@
 //! Every form of an answer, and what happens if there is no room for it.
 
 use super::*;
+use crate::scoreboard::running::{self, RunningLine};
 use oribi_host::{Piece, ReplyError};
 use oribi_message::PreparedFields;
 use std::fs::File;
@@ -289,4 +290,31 @@ fn an_app_that_breaks_a_rule_has_its_exchange_given_up() {
         assert_eq!(site.hear_of(ticket), [Said::Abandoned]);
     }
     assert!(site.intake.opened.is_empty());
+}
+
+#[test]
+fn an_app_that_goes_on_after_its_answer_is_shown_to_the_supervisor() {
+    let lines: &'static [RunningLine] = oribi_io::process::shared_lines(2).expect("memory is to be had").as_chunks().0;
+    let runs = || lines[0][0].words[0].load(std::sync::atomic::Ordering::Relaxed) % 2 == 1;
+    for streams in [false, true] {
+        let mut site = Site::new();
+        site.intake = site.intake.watched(lines);
+        site.ask("/stays");
+        let lent = site.lend();
+        assert!(!runs(), "the edge still watches");
+        if streams {
+            site.intake.start(lent.id(), OK).expect("its client waits");
+            site.intake.write(lent.id(), b"piece").expect("its client waits");
+            assert!(!runs());
+            site.intake.finish(lent.id()).expect("its client waits");
+        } else {
+            site.intake.respond(lent.id(), OK, &[b"whole"]).expect("its client waits");
+        }
+        assert!(runs());
+        assert_eq!(running::text_of(&lines[0]), "GET /stays");
+        site.intake.extend_deadline(lent.id(), None);
+        assert_eq!((running::own_deadline(&lines[0]), runs()), (running::OwnDeadline::Never, true));
+        site.intake.give_back(lent);
+        assert!(!runs());
+    }
 }

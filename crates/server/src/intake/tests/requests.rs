@@ -78,6 +78,25 @@ fn content_in_a_file_is_asked_for() {
 }
 
 #[test]
+fn a_worker_that_may_have_no_more_descriptors_says_so_at_once() {
+    let name = "intake::tests::requests::a_worker_that_may_have_no_more_descriptors_says_so_at_once";
+    if crate::shortage::tests::run_with_few_descriptors(name) {
+        return;
+    }
+    let mut site = Site::new();
+    let content = file(b"a long content");
+    let ticket = site.ask_with("/", Content::File { file: content.as_fd(), size: 14 });
+    let all = crate::shortage::tests::take_all_descriptors();
+    let Site { edge, intake, .. } = &mut site;
+    thread::scope(|scope| {
+        scope.spawn(|| fulfil(edge, Wish::Content, content.as_fd()));
+        assert!(matches!(intake.next_exchange_now(), Ok(Next::Nothing(None))));
+    });
+    drop(all);
+    assert_eq!(site.hear_of(ticket), [Said::Whole(503, b"Service Unavailable\n".to_vec(), 20)]);
+}
+
+#[test]
 fn a_request_whose_client_goes_while_its_content_is_asked_for_is_nobodys() {
     let mut site = Site::new();
     let content = file(b"");

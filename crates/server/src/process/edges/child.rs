@@ -4,6 +4,7 @@ use super::super::privileges::Privileges;
 use super::super::signals;
 use crate::config::{Settings, Timeouts};
 use crate::edge;
+use crate::handover::Receiver;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::LaneSetup;
 use crate::listen::{Listener, Seat, doors};
@@ -28,6 +29,8 @@ pub(in super::super) struct Birth {
     pub(super) waker: OwnedFd,
     /// The edge's end of the socket on which it asks to end workers.
     pub(super) keeper: Keeper,
+    /// Where connections of the server before come from.
+    pub(super) handed: Option<Receiver>,
     pub(super) parent: Pid,
     pub(super) heirs: Heirs,
 }
@@ -83,10 +86,10 @@ impl Birth {
         privileges: &Privileges,
         keeper_signals: &mut signals::Signals,
     ) -> Result<(), String> {
-        let Self { number, slot, takes_over, wake, waker, keeper, parent, heirs } = self;
+        let Self { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs } = self;
         let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
             .map_err(|error| format!("cannot watch signals: {error}"))?;
-        privileges.drop_here()?;
+        privileges.drop_in_edge()?;
         follow(parent)?;
         // The last edge of a stop has the sockets of all.
         let seat = match slot.command() {
@@ -95,7 +98,8 @@ impl Birth {
         };
         let doors = doors(listeners, seat);
         let lane = LaneSetup { settings, listeners, doors: &doors, slot: &slot, running: &[], wake: wake.as_fd() };
-        edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper }).map_err(|error| error.to_string())
+        edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref() })
+            .map_err(|error| error.to_string())
     }
 }
 

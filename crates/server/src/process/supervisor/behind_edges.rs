@@ -1,11 +1,14 @@
 //! A supervisor with edges: those of its own, or those of its master.
 
 use super::super::edges::{Birth, Drained, Edges};
+use super::super::notices::Notices;
+use super::super::reasons::Reasons;
 use super::super::title::Title;
 use super::{Stage, Supervisor};
 use crate::keeper::{Plea, Reason};
 use crate::scoreboard::WorkerCommand;
 use oribi_host::Runtime;
+use oribi_io::process::orders::{WARN, tell_of_orders};
 use oribi_io::process::{Fork, fork};
 use std::io;
 use std::time::Instant;
@@ -40,6 +43,10 @@ impl Supervisor<'_> {
     /// In a new edge: releases what belongs to the supervisor.
     fn become_edge(&mut self, birth: Birth) -> ! {
         self.members.clear();
+        self.control = None;
+        self.watch = None;
+        self.notices = Notices::default();
+        self.reasons = Reasons::default();
         let pools = self.edges.take().map(Edges::into_pools).unwrap_or_default();
         let entitle = |role: &str| Title { role, generation: None, state: "" }.show(self.settings, Some(self.runtime));
         birth.live(self.settings, &self.listeners, pools, &self.privileges, &mut self.signals, entitle)
@@ -51,23 +58,29 @@ impl Supervisor<'_> {
         self.fail();
     }
 
-    /// Ends the workers that edges of this process ask to end.
+    /// Does what edges of this process ask for.
     pub(super) fn obey_edges(&mut self) {
         let pleas: Vec<Plea> = self.edges.iter().flat_map(Edges::pleas).collect();
-        pleas.into_iter().for_each(|plea| self.end_worker(plea));
+        pleas.into_iter().for_each(|plea| self.hear_plea(plea));
     }
 
-    /// Ends a process at the request of an edge, if it is a worker of this supervisor; another one starts. If an app is stuck, the
-    /// requests of the worker's other threads may finish.
-    pub(super) fn end_worker(&mut self, Plea { process, reason }: Plea) {
+    /// Does what an edge asks for about a process, if it is a worker of this supervisor. A worker that is ended is replaced. If an
+    /// app is stuck, the requests of the worker's other threads may finish.
+    pub(super) fn hear_plea(&mut self, Plea { process, reason }: Plea) {
         let is_it = |member: &&mut super::Member| member.pid.as_raw_nonzero().get().unsigned_abs() == process;
         let Some(member) = self.members.iter_mut().find(is_it) else {
-            return log::debug!("an edge has asked to end process {process}, which is no worker here");
+            return log::debug!("an edge has asked for something about process {process}, which is no worker here");
         };
         if member.slot.command() == WorkerCommand::Quit {
             return;
         }
         let why = match reason {
+            Reason::Slow => {
+                if let Err(error) = tell_of_orders(member.pid, WARN) {
+                    log::error!("worker {} (pid {process}) cannot be asked where its app is: {error}", member.number);
+                }
+                return;
+            }
             Reason::Stuck => "its app does not react",
             Reason::Broken => "it has written nonsense into the memory of its edge",
         };

@@ -1,28 +1,38 @@
 //! While serving: keeps the wanted number of workers, and replaces workers that are due.
 
 use super::super::inheritance::Word;
+use super::super::scaling;
 use super::{Stage, Supervisor};
+use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
+/// How many workers there are of each kind.
+#[derive(Debug, Default)]
+struct Staff {
+    /// Those that need no replacement now.
+    staying: usize,
+    /// Those that take requests.
+    accepting: usize,
+    /// Those that take requests and are not outdated.
+    fresh: usize,
+    /// Some worker is starting or, if the old one is to go first, finishing.
+    changing: bool,
+}
+
 impl Supervisor<'_> {
     /// Changes how many workers are wanted.
-    pub(super) fn change_workers(&mut self, word: Word) {
-        if self.workers_have_sockets() {
-            log::warn!("the number of workers stays: the sockets are opened for {} of them (--accept)", self.wanted);
-            return;
+    pub(super) fn have_workers(&mut self, workers: usize) -> Result<(), String> {
+        let workers = scaling::check(self.settings, workers)?;
+        if workers != self.wanted {
+            self.wanted = workers;
+            log::info!("workers: {workers}");
         }
-        let most = self.scoreboard.slots().len() / 4;
-        match word {
-            Word::Grow if self.wanted < most => self.wanted += 1,
-            Word::Shrink if self.wanted > 1 => self.wanted -= 1,
-            _ => return,
-        }
-        log::info!("workers: {}", self.wanted);
+        Ok(())
     }
 
-    /// Begins to replace all present workers, one after the other.
+    /// Begins to replace all present workers.
     pub(super) fn replace_all(&mut self) {
         if !matches!(self.stage, Stage::Serving) {
             return;
@@ -31,77 +41,118 @@ impl Supervisor<'_> {
             member.outdated = member.serving().is_some();
         }
         self.replacing = true;
+        self.replacement_failure = None;
+        self.failed_starts = 0;
         // What made workers fail may have been mended.
         self.pace.forgive();
-        log::info!("replacing the workers, one after the other");
-    }
-
-    /// Called when a worker has ended before it could serve. Where others would do no better, no other is started: at the very
-    /// start the server ends, and the first failure of a replacement leaves the present workers in their places. Returns whether
-    /// that is so. An `outdated` worker was started before the replacement was asked for, and tells nothing of it.
-    pub(super) fn start_has_failed(&mut self, outdated: bool) -> bool {
-        if self.served_since.is_none() {
-            self.failed_starts += 1;
-            // A few may be slower than the first that fails.
-            if self.failed_starts < self.wanted && !self.members.is_empty() {
-                return false;
-            }
-            log::error!("no worker could start: fix the errors above, then start the server again");
-            self.fail();
-            return true;
-        }
-        let fresh_accepts = self.members.iter().any(|member| !member.outdated && member.accepts());
-        let gives_up = self.replacing && !outdated && !fresh_accepts;
-        if gives_up {
-            self.replacing = false;
-            self.members.iter_mut().for_each(|member| member.outdated = false);
-            log::error!("the present workers stay: fix the errors above, then send HUP again");
-        }
-        gives_up
-    }
-
-    /// The server cannot go on.
-    pub(super) fn fail(&mut self) {
-        self.stage = Stage::Failed;
-        self.edges.iter_mut().for_each(|edges| edges.end_now("there is no worker"));
-        for member in &self.members {
-            member.end();
-        }
+        self.notifier.reloading();
+        let how = if self.replaces_whole() { "" } else { ", one after the other" };
+        log::info!("replacing the workers{how}");
     }
 
     /// Starts missing workers, and retires workers that have been replaced.
     pub(super) fn keep_staffed(&mut self) {
-        // One outdated worker at a time: the next follows when the replacement of this one accepts and this one was told to
-        // retire.
-        let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
-        if aside.is_none() && std::mem::take(&mut self.replacing) {
+        let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
+        if !outdated && std::mem::take(&mut self.replacing) {
+            self.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }
-        let (mut staying, mut accepting) = (0, 0);
-        for (index, member) in self.members.iter().enumerate() {
-            let stays = aside != Some(index);
-            match member.serving() {
-                Some(WorkerState::Starting) => staying += usize::from(stays),
-                Some(WorkerState::Ready) => (staying, accepting) = (staying + usize::from(stays), accepting + 1),
-                Some(WorkerState::Retiring) => accepting += 1,
-                Some(WorkerState::Vacant) | None => {}
-            }
-        }
-        while staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
+        let mut staff = self.staff();
+        self.tell_if_settled(&staff);
+        while staff.staying < self.wanted && self.pace.wait(Instant::now()).is_zero() {
             match self.start_worker(WorkerCommand::Serve, self.vacant_seat()) {
-                Ok(()) => staying += 1,
+                Ok(()) => staff.staying += 1,
                 Err(error) => {
                     log::error!("cannot start a worker: {error}");
                     self.pace.failed(Instant::now(), Duration::ZERO);
                 }
             }
         }
-        while accepting > self.wanted
+        if self.replaces_whole() && staff.fresh < self.wanted {
+            return;
+        }
+        while staff.accepting > self.wanted
             && let Some(index) = self.dispensable()
         {
-            self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
-            accepting -= 1;
+            self.retire(index);
+            (staff.accepting, staff.changing) = (staff.accepting - 1, true);
         }
+        if self.settings.life.replace_order == ReplaceOrder::OldFirst
+            && !staff.changing
+            && staff.accepting >= self.wanted
+            && let Some(index) = self.due()
+        {
+            self.retire(index);
+        }
+    }
+
+    /// Tells the master that there are as many workers as there should be, if it waits for this.
+    fn tell_if_settled(&mut self, staff: &Staff) {
+        let all_serve = self.members.iter().all(|member| member.serving().is_some());
+        let settled = all_serve && !staff.changing && staff.accepting == self.wanted;
+        if let Some(master) = self.master.as_ref().filter(|_| settled && self.owes_settled) {
+            self.owes_settled = false;
+            master.say(Word::Settled);
+        }
+    }
+
+    /// Whether more workers are to be started.
+    pub(super) fn lacks_workers(&self) -> bool {
+        self.staff().staying < self.wanted
+    }
+
+    fn retire(&mut self, index: usize) {
+        self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
+    }
+
+    /// Whether all workers are being replaced, and the new ones must all accept before the first of the others goes.
+    fn replaces_whole(&self) -> bool {
+        self.replacing && self.settings.life.reload_mode == ReloadMode::Whole
+    }
+
+    /// Counts the workers.
+    fn staff(&self) -> Staff {
+        let old_first = self.settings.life.replace_order == ReplaceOrder::OldFirst;
+        // One outdated worker at a time: the next follows when the replacement of this one accepts and this one was told to
+        // retire.
+        let aside = self.members.iter().position(|member| member.outdated && member.serving().is_some());
+        let mut staff = Staff::default();
+        for (index, member) in self.members.iter().enumerate() {
+            let stays = if self.replaces_whole() { !member.outdated } else { old_first || aside != Some(index) };
+            match member.serving() {
+                Some(WorkerState::Starting) => {
+                    staff.staying += usize::from(stays);
+                    staff.changing = true;
+                }
+                Some(WorkerState::Ready) => {
+                    staff.staying += usize::from(stays);
+                    staff.accepting += 1;
+                    staff.fresh += usize::from(!member.outdated);
+                }
+                // Its replacement starts now or, if the old one is to go first, when this one has ended.
+                Some(WorkerState::Retiring) => {
+                    staff.staying += usize::from(old_first && stays);
+                    staff.accepting += 1;
+                }
+                None if member.has_given_up() => staff.staying += usize::from(stays),
+                None if old_first && member.slot.command() != WorkerCommand::Quit && !self.replaces_whole() => {
+                    staff.staying += 1;
+                    staff.changing = true;
+                }
+                Some(WorkerState::Vacant) | None => {}
+            }
+        }
+        staff
+    }
+
+    /// The worker to go next if the old one goes first: one that has asked for it, else an outdated one.
+    fn due(&self) -> Option<usize> {
+        let asking = self.members.iter().position(|member| member.serving() == Some(WorkerState::Retiring));
+        let rolls = self.replacing && !self.replaces_whole();
+        asking.or_else(|| {
+            let outdated = |member: &super::Member| member.outdated && member.serving().is_some();
+            rolls.then(|| self.members.iter().position(outdated)).flatten()
+        })
     }
 
     /// Whether each lane of a worker accepts from sockets of its own.

@@ -8,6 +8,10 @@ use crate::listen::Seat;
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
+/// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they
+/// have nothing to answer any more, but exit handlers to run.
+const LAST_MOMENT: Duration = Duration::from_secs(1);
+
 /// The phase of a supervisor.
 pub(super) enum Stage {
     Serving,
@@ -34,10 +38,14 @@ pub(super) enum Stage {
 impl Supervisor<'_> {
     /// Begins to stop. A stop with `Retire` may later become one with `Drain`. If this process has edges, these finish first.
     pub(super) fn stop(&mut self, command: WorkerCommand) {
+        if matches!(self.stage, Stage::Serving | Stage::Leaving { .. }) {
+            self.notifier.stopping();
+        }
         match (&mut self.edges, &self.stage) {
             (Some(edges), Stage::Serving | Stage::Leaving { .. }) => {
                 log::info!("stopping: the edges finish what they have begun");
-                edges.drain(&mut self.listeners, Instant::now() + self.settings.timeouts.graceful);
+                let deadline = *self.stop_by.get_or_insert_with(|| Instant::now() + self.settings.timeouts.graceful);
+                edges.drain(&mut self.listeners, deadline);
                 self.stage = Stage::Draining;
                 self.entitle("stopping");
             }
@@ -53,12 +61,9 @@ impl Supervisor<'_> {
         let command = if lent { WorkerCommand::Retire } else { command };
         match &mut self.stage {
             Stage::Serving | Stage::Leaving { .. } | Stage::Draining => {
-                self.stage = Stage::Stopping {
-                    command,
-                    deadline: Instant::now() + self.settings.timeouts.graceful,
-                    closing: Closing::default(),
-                    cut: false,
-                };
+                let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
+                let deadline = self.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
+                self.stage = Stage::Stopping { command, deadline, closing: Closing::default(), cut: false };
                 self.entitle("stopping");
                 let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
                 log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));

@@ -35,14 +35,15 @@ impl Supervisor<'_> {
     pub(super) fn keep_app_deadlines(&mut self) {
         let deadlines = AppDeadlines::of(self.settings);
         let now = Instant::now();
+        let has_edges = self.has_edges();
         let mut ended = false;
         for member in &mut self.members {
             if member.slot.command() == WorkerCommand::Quit {
                 continue;
             }
             if member.stuck > 0 {
-                // Then only the connections of stuck threads are left.
-                if member.slot.connections.load(Relaxed) as usize <= member.stuck {
+                // Then only the connections of stuck threads are left. Behind an edge, a worker has no connections to count.
+                if !has_edges && member.slot.connections.load(Relaxed) as usize <= member.stuck {
                     member.end();
                 }
                 continue;

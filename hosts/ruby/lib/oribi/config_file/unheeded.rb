@@ -50,7 +50,6 @@ module Oribi
       supported_http_methods: "all methods reach the app",
       tag: "processes keep their names",
       wait_for_less_busy_worker: "connections go to who has room",
-      worker_boot_timeout: "a worker may take as long as it likes to start",
       worker_check_interval: "a worker that dies is noticed at once",
       worker_culling_strategy: "TTOU stops the worker that was started last",
       worker_directory: "use directory",

@@ -1,0 +1,201 @@
+//! `oribi ctl`: asks a server what it is doing, and tells it what to do.
+//!
+//! It writes one line into the server's control socket and reads one line of JSON. The exit status is 0 if the server has done what
+//! was asked for, 1 if it has not or cannot be reached, and 2 if the command line is invalid or does not say which server is meant.
+
+mod tables;
+
+use crate::trouble::{Trouble, explain};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use oribi_server::control::{Found, find};
+use serde_json::Value;
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The name of this command, as the first argument.
+const CTL: &str = "ctl";
+
+const USAGE: &str = "oribi ctl ORDER [--control PATH | --pid PID] [--json]";
+
+const AFTER: &str = "\
+Without --control and --pid, the server at $ORIBI_CONTROL is meant, or else the only one of this user that runs.
+
+Exit status:
+  0  done; 1  it failed, or the server cannot be reached; 2  invalid command line, or several servers run";
+
+/// How long a server may take for an answer that it has at hand. It looks at its control socket between two waits, and may be forking
+/// a process meanwhile.
+const PROMPT: Duration = Duration::from_secs(10);
+
+/// The longest answer that is read: a server with thousands of workers needs less.
+const ANSWER: u64 = 16 << 20;
+
+/// The arguments after the word, with the program's name first, if the command line asks for this command.
+pub fn arguments(all: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = all.into_iter().collect();
+    (arguments.get(1)? == CTL).then(|| {
+        arguments.remove(1);
+        arguments
+    })
+}
+
+/// Asks, and prints the answer.
+pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(said) => return Ok(explain(&said)),
+    };
+    let Some((order, arguments)) = matches.subcommand() else { return list(&matches) };
+    let line = match arguments.try_get_one::<u32>("NUMBER") {
+        Ok(Some(number)) => format!("{order} {number}"),
+        Ok(None) | Err(_) => order.to_owned(),
+    };
+    let path = socket(arguments)?;
+    let answer = ask(&path, &line, !matches!(order, "reload" | "upgrade" | "stop"))?;
+    show(order, &answer, arguments.get_flag("json"))
+}
+
+/// Without an order: the servers that run.
+fn list(matches: &ArgMatches) -> Result<u8, Trouble> {
+    let found = find();
+    if matches.get_flag("json") {
+        let servers = found.iter().map(|server| serde_json::json!({ "pid": server.pid, "control": server.path }));
+        return crate::print(&format!("{}\n", Value::Array(servers.collect())));
+    }
+    if found.is_empty() {
+        return Err(no_server());
+    }
+    crate::print(&lines(&found))
+}
+
+fn lines(found: &[Found]) -> String {
+    found.iter().map(|server| format!("pid {}  {}\n", server.pid, server.path.display())).collect()
+}
+
+fn no_server() -> Trouble {
+    Trouble::failure("no server of this user runs that has a control socket; --control PATH names one elsewhere")
+}
+
+/// The socket of the server that is meant.
+fn socket(matches: &ArgMatches) -> Result<PathBuf, Trouble> {
+    if let Some(path) = matches.get_one::<OsString>("control") {
+        return Ok(path.into());
+    }
+    let named = std::env::var_os("ORIBI_CONTROL").filter(|path| Path::new(path).is_absolute());
+    if let (None, Some(path)) = (matches.get_one::<u32>("pid"), named) {
+        return Ok(path.into());
+    }
+    let mut found = find();
+    if let Some(pid) = matches.get_one::<u32>("pid") {
+        found.retain(|server| server.pid == *pid);
+        if found.is_empty() {
+            return Err(Trouble::failure(format!("no server of this user with a control socket has the process id {pid}")));
+        }
+    }
+    match found.as_slice() {
+        [] => Err(no_server()),
+        [server] => Ok(server.path.clone()),
+        several => {
+            let several = lines(several);
+            Err(Trouble::usage(format!("several servers run; say which by --pid or --control:\n{}", several.trim_end())))
+        }
+    }
+}
+
+/// Sends an order and reads the answer.
+fn ask(path: &Path, line: &str, prompt: bool) -> Result<String, Trouble> {
+    let failed = |what: &str, error: &io::Error| Trouble::failure(format!("{}: {what}: {error}", path.display()));
+    let mut stream = UnixStream::connect(path).map_err(|error| failed("cannot reach the server", &error))?;
+    let limits = [
+        stream.set_write_timeout(Some(PROMPT)),
+        stream.set_read_timeout(prompt.then_some(PROMPT)),
+        stream.write_all(format!("{line}\n").as_bytes()),
+    ];
+    for limit in limits {
+        // A server that refuses a client may have closed the connection already, with the reason in it.
+        if let Err(error) = limit
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            return Err(failed("cannot ask the server", &error));
+        }
+    }
+    let mut answer = String::new();
+    let mut reader = BufReader::new(stream.take(ANSWER));
+    match reader.read_line(&mut answer) {
+        Ok(_) if answer.ends_with('\n') => {}
+        Ok(_) => return Err(Trouble::failure(format!("{}: the server has ended without an answer", path.display()))),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return Err(Trouble::failure(format!("{}: the server has not answered within {PROMPT:?}", path.display())));
+        }
+        Err(error) => return Err(failed("no answer came", &error)),
+    }
+    // When a server stops, its connection ends with its process.
+    let _ = reader.read_to_end(&mut Vec::new());
+    Ok(answer)
+}
+
+/// Prints an answer.
+fn show(order: &str, answer: &str, as_json: bool) -> Result<u8, Trouble> {
+    let value: Value = serde_json::from_str(answer)
+        .map_err(|error| Trouble::failure(format!("the answer is no JSON, so that is no server of Oribi's: {error}")))?;
+    let well = value.get("ok").and_then(Value::as_bool) == Some(true);
+    if as_json {
+        crate::print(&answer)?;
+        return Ok(if well { 0 } else { Trouble::FAILED });
+    }
+    if !well {
+        let why = value.get("error").and_then(Value::as_str).unwrap_or("it gives no reason");
+        return Err(Trouble::failure(tables::harmless(why)));
+    }
+    crate::print(&tables::of(order, &value))?;
+    // A server that had to cut requests off has stopped all the same.
+    Ok(u8::from(value.get("status").and_then(Value::as_i64).is_some_and(|status| status != 0)))
+}
+
+fn command() -> Command {
+    let order = |name: &'static str, about: &'static str| options(Command::new(name).about(about));
+    options(
+        Command::new("oribi ctl")
+            .bin_name("oribi ctl")
+            .about("Asks a server of Oribi what it is doing, and tells it what to do.")
+            .override_usage(USAGE)
+            .after_help(AFTER)
+            .disable_help_subcommand(true)
+            .subcommand(order("status", "What the server is, and how it does"))
+            .subcommand(order("workers", "What each worker and each edge does"))
+            .subcommand(order(
+                "reload",
+                "Load the app anew; waits until the new generation has taken over, or says why it cannot",
+            ))
+            .subcommand(order("upgrade", "Replace the program of the server itself"))
+            .subcommand(order("stop", "Finish running requests and stop; waits for the end"))
+            .subcommand(
+                order("scale", "Have that many workers")
+                    .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..))),
+            )
+            .subcommand(order("reopen-logs", "Open the log files again, after they have been rotated")),
+    )
+}
+
+fn options(command: Command) -> Command {
+    command
+        .arg(
+            Arg::new("control")
+                .long("control")
+                .value_name("PATH")
+                .value_parser(clap::builder::OsStringValueParser::new())
+                .conflicts_with("pid")
+                .help("The control socket of the server"),
+        )
+        .arg(
+            Arg::new("pid")
+                .long("pid")
+                .value_name("PID")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("The first process of the server"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("Print the answer as it is, one line of JSON"))
+}

@@ -1,0 +1,122 @@
+//! Answers as people read them.
+
+use serde_json::Value;
+
+/// The text for the answer to an order.
+pub fn of(order: &str, answer: &Value) -> String {
+    match order {
+        "status" => status(answer),
+        "workers" => workers(answer),
+        "scale" => format!("workers: {} (before: {})\n", text(answer, "workers"), text(answer, "before")),
+        "reload" => format!("{}\n", text(answer, "message")),
+        "stop" => match text(answer, "status").as_str() {
+            "0" => "stopped\n".to_owned(),
+            _ => "stopped; requests had to be cut off\n".to_owned(),
+        },
+        _ => "done\n".to_owned(),
+    }
+}
+
+fn status(answer: &Value) -> String {
+    let mut lines = String::new();
+    let mut line = |name: &str, value: &str| {
+        if !value.is_empty() {
+            lines.push_str(&format!("{name:<12}{value}\n"));
+        }
+    };
+    let app = text(answer, "app");
+    line("server", &format!("{}, pid {}, oribi {}", text(answer, "state"), text(answer, "pid"), text(answer, "version")));
+    line("app", &app);
+    line("since", &span(number(answer, "uptime")));
+    for address in list(answer, "addresses") {
+        line("listening", &harmless(address.as_str().unwrap_or_default()));
+    }
+    for generation in list(answer, "generations") {
+        let (name, state) = (text(generation, "number"), text(generation, "state"));
+        let (pid, age) = (text(generation, "pid"), span(number(generation, "age")));
+        line("generation", &format!("{name}: {state}, pid {pid}, for {age}"));
+    }
+    if number(answer, "edges") > 0.0 {
+        line("edges", &text(answer, "edges"));
+    }
+    line("workers", &format!("{} x {} threads", text(answer, "workers"), text(answer, "threads")));
+    line("requests", &text(answer, "requests"));
+    line(
+        "started",
+        &format!("{} workers, of which {} failed", text(answer, "workers_started"), text(answer, "workers_failed")),
+    );
+    lines
+}
+
+fn workers(answer: &Value) -> String {
+    let heads = ["PROCESS", "PID", "GENERATION", "STATE", "AGE", "CONNECTIONS", "REQUESTS"].map(str::to_owned);
+    let row = |process: &Value| {
+        let name = format!("{} {}", text(process, "kind"), text(process, "number"));
+        let (generation, age) = (text(process, "generation"), span(number(process, "age")));
+        let generation = if generation.is_empty() { "-".to_owned() } else { generation };
+        let [pid, state, connections, requests] = ["pid", "state", "connections", "requests"].map(|name| text(process, name));
+        [name, pid, generation, state, age, connections, requests]
+    };
+    let rows: Vec<[String; 7]> = std::iter::once(heads).chain(list(answer, "processes").iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; 7] = std::array::from_fn(width);
+    let line = |row: &[String; 7]| {
+        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
+fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value.get(name).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn number(value: &Value, name: &str) -> f64 {
+    value.get(name).and_then(Value::as_f64).unwrap_or(0.0)
+}
+
+/// A value without its quotes; empty: there is none.
+fn text(value: &Value, name: &str) -> String {
+    match value.get(name) {
+        Some(Value::String(text)) => harmless(text),
+        Some(Value::Null) | None => String::new(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// A text without anything that a terminal obeys: parts of it come from clients.
+pub fn harmless(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '\u{fffd}' } else { character }).collect()
+}
+
+/// A time in the unit that suits it.
+fn span(seconds: f64) -> String {
+    let whole = seconds as u64;
+    match whole {
+        0 => format!("{:.0} ms", seconds * 1000.0),
+        1..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        3600..86_400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+        _ => format!("{} d {} h", whole / 86_400, whole % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_told_in_their_unit() {
+        let told = [0.0123, 1.25, 61.0, 3661.0, 90_000.0].map(span);
+        assert_eq!(told, ["12 ms", "1.2 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_printed() {
+        assert_eq!(harmless("a\u{1b}[2Jb\u{9b}c\n"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        let answer = serde_json::json!({ "ok": true, "state": "serving\u{7}", "addresses": ["http://127.0.0.1:5000"] });
+        let lines = status(&answer);
+        assert!(lines.starts_with("server      serving\u{fffd}, pid , "), "{lines}");
+        assert!(lines.contains("listening   http://127.0.0.1:5000\n"), "{lines}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The rows of the table about the life of workers.
+
+use super::super::life_values::{
+    boot_request, lifetime, memory, reload_mode, replace_order, show_lifetime, show_memory, show_reload_mode,
+    show_replace_order,
+};
+use super::super::setting::{Section, Setting};
+use super::super::value::{boolean, deadline, path, show_duration, show_switch};
+
+pub(super) const BOOT_REQUEST: Setting = Setting::new(
+    "boot-request",
+    Section::Workers,
+    "PATH",
+    "Have each new worker answer a GET for this path, which no client sees, before it takes requests. A worker whose app raises an \
+     error or answers 500 or more cannot start, and a generation that cannot start does not replace the present one",
+)
+.default_words("none")
+.apply(|draft, text| boot_request(text).map(|target| draft.settings.life.boot_request = target))
+.show(|settings| settings.life.boot_request.clone().unwrap_or_default());
+
+pub(super) const BOOT_TIMEOUT: Setting = Setting::new(
+    "boot-timeout",
+    Section::Workers,
+    "TIME",
+    "Time for a worker from its start until it takes requests, hooks and --boot-request included; then it is ended and counts as \
+     failed; or off",
+)
+.aliases(&["worker-boot-timeout", "start-timeout", "startup-timeout"])
+.apply(|draft, text| deadline(text).map(|time| draft.settings.life.boot_timeout = time))
+.show(|settings| show_duration(settings.life.boot_timeout));
+
+pub(super) const RELOAD_MODE: Setting = Setting::new(
+    "reload-mode",
+    Section::Workers,
+    "NAME",
+    "How new workers replace the present ones on HUP: whole (all new ones are ready before the first of the others goes) or rolling \
+     (one becomes ready and one goes, then the next: for memory that has no room for twice as many)",
+)
+.apply(|draft, text| reload_mode(text).map(|mode| draft.settings.life.reload_mode = mode))
+.show(|settings| show_reload_mode(settings.life.reload_mode));
+
+pub(super) const MAX_LIFETIME: Setting = Setting::new(
+    "max-lifetime",
+    Section::Workers,
+    "TIME",
+    "Replace a worker at this age, at the latest: each draws an age between three quarters of it and the whole, so that not all are \
+     replaced at once; or off",
+)
+.aliases(&["max-worker-lifetime", "workers-lifetime", "worker-lifetime"])
+.apply(|draft, text| lifetime(text).map(|time| draft.settings.life.max_lifetime = time))
+.show(|settings| show_lifetime(settings.life.max_lifetime));
+
+pub(super) const MAX_MEMORY: Setting = Setting::new(
+    "max-memory",
+    Section::Workers,
+    "SIZE",
+    "Replace a worker that uses more memory than this; of memory that it shares with other processes, its part counts (PSS). A plain \
+     number counts MiB; or off",
+)
+.aliases(&["reload-on-pss", "reload-on-rss", "memory-limit", "workers-max-rss"])
+.apply(|draft, text| memory(text).map(|limit| draft.settings.life.max_memory = limit))
+.show(|settings| show_memory(settings.life.max_memory));
+
+pub(super) const REPLACE_ORDER: Setting = Setting::new(
+    "replace-order",
+    Section::Workers,
+    "NAME",
+    "The order in which a worker that is due is replaced: new-first (it goes when its replacement is ready) or old-first (the \
+     replacement starts when it has ended, one worker at a time: for memory that has no room for one worker more)",
+)
+.apply(|draft, text| replace_order(text).map(|order| draft.settings.life.replace_order = order))
+.show(|settings| show_replace_order(settings.life.replace_order));
+
+pub(super) const RELOAD: Setting = Setting::new(
+    "reload",
+    Section::Workers,
+    "",
+    "Load the app anew, as on HUP, when one of its files has changed: for development. With -E development browsers see why the app \
+     cannot be loaded, until it can",
+)
+.aliases(&["watch"])
+.apply(|draft, text| boolean(text).map(|on| draft.settings.life.watch = on))
+.show(|settings| show_switch(settings.life.watch));
+
+pub(super) const RELOAD_PATH: Setting = Setting::new(
+    "reload-path",
+    Section::Workers,
+    "PATH",
+    "A file or folder that is watched; this turns --reload on. Several are separated by commas, or the option is given several times",
+)
+.short('R')
+.aliases(&["reload-paths", "watch-path"])
+.default_words("the folder of the app")
+.apply(|draft, text| {
+    let paths = text.split(',').filter(|path| !path.trim().is_empty()).map(path).collect::<Result<Vec<_>, _>>()?;
+    if paths.is_empty() {
+        return Err("expected the path of a file or folder".to_owned());
+    }
+    draft.settings.life.watched.extend(paths);
+    draft.settings.life.watch = true;
+    Ok(())
+})
+.shows_each(|settings| settings.life.watched.iter().map(|path| path.display().to_string()).collect());

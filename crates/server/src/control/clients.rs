@@ -1,0 +1,362 @@
+//! Those who are connected to the control socket.
+//!
+//! A client sends one line and gets one line back. It has a few seconds for each; meanwhile nobody waits for it. An answer may come
+//! much later: then the client waits for this process, not the other way round.
+
+use super::json::Object;
+use super::order::Order;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// The longest line of a client: orders are short words.
+const LINE: usize = 256;
+/// The most clients at a time. Those beyond are turned away, because each costs a descriptor.
+const CLIENTS: usize = 32;
+/// How many clients are accepted at a time, before the process goes on with its own work.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// How long a client may take to send its line, and to take its answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often the log tells of strangers, who could fill it otherwise.
+const STRANGERS_TOLD: Duration = Duration::from_secs(10);
+
+/// A client, for as long as it is connected. No other one gets the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Caller(u64);
+
+#[derive(Debug)]
+struct Client {
+    caller: Caller,
+    socket: OwnedFd,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Its line has not come completely.
+    Asking { line: Vec<u8>, until: Instant },
+    /// Its order is being carried out.
+    Waiting,
+    /// Its answer has not left completely.
+    Answered { rest: Vec<u8>, until: Instant },
+    /// It has its answer, and waits for the end of this process.
+    Done,
+}
+
+/// All clients.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    connected: Vec<Client>,
+    count: u64,
+    /// When the log was last told of a stranger, and how many have come since.
+    strangers: Option<(Instant, u32)>,
+}
+
+impl Clients {
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.connected.iter().map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), client.stage.awaited()))
+    }
+
+    /// When the first of them has waited long enough for.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.connected.iter().filter_map(|client| client.stage.until()).min()
+    }
+
+    /// Whether it is still connected.
+    pub(super) fn knows(&self, caller: Caller) -> bool {
+        self.connected.iter().any(|client| client.caller == caller)
+    }
+
+    /// Accepts those who wait at `listener`.
+    pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let socket = match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => socket,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => return,
+            };
+            if let Err(why) = self.admit(&socket, now) {
+                let mut line = Object::failure(&why);
+                line.push('\n');
+                // It is short, so it fits; if not, the client sees the end.
+                let _ = send(&socket, line.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+                continue;
+            }
+            self.count += 1;
+            let stage = Stage::Asking { line: Vec::new(), until: now + PATIENCE };
+            self.connected.push(Client { caller: Caller(self.count), socket, stage });
+        }
+    }
+
+    /// Whether a client may ask for anything.
+    fn admit(&mut self, socket: &OwnedFd, now: Instant) -> Result<(), String> {
+        let refused = "only the user of the server and root may use its control socket";
+        let Ok(peer) = socket_peercred(socket) else { return Err(refused.to_owned()) };
+        if peer.uid != rustix::process::geteuid() && !peer.uid.is_root() {
+            self.tell_of_stranger(peer.uid.as_raw(), peer.pid.as_raw_nonzero().get(), now);
+            return Err(refused.to_owned());
+        }
+        if self.connected.len() >= CLIENTS {
+            return Err(format!("{CLIENTS} clients are connected to the control socket already"));
+        }
+        Ok(())
+    }
+
+    fn tell_of_stranger(&mut self, user: u32, process: i32, now: Instant) {
+        let more = match &mut self.strangers {
+            Some((told, more)) if now - *told < STRANGERS_TOLD => {
+                *more = more.saturating_add(1);
+                return;
+            }
+            Some((_, more)) => *more,
+            None => 0,
+        };
+        let others = if more > 0 { format!(", and {more} more since the last such line") } else { String::new() };
+        log::warn!("the control socket has refused user {user} (pid {process}){others}");
+        self.strangers = Some((now, 0));
+    }
+
+    /// Goes on with all clients; returns the orders that have come.
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Caller, Order)> {
+        if self.connected.is_empty() {
+            return Vec::new();
+        }
+        let mut polled: Vec<_> = self.polled().collect();
+        if poll(&mut polled, Some(&Timespec::default())).is_err() {
+            return Vec::new();
+        }
+        let seen: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
+        let mut orders = Vec::new();
+        let mut seen = seen.into_iter();
+        self.connected.retain_mut(|client| {
+            let seen = seen.next().unwrap_or(PollFlags::empty());
+            match client.go_on(seen, now) {
+                Next::Stay => true,
+                Next::Order(order) => {
+                    orders.push((client.caller, order));
+                    true
+                }
+                Next::Leave => false,
+            }
+        });
+        orders
+    }
+
+    /// Gives a client its answer, one line of JSON, after which its connection ends.
+    pub(super) fn answer(&mut self, caller: Caller, answer: String) {
+        self.answer_finally(caller, answer);
+        self.connected.retain(|client| client.caller != caller || !matches!(client.stage, Stage::Done));
+    }
+
+    /// Gives a client its answer, one line of JSON. Its connection ends with this process.
+    pub(super) fn answer_finally(&mut self, caller: Caller, mut answer: String) {
+        answer.push('\n');
+        let Some(client) = self.connected.iter_mut().find(|client| client.caller == caller) else { return };
+        client.stage = Stage::Answered { rest: answer.into_bytes(), until: Instant::now() + PATIENCE };
+        client.send();
+    }
+
+    /// Leaves the connections open that are open now: they close with this process.
+    pub(super) fn leave_open(&mut self) {
+        std::mem::forget(std::mem::take(&mut self.connected));
+    }
+}
+
+/// What becomes of a client.
+enum Next {
+    Stay,
+    Order(Order),
+    Leave,
+}
+
+impl Stage {
+    fn awaited(&self) -> PollFlags {
+        match self {
+            Self::Asking { .. } => PollFlags::IN,
+            Self::Answered { .. } => PollFlags::OUT,
+            // The system reports a client that has gone whatever is asked for.
+            Self::Waiting | Self::Done => PollFlags::empty(),
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Asking { until, .. } | Self::Answered { until, .. } => Some(*until),
+            Self::Waiting | Self::Done => None,
+        }
+    }
+}
+
+impl Client {
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next {
+        if self.stage.until().is_some_and(|until| now >= until) {
+            return Next::Leave;
+        }
+        match &mut self.stage {
+            Stage::Asking { .. } if seen.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => self.receive(now),
+            Stage::Answered { .. } if !seen.is_empty() => {
+                self.send();
+                if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
+            }
+            Stage::Done => Next::Leave,
+            Stage::Waiting if seen.intersects(PollFlags::HUP | PollFlags::ERR) => Next::Leave,
+            Stage::Asking { .. } | Stage::Waiting | Stage::Answered { .. } => Next::Stay,
+        }
+    }
+
+    fn receive(&mut self, now: Instant) -> Next {
+        let Stage::Asking { line, .. } = &mut self.stage else { return Next::Stay };
+        let mut bytes = [0; LINE];
+        let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Next::Leave,
+            Ok((received, _)) => received,
+            Err(Errno::INTR | Errno::AGAIN) => return Next::Stay,
+            Err(_) => return Next::Leave,
+        };
+        line.extend_from_slice(&bytes[..received]);
+        let order = match line.iter().position(|byte| *byte == b'\n') {
+            Some(end) if end <= LINE => Order::parse(&line[..end]),
+            None if line.len() <= LINE => return Next::Stay,
+            _ => Err(format!("the request is longer than {LINE} bytes")),
+        };
+        match order {
+            Ok(order) => {
+                self.stage = Stage::Waiting;
+                Next::Order(order)
+            }
+            Err(why) => {
+                let rest = format!("{}\n", Object::failure(&why)).into_bytes();
+                self.stage = Stage::Answered { rest, until: now + PATIENCE };
+                self.send();
+                if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
+            }
+        }
+    }
+
+    /// Sends what its socket takes of its answer.
+    fn send(&mut self) {
+        let Stage::Answered { rest, .. } = &mut self.stage else { return };
+        loop {
+            match send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) => {
+                    rest.drain(..sent);
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => return,
+                Err(_) => rest.clear(),
+            }
+            if rest.is_empty() {
+                self.stage = Stage::Done;
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket_with};
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    /// A listening socket with a name that the system chooses.
+    fn listener() -> OwnedFd {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).expect("a socket");
+        // An address without a name asks for one (unix(7), autobind).
+        bind(&socket, &rustix::net::SocketAddrUnix::new_unnamed()).expect("a name");
+        listen(&socket, 64).expect("it listens");
+        socket
+    }
+
+    fn client(listener: &OwnedFd) -> UnixStream {
+        let socket = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).expect("a socket");
+        connect(&socket, &getsockname(listener).expect("it has a name")).expect("it listens");
+        UnixStream::from(socket)
+    }
+
+    fn answer_of(mut client: UnixStream) -> String {
+        client.set_nonblocking(true).expect("it is a socket");
+        let mut text = String::new();
+        let _ = client.read_to_string(&mut text);
+        text
+    }
+
+    #[test]
+    fn an_order_in_pieces_is_understood_and_its_answer_comes_when_there_is_one() {
+        let (listener, now) = (listener(), Instant::now());
+        let mut clients = Clients::default();
+        let mut one = client(&listener);
+        clients.accept(listener.as_fd(), now);
+        assert!(clients.attend(now).is_empty());
+        one.write_all(b"sta").expect("it is open");
+        assert!(clients.attend(now).is_empty());
+        one.write_all(b"tus\nand more").expect("it is open");
+        let orders = clients.attend(now);
+        let [(caller, Order::Status)] = orders[..] else { panic!("{orders:?}") };
+        assert!(clients.next_deadline().is_none(), "it waits for this process");
+        assert!(clients.attend(now + PATIENCE * 9).is_empty() && clients.knows(caller));
+        clients.answer(caller, "{}".to_owned());
+        assert!(!clients.knows(caller));
+        assert_eq!(answer_of(one), "{}\n");
+    }
+
+    #[test]
+    fn who_stalls_floods_or_sends_rubbish_is_turned_away() {
+        let (listener, now) = (listener(), Instant::now());
+        let mut clients = Clients::default();
+        let silent = client(&listener);
+        let mut endless = client(&listener);
+        let mut senseless = client(&listener);
+        clients.accept(listener.as_fd(), now);
+        endless.write_all(&[b'x'; 2 * LINE]).expect("it is open");
+        senseless.write_all(b"\xff\0\n").expect("it is open");
+        for _ in 0..4 {
+            assert!(clients.attend(now).is_empty());
+        }
+        assert!(answer_of(endless).contains("longer than"));
+        assert!(answer_of(senseless).contains("not text"));
+        assert_eq!(clients.next_deadline(), Some(now + PATIENCE));
+        clients.attend(now + PATIENCE);
+        assert!(clients.connected.is_empty(), "the silent one has had its time");
+        drop(silent);
+        let crowd: Vec<UnixStream> = (0..CLIENTS + 3).map(|_| client(&listener)).collect();
+        clients.accept(listener.as_fd(), now);
+        assert_eq!(clients.connected.len(), CLIENTS);
+        let refused = crowd.into_iter().map(answer_of).filter(|answer| answer.contains("connected to the control socket"));
+        assert_eq!(refused.count(), 3);
+        clients.attend(now);
+        assert!(clients.connected.is_empty(), "they have gone");
+    }
+
+    #[test]
+    fn a_client_that_does_not_take_its_answer_keeps_nobody() {
+        let (listener, now) = (listener(), Instant::now());
+        let mut clients = Clients::default();
+        let mut slow = client(&listener);
+        slow.write_all(b"status\n").expect("it is open");
+        clients.accept(listener.as_fd(), now);
+        let orders = clients.attend(now);
+        clients.answer(orders[0].0, "x".repeat(4 << 20));
+        assert!(clients.knows(orders[0].0), "no socket takes four megabytes");
+        clients.attend(Instant::now() + PATIENCE);
+        assert!(!clients.knows(orders[0].0));
+    }
+
+    #[test]
+    fn a_caller_that_goes_is_forgotten() {
+        let (listener, now) = (listener(), Instant::now());
+        let mut clients = Clients::default();
+        let mut one = client(&listener);
+        one.write_all(b"stop\n").expect("it is open");
+        clients.accept(listener.as_fd(), now);
+        let orders = clients.attend(now);
+        drop(one);
+        clients.attend(now);
+        assert!(!clients.knows(orders[0].0));
+    }
+}

@@ -1,0 +1,14 @@
+//! Whether a control socket belongs to a server that runs.
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+use std::path::Path;
+
+/// Whether a process listens at the socket with this file.
+pub(super) fn answers(path: &Path) -> bool {
+    let Ok(address) = SocketAddrUnix::new(path) else { return false };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let Ok(probe) = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None) else { return true };
+    // Any other error leaves it open.
+    !matches!(connect(&probe, &address), Err(Errno::CONNREFUSED | Errno::NOENT))
+}

@@ -1,0 +1,71 @@
+//! The control socket: `oribi ctl` asks here what the server is doing, and tells it what to do.
+//!
+//! It belongs to the first process, which serves it in its own loop, between two waits. Nothing here blocks: every client has its
+//! own deadline, its request is one short line, and its answer waits in memory until the client takes it. Only the user of the
+//! first process and root are heard.
+
+mod clients;
+mod json;
+mod liveness;
+mod order;
+mod place;
+mod report;
+mod socket;
+mod steering;
+
+pub use place::{Found, find};
+
+pub(crate) use clients::Caller;
+pub(crate) use order::Order;
+pub(crate) use report::{GenerationReport, ProcessReport, Report};
+pub(crate) use steering::{Progress, Steered, say_end, steer};
+
+use crate::config::{ControlChoice, Settings};
+use clients::Clients;
+use rustix::event::{PollFd, PollFlags};
+use socket::ControlSocket;
+use std::time::{Duration, Instant};
+
+/// The control socket of this process, and those who are connected to it.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: ControlSocket,
+    clients: Clients,
+    /// Callers that are answered later.
+    waiting: Vec<(Caller, steering::Awaited)>,
+}
+
+impl Control {
+    /// Opens the socket that `settings` ask for; `None`: they ask for none, or none can be made where nobody has asked for a
+    /// certain one.
+    ///
+    /// # Errors
+    /// The socket that was asked for by its path cannot be made.
+    pub(crate) fn open(settings: &Settings) -> Result<Option<Self>, String> {
+        let socket = match &settings.control {
+            ControlChoice::Off => return Ok(None),
+            ControlChoice::At(path) => {
+                ControlSocket::bind(path).map_err(|why| format!("--control {}: {why}", path.display()))?
+            }
+            ControlChoice::Auto => match ControlSocket::bind_in_own_directory() {
+                Ok(socket) => socket,
+                Err(why) => {
+                    log::info!("`oribi ctl` cannot reach this server: {why} (see --control)");
+                    return Ok(None);
+                }
+            },
+        };
+        log::debug!("`oribi ctl` reaches this server at {}", socket.path().display());
+        Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new() }))
+    }
+
+    /// What to wait for.
+    pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        std::iter::once(PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN)).chain(self.clients.polled())
+    }
+
+    /// How long this process may wait at most; `None`: as long as nothing happens.
+    pub(crate) fn patience(&self, now: Instant) -> Option<Duration> {
+        self.clients.next_deadline().map(|deadline| deadline.saturating_duration_since(now))
+    }
+}

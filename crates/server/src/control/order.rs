@@ -1,0 +1,82 @@
+//! What a client may ask for: the one line that it sends.
+
+/// An order of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// What the server is and how it does.
+    Status,
+    /// What each worker and each edge does.
+    Workers,
+    /// Load the app anew, or replace the workers.
+    Reload,
+    /// Replace the program of the server itself.
+    Upgrade,
+    /// Finish, and end.
+    Stop,
+    /// Have that many workers.
+    Scale(usize),
+    /// Open the log files again.
+    ReopenLogs,
+}
+
+/// The orders, as they are told to whoever sends another one.
+const KNOWN: &str = "status, workers, reload, upgrade, stop, scale NUMBER, reopen-logs";
+
+impl Order {
+    /// Reads a line without its end.
+    ///
+    /// # Errors
+    /// Says what is wrong with it.
+    pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
+        let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
+        let mut words = line.split_ascii_whitespace();
+        let (name, argument) = (words.next().unwrap_or_default(), words.next());
+        if words.next().is_some() {
+            return Err(format!("too many words; the orders are: {KNOWN}"));
+        }
+        let order = match (name, argument) {
+            ("status", None) => Self::Status,
+            ("workers", None) => Self::Workers,
+            ("reload", None) => Self::Reload,
+            ("upgrade", None) => Self::Upgrade,
+            ("stop", None) => Self::Stop,
+            ("reopen-logs", None) => Self::ReopenLogs,
+            ("scale", Some(number)) => {
+                let number = number.parse().ok().filter(|number| *number > 0);
+                Self::Scale(number.ok_or("scale: expected a number of workers, at least 1")?)
+            }
+            ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
+            ("status" | "workers" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
+                return Err(format!("{name}: nothing may follow"));
+            }
+            _ => return Err(format!("unknown order; the orders are: {KNOWN}")),
+        };
+        Ok(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_are_words_and_anything_else_is_refused() {
+        for (line, order) in [
+            ("status", Order::Status),
+            ("workers", Order::Workers),
+            ("reload\r", Order::Reload),
+            (" stop ", Order::Stop),
+            ("scale 4", Order::Scale(4)),
+            ("reopen-logs", Order::ReopenLogs),
+            ("upgrade", Order::Upgrade),
+        ] {
+            assert_eq!(Order::parse(line.as_bytes()), Ok(order), "{line:?}");
+        }
+        for line in
+            ["", "STATUS", "scale", "scale 0", "scale -1", "scale 1 2", "scale x", "stop now", "status\0", "GET / HTTP/1.1"]
+        {
+            assert!(Order::parse(line.as_bytes()).is_err(), "{line:?}");
+        }
+        assert!(Order::parse(b"\xff\xfe").is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! Where control sockets are that nobody has given a path: in a directory of the server's user, named after the server's process.
+
+use super::liveness::answers;
+use rustix::fs::Mode;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// What the names of control sockets end in.
+const SUFFIX: &str = ".sock";
+
+/// A server that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Its first process.
+    pub pid: u32,
+    /// Its control socket.
+    pub path: PathBuf,
+}
+
+/// Where this user's control sockets may be, the best place first.
+fn candidates() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let user = rustix::process::geteuid();
+    // A service manager that makes several directories separates them by colons (systemd.exec(5)).
+    let service = std::env::var("RUNTIME_DIRECTORY").ok().and_then(|list| list.split(':').next().map(PathBuf::from));
+    let service = service.filter(|path| path.is_absolute()).map(|path| path.join("oribi"));
+    let session = variable("XDG_RUNTIME_DIR").map(|path| path.join("oribi"));
+    let system = user.is_root().then(|| PathBuf::from("/run/oribi"));
+    let temporary = PathBuf::from(format!("/tmp/oribi-{}", user.as_raw()));
+    service.into_iter().chain(session).chain(system).chain([temporary]).collect()
+}
+
+/// The directory for the control socket of this process. It is made if it is missing; nobody else can enter it.
+///
+/// # Errors
+/// Says why there is none.
+pub(super) fn own_directory() -> Result<PathBuf, String> {
+    let mut reasons = Vec::new();
+    for path in candidates() {
+        match make_private(&path) {
+            Ok(()) => return Ok(path),
+            Err(why) => reasons.push(format!("{}: {why}", path.display())),
+        }
+    }
+    Err(reasons.join("; "))
+}
+
+/// Makes a directory that only this user can enter, or checks that it is one.
+fn make_private(path: &Path) -> Result<(), String> {
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(error) => return Err(io::Error::from(error).to_string()),
+    }
+    is_private(path)
+}
+
+/// Somebody else may have made it, where everybody may make directories, to have the server's clients for himself.
+fn is_private(path: &Path) -> Result<(), String> {
+    let found = std::fs::symlink_metadata(path).map_err(|error| error.to_string())?;
+    if !found.is_dir() {
+        return Err("it is no directory".to_owned());
+    }
+    if found.uid() != rustix::process::geteuid().as_raw() {
+        return Err("it belongs to another user".to_owned());
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err("others may enter it".to_owned());
+    }
+    Ok(())
+}
+
+/// The path of the control socket of a process.
+pub(super) fn path_of(directory: &Path, pid: u32) -> PathBuf {
+    directory.join(format!("{pid}{SUFFIX}"))
+}
+
+/// The servers of this user that run, by their process ids.
+#[must_use]
+pub fn find() -> Vec<Found> {
+    let directories = candidates().into_iter().filter(|path| is_private(path).is_ok());
+    let mut found: Vec<Found> = directories.flat_map(|directory| sockets(&directory)).collect();
+    found.retain(|server| answers(&server.path));
+    found.sort_by_key(|server| server.pid);
+    found
+}
+
+/// The control sockets in a directory.
+fn sockets(directory: &Path) -> Vec<Found> {
+    let Ok(entries) = directory.read_dir() else { return Vec::new() };
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let pid = |path: &Path| path.file_name()?.to_str()?.strip_suffix(SUFFIX)?.parse().ok();
+    paths.filter_map(|path| Some(Found { pid: pid(&path)?, path })).collect()
+}
+
+/// Removes the sockets of servers that have died.
+pub(super) fn sweep(directory: &Path) {
+    for stale in sockets(directory).into_iter().filter(|server| !answers(&server.path)) {
+        // If another server has removed it at the same time, it is gone all the same.
+        let _ = std::fs::remove_file(stale.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_dead_servers_have_left_is_swept_and_nothing_else() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let alive = UnixListener::bind(path_of(directory.path(), 7)).expect("it is writable");
+        drop(UnixListener::bind(path_of(directory.path(), 8)).expect("it is writable"));
+        drop(UnixListener::bind(directory.path().join("app.sock")).expect("it is writable"));
+        sweep(directory.path());
+        let mut left: Vec<_> =
+            directory.path().read_dir().expect("it is there").map(|entry| entry.expect("an entry").file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["7.sock", "app.sock"]);
+        drop(alive);
+    }
+
+    #[test]
+    fn a_directory_that_others_can_enter_is_not_used() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("oribi");
+        assert_eq!(make_private(&path), Ok(()));
+        assert_eq!(make_private(&path), Ok(()), "it is there already");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("it is ours");
+        assert_eq!(make_private(&path), Err("others may enter it".to_owned()));
+        let link = directory.path().join("link");
+        std::os::unix::fs::symlink("/", &link).expect("it is writable");
+        assert_eq!(make_private(&link), Err("it is no directory".to_owned()));
+        assert!(make_private(Path::new("/nowhere/at/all")).is_err());
+    }
+}

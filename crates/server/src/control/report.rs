@@ -1,0 +1,83 @@
+//! What the server says about itself.
+
+use super::json::{Array, Object, quoted};
+use crate::scoreboard::{Row, Tally};
+use std::time::Duration;
+
+/// The state of the server.
+#[derive(Clone, Debug)]
+pub(crate) struct Report {
+    pub(crate) app: String,
+    /// `loading`, `serving`, `draining`, `stopping`.
+    pub(crate) state: &'static str,
+    /// How long ago the first process began.
+    pub(crate) uptime: Duration,
+    pub(crate) addresses: Vec<String>,
+    /// Empty where there is only one.
+    pub(crate) generations: Vec<GenerationReport>,
+    pub(crate) edges: usize,
+    /// How many workers there should be.
+    pub(crate) workers: usize,
+    /// Threads of each.
+    pub(crate) threads: usize,
+    /// What they have done, those of earlier generations, too.
+    pub(crate) tally: Tally,
+}
+
+/// A worker or an edge.
+#[derive(Clone, Debug)]
+pub(crate) struct ProcessReport {
+    /// `worker`, `edge`.
+    pub(crate) kind: &'static str,
+    /// `None`: it belongs to none.
+    pub(crate) generation: Option<u64>,
+    pub(crate) row: Row,
+}
+
+/// The answer that tells of all workers and edges.
+pub(crate) fn of_processes(processes: &[ProcessReport]) -> String {
+    let one = |process: &ProcessReport| {
+        let ProcessReport { kind, generation, row } = process;
+        let object = Object::new().text("kind", kind).raw("number", row.number).raw("pid", row.pid);
+        let object = match generation {
+            Some(generation) => object.raw("generation", generation),
+            None => object,
+        };
+        let object = object.text("state", row.state).seconds("age", row.age);
+        object.raw("connections", row.connections).raw("requests", row.requests).end()
+    };
+    Object::well().raw("processes", Array::of(processes.iter().map(one))).end()
+}
+
+/// A load of the app.
+#[derive(Clone, Debug)]
+pub(crate) struct GenerationReport {
+    pub(crate) number: u64,
+    pub(crate) pid: i32,
+    /// `loading`, `serving`, `finishing`.
+    pub(crate) state: &'static str,
+    pub(crate) age: Duration,
+}
+
+impl Report {
+    pub(crate) fn object(&self) -> Object {
+        let generation = |generation: &GenerationReport| {
+            let GenerationReport { number, pid, state, age } = generation;
+            Object::new().raw("number", number).raw("pid", pid).text("state", state).seconds("age", *age).end()
+        };
+        Object::well()
+            .text("version", env!("CARGO_PKG_VERSION"))
+            .raw("pid", std::process::id())
+            .text("app", &self.app)
+            .text("state", self.state)
+            .seconds("uptime", self.uptime)
+            .raw("addresses", Array::of(self.addresses.iter().map(|address| quoted(address.as_bytes()))))
+            .raw("generations", Array::of(self.generations.iter().map(generation)))
+            .raw("edges", self.edges)
+            .raw("workers", self.workers)
+            .raw("threads", self.threads)
+            .raw("requests", self.tally.requests)
+            .raw("workers_started", self.tally.started)
+            .raw("workers_failed", self.tally.failed)
+    }
+}

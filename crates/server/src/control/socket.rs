@@ -1,0 +1,135 @@
+//! The socket itself: where it is, and who may reach it.
+
+use super::liveness::answers;
+use super::place;
+use rustix::fs::Mode;
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+/// How many clients may wait to be accepted.
+const BACKLOG: i32 = 64;
+
+/// A listening socket with a file, which goes when the process drops this that has made it.
+#[derive(Debug)]
+pub(super) struct ControlSocket {
+    socket: OwnedFd,
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+    /// Forked processes have copies of this, and must not remove the file.
+    owner: u32,
+}
+
+impl ControlSocket {
+    /// Listens at `path`. The file of a server that has died is replaced, but nothing else.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    pub(super) fn bind(path: &Path) -> Result<Self, String> {
+        match std::fs::symlink_metadata(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.to_string()),
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err("something that is not a socket is there; remove it or choose another path".to_owned());
+            }
+            Ok(_) if answers(path) => return Err("another server is listening there".to_owned()),
+            Ok(_) => {}
+        }
+        let words = |error: Errno| match error {
+            Errno::NAMETOOLONG => "the path of a socket must be shorter than 108 bytes".to_owned(),
+            _ => io::Error::from(error).to_string(),
+        };
+        // The file gets its name when the socket listens, so that nobody takes it for that of a dead server.
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".new");
+        let draft = PathBuf::from(draft);
+        let address = SocketAddrUnix::new(&draft).map_err(words)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(words)?;
+        let _ = std::fs::remove_file(&draft);
+        let umask = rustix::process::umask(Mode::from_raw_mode(0o177));
+        let bound = bind(&socket, &address);
+        rustix::process::umask(umask);
+        bound.map_err(words)?;
+        let made = listen(&socket, BACKLOG).map_err(words).and_then(|()| {
+            std::fs::rename(&draft, path).and_then(|()| std::fs::symlink_metadata(path)).map_err(|error| error.to_string())
+        });
+        let found = made.inspect_err(|_| {
+            // What is left is useless, and the first error is the one to report.
+            let _ = std::fs::remove_file(&draft);
+        })?;
+        let (device, inode, owner) = (found.dev(), found.ino(), std::process::id());
+        Ok(Self { socket, path: path.to_owned(), device, inode, owner })
+    }
+
+    /// Listens at a socket named after this process, in the directory for that of this user. Sweeps what dead servers have left
+    /// there.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    pub(super) fn bind_in_own_directory() -> Result<Self, String> {
+        let directory = place::own_directory()?;
+        place::sweep(&directory);
+        Self::bind(&place::path_of(&directory, std::process::id())).map_err(|why| format!("{}: {why}", directory.display()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        let same = |found: std::fs::Metadata| found.dev() == self.device && found.ino() == self.inode;
+        if self.owner == std::process::id() && std::fs::symlink_metadata(&self.path).is_ok_and(same) {
+            // If it cannot be removed, the next server sweeps it.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn only_its_user_may_connect_and_the_file_goes_with_the_socket() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let socket = ControlSocket::bind(&path).expect("the directory is writable");
+        let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(answers(&path));
+        let refused = ControlSocket::bind(&path).expect_err("it is taken");
+        assert!(refused.contains("another server"), "{refused}");
+        drop(socket);
+        assert!(!path.exists());
+        assert!(directory.path().read_dir().expect("it is there").next().is_none(), "nothing is left");
+    }
+
+    #[test]
+    fn a_file_that_a_dead_server_has_left_is_replaced_and_a_file_of_another_is_left() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable"));
+        assert!(path.exists() && !answers(&path));
+        let socket = ControlSocket::bind(&path).expect("nobody listens");
+        std::fs::remove_file(&path).expect("it is there");
+        let other = std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable");
+        drop(socket);
+        assert!(path.exists(), "it belongs to another server now");
+        drop(other);
+        std::fs::remove_file(&path).expect("it is there");
+        std::fs::write(&path, "text").expect("the directory is writable");
+        assert!(ControlSocket::bind(&path).expect_err("it is no socket").contains("not a socket"));
+    }
+}

@@ -1,0 +1,159 @@
+//! Carries the orders of clients out, in a process that can be steered: the master, or a supervisor without one.
+
+use super::clients::Caller;
+use super::json::Object;
+use super::report::{ProcessReport, of_processes};
+use super::{Control, Order, Report};
+use std::time::Instant;
+
+/// A first process.
+pub(crate) trait Steered {
+    /// Its control socket, if it has one.
+    fn control(&mut self) -> Option<&mut Control>;
+
+    /// What it is and how it does.
+    fn report(&self) -> Report;
+
+    /// What its workers and edges do.
+    fn processes(&self) -> Vec<ProcessReport>;
+
+    /// Begins to load the app anew or to replace the workers. Returns a number for [`Steered::reload_progress`].
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn begin_reload(&mut self) -> Result<u64, String>;
+
+    /// How far that has come.
+    fn reload_progress(&self, number: u64) -> Progress;
+
+    /// Begins to stop.
+    fn begin_stop(&mut self);
+
+    /// Changes how many workers there should be; returns how many there should have been.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn scale(&mut self, workers: usize) -> Result<usize, String>;
+
+    /// Has all processes open their logs again.
+    fn reopen_all_logs(&mut self);
+
+    /// Begins to replace the program of the server.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    fn begin_upgrade(&mut self) -> Result<(), String>;
+}
+
+/// How far something has come that takes time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It goes on.
+    Pending,
+    /// It is done: what serves now.
+    Done(String),
+    /// It has failed: why, and what serves now.
+    Failed(String),
+}
+
+/// What a caller waits for.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Awaited {
+    Reload(u64),
+    End,
+}
+
+/// Does what clients have asked for since the last call, and answers those whose waiting is over. Returns whether anybody has asked
+/// for anything: then this process has something to do before it may sleep.
+pub(crate) fn steer(server: &mut impl Steered) -> bool {
+    let Some(control) = server.control() else { return false };
+    let orders = control.orders(Instant::now());
+    let any = !orders.is_empty();
+    for (caller, order) in orders {
+        let outcome = carry_out(server, order);
+        let Some(control) = server.control() else { return false };
+        match outcome {
+            Ok(answer) => control.clients.answer(caller, answer),
+            Err(awaited) => control.waiting.push((caller, awaited)),
+        }
+    }
+    answer_those_who_wait(server);
+    any
+}
+
+/// Returns the answer, or what it has to wait for.
+fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited> {
+    let refused = |why: String| Ok(Object::failure(&why));
+    match order {
+        Order::Status => Ok(server.report().object().end()),
+        Order::Workers => Ok(of_processes(&server.processes())),
+        Order::Reload => match server.begin_reload() {
+            Ok(number) => Err(Awaited::Reload(number)),
+            Err(why) => refused(why),
+        },
+        Order::Stop => {
+            server.begin_stop();
+            Err(Awaited::End)
+        }
+        Order::Scale(workers) => match server.scale(workers) {
+            Ok(before) => Ok(Object::well().raw("workers", workers).raw("before", before).end()),
+            Err(why) => refused(why),
+        },
+        Order::ReopenLogs => {
+            server.reopen_all_logs();
+            Ok(Object::well().end())
+        }
+        Order::Upgrade => match server.begin_upgrade() {
+            Ok(()) => Ok(Object::well().end()),
+            Err(why) => refused(why),
+        },
+    }
+}
+
+fn answer_those_who_wait(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    if control.waiting.is_empty() {
+        return;
+    }
+    let mut waiting = std::mem::take(&mut control.waiting);
+    waiting.retain(|(caller, awaited)| {
+        let Awaited::Reload(number) = awaited else { return true };
+        let answer = match server.reload_progress(*number) {
+            Progress::Pending => return true,
+            Progress::Done(what) => Object::well().text("message", &what).end(),
+            Progress::Failed(why) => Object::failure(&why),
+        };
+        if let Some(control) = server.control() {
+            control.clients.answer(*caller, answer);
+        }
+        false
+    });
+    if let Some(control) = server.control() {
+        control.waiting = waiting;
+    }
+}
+
+/// Tells those who wait for the end that it has come: call this last. Those who wait for something else are told that it does not
+/// come any more.
+pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
+    let Some(control) = server.control() else { return };
+    for (caller, awaited) in std::mem::take(&mut control.waiting) {
+        let answer = match awaited {
+            Awaited::End => Object::well().raw("status", status).end(),
+            Awaited::Reload(_) => Object::failure("the server has stopped"),
+        };
+        control.clients.answer_finally(caller, answer);
+    }
+    control.clients.leave_open();
+}
+
+impl Control {
+    /// Accepts clients, reads what they ask for, and sends them what they wait for.
+    fn orders(&mut self, now: Instant) -> Vec<(Caller, Order)> {
+        self.clients.accept(self.socket.descriptor(), now);
+        let orders = self.clients.attend(now);
+        let clients = &self.clients;
+        self.waiting.retain(|(caller, _)| clients.knows(*caller));
+        orders
+    }
+}

@@ -1,0 +1,124 @@
+//! Connections that another engine goes on with, in another process, and those that this one takes over.
+//!
+//! A connection can change hands between two requests: then it has no state beside its socket, what has been received of its next
+//! request, and the few facts of a [`Record`]. While it has a request, it stays.
+
+use super::connection::{Connection, Reading, State};
+use super::deadline::Deadline;
+use super::input::Input;
+use super::remote::Remote;
+use super::send::Still;
+use super::{Accepting, Engine};
+use crate::config::Protocol;
+use crate::handover::{LARGEST_UNREAD, Record};
+use oribi_io::{Backend, Peer};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Stops accepting. From now on the engine is finished when it has no connection.
+    pub fn begin_to_hand_over(&mut self) {
+        if self.accepting != Accepting::Never {
+            self.stop_accepting();
+        }
+        self.hands_over = true;
+    }
+
+    /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
+    /// take stays.
+    pub(crate) fn hand_over(&mut self, mut give: impl FnMut(&Record, &OwnedFd) -> io::Result<()>) -> io::Result<()> {
+        self.send_batch();
+        let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();
+        for index in resting {
+            let Some((record, descriptor)) = self.release(index) else { continue };
+            if let Err(error) = give(&record, &descriptor) {
+                if !self.take_over(record, descriptor) {
+                    log::error!("a connection was lost that could not be handed over");
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is known of the connection but what a record has room for.
+    fn is_between_requests(&self, index: u32) -> bool {
+        let connection = &self.connections[index];
+        let waits = match &connection.state {
+            State::Reading(Reading { request, .. }) => request.is_none() && connection.machine.awaits_head(),
+            State::Carrying(carrier) => {
+                let machine = &carrier.machine;
+                carrier.carries() == 0 && machine.between_records() && !machine.must_close() && !connection.input.has_unread()
+            }
+            State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,
+        };
+        waits && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
+    }
+
+    /// Forgets a connection without ending it.
+    fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
+        // If this fails, bytes of it have not left yet.
+        let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
+        self.deadlines.clear(index);
+        let mut connection = self.connections.remove(index)?;
+        if let Some(census) = self.census {
+            census.here.fetch_sub(1, Relaxed);
+            census.everywhere.fetch_sub(1, Relaxed);
+        }
+        let listener = &self.listeners[usize::from(connection.listener)];
+        let record = Record {
+            protocol: listener.protocol,
+            listener: listener.display.clone(),
+            requests: connection.requests,
+            address: connection.remote.address().to_vec(),
+            port: connection.remote.port().to_vec(),
+            unread: [connection.input.unread(), &received].concat(),
+        };
+        connection.input.release(&mut self.pool);
+        self.backend.close(connection.line.socket);
+        Some((record, descriptor))
+    }
+
+    /// Goes on with a connection that another engine has given away. `false`: it is lost, because the system refuses or this server
+    /// has no listener for its protocol.
+    pub(crate) fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+        let speaks = |listener: &&crate::listen::Listener| listener.protocol == record.protocol;
+        let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
+        let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {
+            return false;
+        };
+        let socket = match self.backend.adopt(descriptor) {
+            Ok(socket) => socket,
+            Err(error) => {
+                log::error!("cannot take a connection over: {error}");
+                return false;
+            }
+        };
+        let mut connection = Connection::new(socket, listener as u16, Peer::Local);
+        connection.remote = Remote::given(&record.address, &record.port);
+        connection.requests = record.requests;
+        let begun = !record.unread.is_empty();
+        connection.input = Input::holding(record.unread);
+        let index = self.connections.insert(connection);
+        if let Some(census) = self.census {
+            census.here.fetch_add(1, Relaxed);
+            census.everywhere.fetch_add(1, Relaxed);
+        }
+        let now = self.backend.now();
+        if record.protocol == Protocol::FastCgi {
+            self.carry(index);
+            self.deadlines.set(index, Deadline::Kept, now);
+        } else {
+            let kind = if begun || record.requests == 0 { Deadline::Head } else { Deadline::Idle };
+            self.deadlines.set(index, kind, now);
+        }
+        if self.open(index) == Still::Open {
+            if begun {
+                let _ = self.read_on(index);
+            }
+            self.check(index);
+        }
+        true
+    }
+}

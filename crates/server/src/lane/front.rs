@@ -1,0 +1,112 @@
+//! What a lane answers without asking its host: requests for the probe, and for files.
+
+use super::Lane;
+use crate::config::Settings;
+use crate::listen::Listener;
+use crate::scoreboard::Prospect;
+use crate::source::{LentRequest, Source};
+use oribi_files::Mounts;
+use oribi_host::Reply;
+use oribi_message::{FieldPair, ResponseHead};
+use std::cell::RefCell;
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// What stands in front of the host. A lane without anything of this kind has no front, and asks nothing for a request.
+#[derive(Default)]
+pub(super) struct Front {
+    files: Option<RefCell<Mounts>>,
+    /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
+    probe: Option<String>,
+}
+
+/// What a probe is told: the status and the content.
+pub(crate) struct ProbePage {
+    pub(crate) status: u16,
+    pub(crate) content: String,
+}
+
+impl<S: Source> Lane<'_, S> {
+    /// Sets the files in front of the host.
+    pub(super) fn with_files(mut self, settings: &Settings) -> io::Result<Self> {
+        let files = &settings.files;
+        if !files.mounts.is_empty() {
+            let mounts = Mounts::open(&files.mounts, &files.options)?;
+            self.front.get_or_insert_default().files = Some(RefCell::new(mounts));
+        }
+        Ok(self)
+    }
+
+    /// Leaves files that are sent without asking the host to others: an edge has answered with them.
+    pub(crate) fn without_files(self) -> Self {
+        Self { front: None, ..self }
+    }
+
+    /// Makes the lane answer the probe, as far as it can tell: it says that it answers, or that the server is stopping.
+    pub(crate) fn with_probe(mut self, settings: &Settings) -> Self {
+        if let Some(path) = &settings.probe {
+            self.front.get_or_insert_default().probe = Some(path.clone());
+        }
+        self
+    }
+
+    /// Answers without the host, if that is how this request is answered; otherwise returns the exchange for the host.
+    #[inline]
+    pub(crate) fn answer_in_front(&self, exchange: S::Exchange, listeners: &[Listener]) -> Option<S::Exchange> {
+        let Some(front) = &self.front else { return Some(exchange) };
+        if front.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
+            self.tell_probe(exchange, &self.probe_page());
+            return None;
+        }
+        let Some(files) = &front.files else { return Some(exchange) };
+        self.source().expect_prompt_answers(true);
+        let answered = files.borrow_mut().answer(&exchange.request(listeners), Reply::new(self, exchange.id()));
+        if let Err(reply) = answered {
+            let _for_the_host = reply.detach();
+            return Some(exchange);
+        }
+        self.take_back(exchange);
+        None
+    }
+
+    /// An exchange was answered without the host.
+    fn take_back(&self, exchange: S::Exchange) {
+        let mut source = self.source();
+        source.give_back(exchange);
+        // The next request may be for an app.
+        source.expect_prompt_answers(false);
+        self.slot.requests.fetch_add(1, Relaxed);
+    }
+
+    /// Answers a request for the probe.
+    pub(crate) fn tell_probe(&self, exchange: S::Exchange, page: &ProbePage) {
+        let is_head = exchange.head().method() == b"HEAD";
+        let length = page.content.len().to_string();
+        let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")];
+        if is_head {
+            fields.push((b"Content-Length", length.as_bytes()));
+        }
+        let parts: &[&[u8]] = if is_head { &[] } else { &[page.content.as_bytes()] };
+        self.source().expect_prompt_answers(true);
+        // If this fails, the client has gone.
+        let _ = self.source().respond(exchange.id(), ResponseHead { status: page.status, fields: &fields }, parts);
+        self.take_back(exchange);
+    }
+
+    /// What a lane without an edge knows: if it answers, it is ready.
+    fn probe_page(&self) -> ProbePage {
+        let (status, state) = if self.is_draining() { (503, "draining") } else { (200, "ready") };
+        ProbePage { status, content: format!("{{\"state\":\"{state}\"}}\n") }
+    }
+
+    /// Whether the server is stopping, or is about to.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.stops() || self.slot.prospect() != Prospect::Stays
+    }
+}
+
+/// Whether a request is one for the probe at `path`.
+pub(crate) fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
+    let head = exchange.head();
+    head.path() == path.as_bytes() && matches!(head.method(), b"GET" | b"HEAD")
+}

@@ -1,0 +1,61 @@
+//! Why an app cannot be loaded, as a page for the browser of its developer.
+
+use oribi_host::{After, Host, Reply, Request};
+use oribi_message::ResponseHead;
+
+/// Answers every request with status 500 and the reason.
+pub(crate) struct LoadError {
+    page: String,
+}
+
+impl LoadError {
+    pub(crate) fn new(reason: &str) -> Self {
+        Self { page: page(reason) }
+    }
+}
+
+impl Host for LoadError {
+    fn answer(&mut self, _request: &Request<'_>, reply: Reply<'_>) -> After {
+        let length = self.page.len().to_string();
+        let fields: [(&[u8], &[u8]); 4] = [
+            (b"Content-Type", b"text/html; charset=utf-8"),
+            (b"Content-Length", length.as_bytes()),
+            // The next request may find that the app works.
+            (b"Cache-Control", b"no-store"),
+            (b"X-Content-Type-Options", b"nosniff"),
+        ];
+        // A client that has gone needs no answer.
+        let _ = reply.send(ResponseHead { status: 500, fields: &fields }, &[self.page.as_bytes()]);
+        After::default()
+    }
+}
+
+fn page(reason: &str) -> String {
+    let mut escaped = String::with_capacity(reason.len());
+    for letter in reason.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            letter => escaped.push(letter),
+        }
+    }
+    format!(
+        "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>The app cannot be loaded</title>\n<h1>The app cannot be loaded</h1>\n\
+         <pre>{escaped}</pre>\n<p>It is loaded again when one of its files changes.</p>\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::page;
+
+    #[test]
+    fn the_reason_is_text_and_nothing_else() {
+        let page = page("<script>alert('x')</script> & \"y\"");
+        assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt; &amp; &quot;y&quot;"), "{page}");
+        assert!(!page.contains("<script"));
+    }
+}

@@ -1,0 +1,121 @@
+//! What `oribi ctl` asks of a master.
+
+use super::super::edges::Edges;
+use super::super::inheritance::Word;
+use super::super::reloads::Outcome;
+use super::super::scaling;
+use super::{Generation, Master, Stage};
+use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Steered};
+use std::time::Instant;
+
+impl Master<'_> {
+    /// Has all processes open their logs again.
+    pub(super) fn reopen_logs(&self) {
+        super::super::reopen_error_log(self.settings, &self.privileges);
+        self.edges.iter().for_each(Edges::reopen_logs);
+        self.say(Word::Reopen);
+    }
+
+    /// Changes how many workers each generation should have.
+    pub(super) fn have_workers(&mut self, workers: usize) -> Result<(), String> {
+        self.wanted = scaling::check(self.settings, workers)?;
+        // While a reload is rolling, the generations change their numbers until the new one has so many.
+        if self.rolling.is_some() {
+            return Ok(());
+        }
+        let told = u32::try_from(self.wanted).unwrap_or(u32::MAX);
+        self.generations.iter().for_each(|generation| generation.link.scale(told));
+        Ok(())
+    }
+}
+
+impl Steered for Master<'_> {
+    fn control(&mut self) -> Option<&mut Control> {
+        self.control.as_mut()
+    }
+
+    fn report(&self) -> Report {
+        let state = match self.stage {
+            Stage::Serving if self.farewell.is_some() => "draining",
+            Stage::Serving if self.served => "serving",
+            Stage::Serving => "loading",
+            Stage::Draining { .. } => "draining",
+            Stage::Stopping { .. } | Stage::Ended { .. } => "stopping",
+        };
+        let generation = |generation: &Generation| GenerationReport {
+            number: generation.number,
+            pid: generation.pid.as_raw_nonzero().get(),
+            state: match (generation.ready, generation.stays()) {
+                (_, false) => "finishing",
+                (false, true) => "loading",
+                (true, true) => "serving",
+            },
+            age: generation.born.elapsed(),
+        };
+        Report {
+            app: self.settings.app_name.clone(),
+            state,
+            uptime: self.born.elapsed(),
+            addresses: self.listeners.iter().map(|listener| listener.display.clone()).collect(),
+            generations: self.generations.iter().map(generation).collect(),
+            edges: self.settings.edges_wanted(),
+            workers: self.wanted,
+            threads: self.settings.threads,
+            tally: self.generations.iter().fold(self.past, |mut tally, generation| {
+                tally.add(generation.board.read().1);
+                tally
+            }),
+        }
+    }
+
+    fn processes(&self) -> Vec<ProcessReport> {
+        let edges = self.edges.iter().flat_map(Edges::rows);
+        let edges = edges.map(|row| ProcessReport { kind: "edge", generation: None, row });
+        let workers = self.generations.iter().flat_map(|generation| {
+            let number = Some(generation.number);
+            generation.board.read().0.into_iter().map(move |row| ProcessReport { kind: "worker", generation: number, row })
+        });
+        edges.chain(workers).collect()
+    }
+
+    fn begin_reload(&mut self) -> Result<u64, String> {
+        if self.stage != Stage::Serving || self.farewell.is_some() {
+            return Err("the server is stopping".to_owned());
+        }
+        Ok(self.reload())
+    }
+
+    fn reload_progress(&self, number: u64) -> Progress {
+        // Somebody else may have asked for another one since, which this one was given up for.
+        let (number, outcome) = (number..=self.started)
+            .filter_map(|number| Some((number, self.reloads.outcome(number)?)))
+            .find(|(_, outcome)| **outcome != Outcome::GivenUp)
+            .unwrap_or((number, &Outcome::GivenUp));
+        match outcome {
+            Outcome::UnderWay => Progress::Pending,
+            Outcome::TakenOver => Progress::Done(format!("generation {number} has taken over")),
+            Outcome::Failed(why) => {
+                Progress::Failed(format!("generation {number} cannot serve, the one before serves on: {why}"))
+            }
+            Outcome::GivenUp => Progress::Failed(format!("generation {number} was given up")),
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        self.say_farewell(Instant::now());
+    }
+
+    fn scale(&mut self, workers: usize) -> Result<usize, String> {
+        let before = self.wanted;
+        self.have_workers(workers)?;
+        Ok(before)
+    }
+
+    fn reopen_all_logs(&mut self) {
+        self.reopen_logs();
+    }
+
+    fn begin_upgrade(&mut self) -> Result<(), String> {
+        self.upgrade()
+    }
+}

@@ -1,0 +1,74 @@
+//! The watchdog of the service manager: it starts a service again that has not said for some time that it is alive.
+
+use std::time::{Duration, Instant};
+
+/// The longest time that is taken seriously: about thirty years.
+const LONGEST: Duration = Duration::from_secs(1 << 30);
+
+/// When to say next that this server is alive.
+#[derive(Debug)]
+pub(super) struct Watchdog {
+    interval: Duration,
+    next: Instant,
+}
+
+impl Watchdog {
+    /// What `variable` says for process `own`: the time in microseconds after which the service manager acts. `None`: it does
+    /// not watch this process.
+    pub(super) fn of(variable: impl Fn(&str) -> Option<String>, own: u32, now: Instant) -> Option<Self> {
+        let watched = variable("WATCHDOG_PID").is_none_or(|pid| pid.trim() == own.to_string());
+        let time = variable("WATCHDOG_USEC")?.trim().parse().ok().map(Duration::from_micros).filter(|time| !time.is_zero())?;
+        // Half of the time, as sd_watchdog_enabled(3) recommends.
+        watched.then(|| Self { interval: (time / 2).min(LONGEST), next: now })
+    }
+
+    /// Whether it is time. The next time is then one interval later.
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = now + self.interval;
+        }
+        due
+    }
+
+    /// The time until then.
+    pub(super) fn wait(&self, now: Instant) -> Duration {
+        self.next.saturating_duration_since(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watchdog(time: &str, pid: Option<&str>) -> Option<Watchdog> {
+        let variable = |name: &str| match name {
+            "WATCHDOG_USEC" => Some(time.to_owned()),
+            "WATCHDOG_PID" => pid.map(str::to_owned),
+            _ => None,
+        };
+        Watchdog::of(variable, 7, Instant::now())
+    }
+
+    #[test]
+    fn it_is_fed_twice_within_its_time() {
+        let mut watchdog = watchdog("3000000", Some("7")).expect("it watches this process");
+        let start = watchdog.next;
+        let later = |milliseconds| start + Duration::from_millis(milliseconds);
+        assert!(watchdog.is_due(start), "at once");
+        assert!(!watchdog.is_due(later(1499)));
+        assert_eq!(watchdog.wait(later(1499)), Duration::from_millis(1));
+        assert!(watchdog.is_due(later(1500)));
+        assert!(!watchdog.is_due(later(1501)));
+    }
+
+    #[test]
+    fn who_is_not_watched_feeds_nobody() {
+        assert!(watchdog("3000000", None).is_some());
+        assert!(watchdog("3000000", Some("8")).is_none(), "another process is watched");
+        for nonsense in ["", "0", "-1", "3s"] {
+            assert!(watchdog(nonsense, None).is_none(), "{nonsense:?}");
+        }
+        assert!(watchdog(&u64::MAX.to_string(), None).is_some_and(|mut watchdog| watchdog.is_due(Instant::now())));
+    }
+}

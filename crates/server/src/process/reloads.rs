@@ -1,0 +1,65 @@
+//! What has become of the reloads that were asked for.
+
+use std::collections::VecDeque;
+
+/// How many are remembered: whoever asks for one wants to know soon.
+const REMEMBERED: usize = 32;
+
+/// The result of a reload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The new generation is loading or starting.
+    UnderWay,
+    /// The new generation serves.
+    TakenOver,
+    /// The new generation cannot serve, for this reason; the one before serves on.
+    Failed(String),
+    /// It was given up for a later one, or because the server stops.
+    GivenUp,
+}
+
+/// The last reloads, each with the number of its generation.
+#[derive(Debug, Default)]
+pub(super) struct Reloads(VecDeque<(u64, Outcome)>);
+
+impl Reloads {
+    /// Generation `number` was started to replace the present one.
+    pub(super) fn begin(&mut self, number: u64) {
+        self.0.push_back((number, Outcome::UnderWay));
+        let excess = self.0.len().saturating_sub(REMEMBERED);
+        self.0.drain(..excess);
+    }
+
+    /// Records the result for this generation; only the first one counts. Does nothing if the generation is not a reload's.
+    pub(super) fn end(&mut self, number: u64, result: Outcome) {
+        if let Some((_, outcome)) = self.0.iter_mut().find(|(known, outcome)| *known == number && *outcome == Outcome::UnderWay)
+        {
+            *outcome = result;
+        }
+    }
+
+    /// The result for this generation; `None` if it is not a reload's, or was so long ago that it is forgotten.
+    pub(super) fn outcome(&self, number: u64) -> Option<&Outcome> {
+        self.0.iter().find(|(known, _)| *known == number).map(|(_, outcome)| outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_result_counts() {
+        let mut reloads = Reloads::default();
+        reloads.end(1, Outcome::TakenOver);
+        assert_eq!(reloads.outcome(1), None, "no reload");
+        reloads.begin(2);
+        assert_eq!(reloads.outcome(2), Some(&Outcome::UnderWay));
+        let failed = Outcome::Failed("syntax error".to_owned());
+        reloads.end(2, failed.clone());
+        reloads.end(2, Outcome::TakenOver);
+        assert_eq!(reloads.outcome(2), Some(&failed));
+        (3..100).for_each(|number| reloads.begin(number));
+        assert_eq!((reloads.outcome(2), reloads.outcome(99)), (None, Some(&Outcome::UnderWay)));
+    }
+}

@@ -1,0 +1,58 @@
+//! A supervisor that a master has started.
+
+use super::super::inheritance::{News, Word};
+use super::super::scaling;
+use super::Supervisor;
+use crate::config::Settings;
+use crate::scoreboard::{Prospect, Scoreboard, WorkerCommand};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// The scoreboard: in the file that the master reads, if there is one with the right size.
+pub(super) fn scoreboard(settings: &Settings, board: Option<OwnedFd>) -> io::Result<Scoreboard> {
+    let (count, threads) = (scaling::room(settings.workers), settings.watched_threads());
+    let accepting = settings.edges_wanted() == 0;
+    if let Some(board) = board {
+        match Scoreboard::in_file(&board, count, threads, accepting) {
+            Ok(scoreboard) => return Ok(scoreboard),
+            Err(error) => log::warn!("`oribi ctl` will not show the workers of this generation: {error}"),
+        }
+    }
+    Scoreboard::new(count, threads, accepting)
+}
+
+impl Supervisor<'_> {
+    /// Does what the master says.
+    pub(super) fn obey_master(&mut self) {
+        while let Some(master) = &self.master {
+            match master.hear() {
+                News::Word(Word::Stop) => self.stop(WorkerCommand::Drain),
+                News::Word(Word::Retire) => self.stop(WorkerCommand::Retire),
+                News::Word(Word::Announce) => self.foresee(Prospect::Ends),
+                News::Word(Word::Part) => self.foresee(Prospect::Parts),
+                News::Word(Word::Quit) => self.end_now("told to end at once"),
+                News::Word(Word::Reopen) => self.reopen_logs(),
+                News::Word(Word::Own) => self.listeners.iter_mut().for_each(|listener| listener.lent = false),
+                News::Word(Word::Ready | Word::Settled | Word::Incomplete | Word::Told) => {}
+                News::Plea(plea) => self.hear_plea(plea),
+                // Molds say this to masters.
+                News::Trouble(_) => {}
+                News::TimeLeft(left) => self.stop_by = Some(Instant::now() + left),
+                News::Scale(workers) => {
+                    if let Err(why) = self.have_workers(workers as usize) {
+                        log::warn!("{why}");
+                    }
+                    // A generation that starts says that it is ready.
+                    self.owes_settled = self.announced;
+                }
+                News::None => return,
+                News::End => {
+                    log::error!("the master has died");
+                    self.master = None;
+                    self.stop(WorkerCommand::Drain);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What `oribi ctl` asks of a supervisor without a master.
+
+use super::super::edges::Edges;
+use super::{Stage, Supervisor};
+use crate::control::{Control, ProcessReport, Progress, Report, Steered};
+use std::time::Instant;
+
+impl Steered for Supervisor<'_> {
+    fn control(&mut self) -> Option<&mut Control> {
+        self.control.as_mut()
+    }
+
+    fn report(&self) -> Report {
+        let state = match self.stage {
+            Stage::Serving if self.farewell.is_some() => "draining",
+            Stage::Serving if self.served => "serving",
+            Stage::Serving => "loading",
+            Stage::Draining => "draining",
+            Stage::Leaving { .. } | Stage::Stopping { .. } | Stage::Failed => "stopping",
+        };
+        Report {
+            app: self.settings.app_name.clone(),
+            state,
+            uptime: self.born.elapsed(),
+            addresses: self.listeners.iter().map(|listener| listener.display.clone()).collect(),
+            generations: Vec::new(),
+            edges: self.settings.edges_wanted(),
+            workers: self.wanted,
+            threads: self.settings.threads,
+            tally: self.scoreboard.tally(),
+        }
+    }
+
+    fn processes(&self) -> Vec<ProcessReport> {
+        let report = |kind| move |row| ProcessReport { kind, generation: None, row };
+        let edges = self.edges.iter().flat_map(Edges::rows).map(report("edge"));
+        edges.chain(self.scoreboard.rows().into_iter().map(report("worker"))).collect()
+    }
+
+    fn begin_reload(&mut self) -> Result<u64, String> {
+        if !matches!(self.stage, Stage::Serving) || self.farewell.is_some() {
+            return Err("the server is stopping".to_owned());
+        }
+        self.replace_all();
+        Ok(0)
+    }
+
+    fn reload_progress(&self, _: u64) -> Progress {
+        match &self.replacement_failure {
+            Some(why) => Progress::Failed(why.clone()),
+            None if !matches!(self.stage, Stage::Serving) => Progress::Failed("the server is stopping".to_owned()),
+            None if self.replacing => Progress::Pending,
+            None => Progress::Done("all workers have been replaced".to_owned()),
+        }
+    }
+
+    fn begin_stop(&mut self) {
+        self.say_farewell(Instant::now());
+    }
+
+    fn scale(&mut self, workers: usize) -> Result<usize, String> {
+        let before = self.wanted;
+        self.have_workers(workers)?;
+        Ok(before)
+    }
+
+    fn reopen_all_logs(&mut self) {
+        self.reopen_logs();
+    }
+
+    fn begin_upgrade(&mut self) -> Result<(), String> {
+        Err(super::signals::NO_UPGRADE.to_owned())
+    }
+}

@@ -1,0 +1,69 @@
+//! The new master's view of the old one, until that has ended.
+
+use super::super::inheritance::{UPGRADE, inherit_listeners, inherit_socket};
+use super::guardian::GuardianLink;
+use super::{GUARDIAN, Heard, Kind, hear, say};
+use crate::handover::Sender;
+use crate::listen::Listener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// An old master that serves, or finishes.
+#[derive(Debug)]
+pub(in super::super) struct Predecessor {
+    link: OwnedFd,
+    pid: i32,
+    /// Whether each listener was lent to the old server.
+    lent: Vec<bool>,
+    /// It knows that this server serves.
+    told: bool,
+}
+
+impl Predecessor {
+    /// The old master that has started this process, and its listeners, which count as lent as long as that server needs them. `None`:
+    /// this process was started otherwise.
+    ///
+    /// # Errors
+    /// A listener cannot be used.
+    pub(in super::super) fn of_environment() -> Result<Option<(Self, Vec<Listener>)>, String> {
+        let Some((link, pid)) = std::env::var(UPGRADE).ok().and_then(|value| inherit_socket(&value)) else { return Ok(None) };
+        let mut listeners = inherit_listeners()?;
+        let lent = listeners.iter_mut().map(|listener| std::mem::replace(&mut listener.lent, true)).collect();
+        Ok(Some((Self { link, pid, lent, told: false }, listeners)))
+    }
+
+    /// Whether the old server still serves.
+    pub(in super::super) fn serves(&self) -> bool {
+        !self.told
+    }
+
+    /// Tells the old server that this one serves, and where connections may go. The listeners are this server's from now on.
+    pub(in super::super) fn take_over(&mut self, edges: &[Sender], listeners: &mut [Listener]) {
+        self.told = true;
+        for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
+            listener.lent = *lent;
+            listener.own_file();
+        }
+        let named = edges.iter().try_for_each(|edge| say(&self.link, Kind::Edge, Some(edge)));
+        if let Err(error) = named.and_then(|()| say(&self.link, Kind::Ready, None)) {
+            log::error!("cannot tell the server before that this one serves: {error}");
+        }
+    }
+
+    /// Whether it has ended, or, if it is the `guardian`, finished all that it had.
+    pub(in super::super) fn has_ended(&self, guardian: Option<&GuardianLink>) -> bool {
+        let is_parent = || rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == self.pid);
+        // A process that ends closes its descriptors first, and is still a parent for a moment.
+        matches!(hear(&self.link), Heard::End) && (guardian.is_none_or(|guardian| guardian.is(self.pid)) || !is_parent())
+    }
+
+    /// Readable when it has.
+    pub(in super::super) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.link.as_fd()
+    }
+}
+
+/// The guardian of this server, if it has one.
+pub(in super::super) fn guardian() -> Option<GuardianLink> {
+    let (socket, process) = std::env::var(GUARDIAN).ok().and_then(|value| inherit_socket(&value))?;
+    Some(GuardianLink::new(socket, process))
+}

@@ -1,0 +1,79 @@
+//! The program that this process runs, to be started again from the file that is then in its place.
+
+use super::super::detach::started_in;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The command line of this process, and where it was given.
+#[derive(Debug)]
+pub(in super::super) struct Program {
+    name: OsString,
+    arguments: Vec<OsString>,
+    directory: Option<PathBuf>,
+    /// The file of this process, which may have been replaced or removed since.
+    file: Option<PathBuf>,
+}
+
+impl Program {
+    /// The program that runs now. Call this before the process gets a title, which overwrites its arguments.
+    pub(in super::super) fn of_process() -> Self {
+        let mut arguments = std::env::args_os();
+        let name = arguments.next().unwrap_or_default();
+        let (directory, file) = (started_in(), std::env::current_exe().ok());
+        Self { name, arguments: arguments.collect(), directory, file }
+    }
+
+    /// Runs it anew. The file is looked for as it was the first time: a name with a slash is a path, which may lead over a link to
+    /// another version by now; others are looked for in PATH.
+    pub(super) fn command(&self) -> Command {
+        let mut command = Command::new(self.find());
+        command.arg0(&self.name).args(&self.arguments);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    fn find(&self) -> PathBuf {
+        let directory = self.directory.clone().unwrap_or_default();
+        let named = if self.name.as_bytes().contains(&b'/') {
+            Some(directory.join(&self.name)).filter(|path| is_program(path))
+        } else {
+            let folders = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&folders).map(|folder| directory.join(folder).join(&self.name)).find(|path| is_program(path))
+        };
+        named.or_else(|| self.file.clone()).unwrap_or_else(|| PathBuf::from(&self.name))
+    }
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_looked_up_again_and_what_is_not_there_gives_way_to_the_file_that_ran() {
+        let folder = tempfile::tempdir().expect("a directory is to be had");
+        let link = folder.path().join("oribi");
+        std::os::unix::fs::symlink("/bin/true", &link).expect("the folder is ours");
+        let program = |name: &str| Program {
+            name: name.into(),
+            arguments: vec!["app.psgi".into()],
+            directory: Some(folder.path().to_owned()),
+            file: Some("/opt/oribi-1/oribi".into()),
+        };
+        assert_eq!(program("./oribi").find(), folder.path().join("./oribi"));
+        assert_eq!(program("./no-such-file").find(), Path::new("/opt/oribi-1/oribi"));
+        assert!(program("sh").find().ends_with("bin/sh"), "by PATH");
+        let command = program("./oribi").command();
+        assert_eq!(command.get_args().collect::<Vec<_>>(), ["app.psgi"]);
+        assert_eq!(command.get_current_dir(), Some(folder.path()));
+    }
+}

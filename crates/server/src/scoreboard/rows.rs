@@ -1,0 +1,190 @@
+//! The scoreboard as a process reads it that has not made it: a copy, of which nothing is believed. A worker can write anything into
+//! its own memory, so numbers are shown, and nothing else is done with them.
+
+use super::WorkerState;
+use oribi_io::process::{SharedLine, shared_file};
+use rustix::time::{ClockId, clock_gettime};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+/// Where in a worker's line the time of its start is.
+pub(super) const SINCE: usize = 1;
+/// Where in the line that all share the requests of workers are that have ended.
+pub(super) const REQUESTS_OF_ENDED: usize = 0;
+/// Where the number of workers is that have started.
+pub(super) const STARTED: usize = 1;
+/// Where the number of workers is that have failed.
+pub(super) const FAILED: usize = 2;
+
+/// Lines of a worker with that many watched threads.
+pub(super) const fn lines_each(threads: usize) -> usize {
+    threads.saturating_mul(2).saturating_add(1)
+}
+
+/// Lines of a scoreboard.
+pub(super) const fn lines(count: usize, threads: usize) -> usize {
+    count.saturating_mul(lines_each(threads)).saturating_add(1)
+}
+
+/// Milliseconds of a clock that all processes share and that is never set.
+pub(super) fn clock() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    (now.tv_sec as u64).saturating_mul(1000).saturating_add(now.tv_nsec as u64 / 1_000_000)
+}
+
+pub(super) fn halves(line: &SharedLine) -> [u32; 8] {
+    line.halves.each_ref().map(|half| half.load(Relaxed))
+}
+
+pub(super) fn words(line: &SharedLine) -> [u64; 4] {
+    line.words.each_ref().map(|word| word.load(Relaxed))
+}
+
+/// What a worker does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Counted from 1.
+    pub(crate) number: usize,
+    pub(crate) pid: u32,
+    /// `starting`, `ready`, `retiring`, `finishing`.
+    pub(crate) state: &'static str,
+    pub(crate) age: Duration,
+    pub(crate) connections: u32,
+    /// Requests answered since it started.
+    pub(crate) requests: u64,
+}
+
+impl Row {
+    /// `None`: the slot is vacant.
+    pub(super) fn of(index: usize, halves: [u32; 8], words: [u64; 4]) -> Option<Self> {
+        let [pid, state, command, connections, ..] = halves;
+        if state == WorkerState::Vacant as u32 {
+            return None;
+        }
+        let state = match (state, command) {
+            (_, 1..) => "finishing",
+            (1, _) => "starting",
+            (2, _) => "ready",
+            _ => "retiring",
+        };
+        let age = Duration::from_millis(clock().saturating_sub(words[SINCE]));
+        Some(Self { number: index + 1, pid, state, age, connections, requests: words[0] })
+    }
+}
+
+/// What workers have done. The numbers only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    /// Requests answered.
+    pub(crate) requests: u64,
+    /// Workers started.
+    pub(crate) started: u64,
+    /// Workers that ended as they should not.
+    pub(crate) failed: u64,
+}
+
+impl Tally {
+    pub(super) fn of(common: [u64; 4], rows: &[Row]) -> Self {
+        let present = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.requests));
+        let requests = common[REQUESTS_OF_ENDED].saturating_add(present);
+        Self { requests, started: common[STARTED], failed: common[FAILED] }
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.requests = self.requests.saturating_add(other.requests);
+        self.started = self.started.saturating_add(other.started);
+        self.failed = self.failed.saturating_add(other.failed);
+    }
+}
+
+/// A file in memory for the scoreboard of another process, which this process reads.
+#[derive(Debug)]
+pub(crate) struct Board {
+    file: OwnedFd,
+    count: usize,
+    threads: usize,
+}
+
+impl Board {
+    /// Makes a file for a scoreboard of that many slots.
+    ///
+    /// # Errors
+    /// An error of the system.
+    pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
+        Ok(Self { file: shared_file(lines(count, threads))?, count, threads })
+    }
+
+    pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// What the workers are doing, and what they have done.
+    pub(crate) fn read(&self) -> (Vec<Row>, Tally) {
+        let mut bytes = vec![0; lines(self.count, self.threads) * size_of::<SharedLine>()];
+        let mut read = 0;
+        while read < bytes.len() {
+            match rustix::io::pread(&self.file, &mut bytes[read..], read as u64) {
+                Ok(count @ 1..) => read += count,
+                Err(rustix::io::Errno::INTR) => {}
+                Ok(0) | Err(_) => return (Vec::new(), Tally::default()),
+            }
+        }
+        let lines: Vec<&[u8; 64]> = bytes.as_chunks::<64>().0.iter().collect();
+        let Some((common, lines)) = lines.split_first() else { return (Vec::new(), Tally::default()) };
+        let slots = lines.chunks(lines_each(self.threads)).filter_map(<[_]>::first).enumerate();
+        let rows: Vec<Row> = slots.filter_map(|(index, line)| Row::of(index, halves_in(line), words_in(line))).collect();
+        let tally = Tally::of(words_in(common), &rows);
+        (rows, tally)
+    }
+}
+
+fn halves_in(line: &[u8; 64]) -> [u32; 8] {
+    let mut halves = line.as_chunks::<4>().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
+    std::array::from_fn(|_| halves.next().unwrap_or_default())
+}
+
+fn words_in(line: &[u8; 64]) -> [u64; 4] {
+    let mut words = line.as_chunks::<8>().0.iter().skip(4).map(|bytes| u64::from_ne_bytes(*bytes));
+    std::array::from_fn(|_| words.next().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scoreboard, WorkerCommand};
+    use super::*;
+
+    #[test]
+    fn another_process_reads_what_the_workers_do_and_what_those_have_done_that_are_gone() {
+        let board = Board::new(3, 2).expect("a file in memory");
+        let scoreboard = Scoreboard::in_file(board.descriptor(), 3, 2, false).expect("it has the size");
+        assert_eq!(board.read(), (Vec::new(), Tally::default()));
+        let [first, second, _] = scoreboard.slots() else { panic!("three slots") };
+        first.occupy(WorkerCommand::Serve);
+        second.occupy(WorkerCommand::Serve);
+        second.pid.store(77, Relaxed);
+        second.connections.store(5, Relaxed);
+        second.set_state(WorkerState::Ready);
+        first.requests.store(40, Relaxed);
+        second.requests.store(2, Relaxed);
+        first.count_failure();
+        first.vacate();
+        let (rows, tally) = board.read();
+        assert_eq!(tally, Tally { requests: 42, started: 2, failed: 1 });
+        assert_eq!((rows.len(), rows[0].number, rows[0].pid, rows[0].state), (1, 2, 77, "ready"));
+        assert_eq!((rows[0].connections, rows[0].requests), (5, 2));
+        assert!(rows[0].age < Duration::from_secs(60));
+        assert_eq!(scoreboard.tally(), tally);
+        second.set_command(WorkerCommand::Retire);
+        assert_eq!(board.read().0[0].state, "finishing");
+    }
+
+    #[test]
+    fn nonsense_is_shown_and_does_no_harm() {
+        let row = Row::of(0, [u32::MAX; 8], [u64::MAX; 4]).expect("it is not vacant");
+        assert_eq!((row.age, row.state), (Duration::ZERO, "finishing"));
+        let tally = Tally::of([u64::MAX; 4], &[row.clone(), row]);
+        assert_eq!(tally.requests, u64::MAX);
+    }
+}

@@ -1,0 +1,142 @@
+//! No process keeps a descriptor that it does not need. A worker that had the other end of a pipe, a listener or another worker's line to
+//! the edge could listen, answer or speak in another's place, and so could every program that its app forks.
+
+use crate::connection::Connection;
+use crate::held::{foreign, held, holding};
+use crate::language::{Language, Launcher, Site};
+use crate::server::{children, title};
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+crate::in_every_language![
+    each_process_holds_what_it_needs_with_an_edge,
+    each_process_holds_what_it_needs_without_an_edge,
+    a_program_that_an_app_starts_gets_the_standard_streams_alone,
+];
+
+const WORKERS: usize = 2;
+
+/// Places for workers in the memory of an edge: see `pools::places`.
+const PLACES: usize = WORKERS * 4 + 16;
+
+/// What a keeper and an edge have of it: both ends of a line for each place, besides events.
+const MEMORY: [(&str, usize); 2] = [("shared memory", 1), ("unix", 2 * PLACES)];
+
+/// The scoreboard of a generation, which its master reads.
+const BOARD: [(&str, usize); 1] = [("shared memory", 1)];
+
+/// What a mold has of it, for its workers.
+const MEMORY_OF_WORKERS: [(&str, usize); 3] = [("shared memory", 1), ("unix", PLACES), ("eventfd", 1 + PLACES)];
+
+/// The socket of `oribi ctl`, which only the first process has.
+const CONTROL: [(&str, usize); 1] = [("unix", 1)];
+
+fn start(language: Language, edge: &str) -> Site {
+    Site::start(Launcher::Oribi, language, &["--workers", &WORKERS.to_string(), "--edge", edge])
+}
+
+/// The first process and everything below it, by role.
+fn processes(site: &Site) -> BTreeMap<String, u32> {
+    let mut found = BTreeMap::new();
+    let mut next = vec![site.server.pid()];
+    while let Some(process) = next.pop() {
+        let title = title(process);
+        let role = title.strip_prefix("oribi: ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+        found.insert(role.to_owned(), process);
+        next.extend(children(process));
+    }
+    found
+}
+
+/// The descriptors of a supervisor: it hears of signals, notices and reasons, and has the other ends for the next worker.
+fn supervisor(more: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let own = [("pipe to read", 3), ("pipe to write", 3 + WORKERS), ("pidfd", WORKERS)];
+    sum(&own, more)
+}
+
+fn sum(some: &[(&str, usize)], more: &[(&str, usize)]) -> BTreeMap<String, usize> {
+    let mut all = holding(&[]);
+    for (kind, count) in some.iter().chain(more) {
+        *all.entry((*kind).to_owned()).or_insert(0) += count;
+    }
+    all
+}
+
+/// What Ruby opens in each of its processes for itself, besides.
+fn of_runtime(language: Language) -> Vec<(&'static str, usize)> {
+    match language {
+        Language::Perl | Language::Lua => Vec::new(),
+        Language::Ruby => vec![("eventfd", 2)],
+    }
+}
+
+fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
+    for (role, descriptors) in expected {
+        let seen = || processes(site).get(*role).map(|process| held(*process)).unwrap_or_default();
+        // A new process closes at once what it does not need.
+        let end = Instant::now() + Duration::from_secs(10);
+        while seen() != *descriptors && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(seen(), *descriptors, "{role}");
+    }
+}
+
+fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
+    let site = start(language, "on");
+    let worker = [("pipe to read", 1), ("pipe to write", 3), ("eventpoll", 1), ("eventfd", 3), ("unix", 1), ("folder", 1)];
+    let edge = [
+        ("listener", 1),
+        ("pipe to read", 1),
+        ("pipe to write", 1),
+        ("eventpoll", 3),
+        ("eventfd", 2 + PLACES),
+        ("pidfd", WORKERS),
+        ("unix", 1),
+        ("folder", 1),
+    ];
+    let runtime = of_runtime(language);
+    let mut expected = vec![("worker", sum(&worker, &runtime)), ("edge", sum(&edge, &MEMORY))];
+    // The keeper's end of a socket, its end of the pipe to the edge, and what tells of the edge's end.
+    let keeper = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
+    let pools = [&MEMORY[..], &[("eventfd", 1 + PLACES)]].concat();
+    if language == Language::Lua {
+        expected.push(("supervisor", supervisor(&[&keeper[..], &pools, &CONTROL].concat())));
+    } else {
+        let signals = [("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
+        expected.push(("master", sum(&[&signals[..], &keeper, &CONTROL, &BOARD].concat(), &pools)));
+        expected.push(("mold", supervisor(&[&MEMORY_OF_WORKERS[..], &[("unix", 1)], &runtime].concat())));
+    }
+    compare(&site, &expected);
+}
+
+fn each_process_holds_what_it_needs_without_an_edge(language: Language) {
+    let site = start(language, "off");
+    let runtime = of_runtime(language);
+    let worker = [("listener", 1), ("pipe to read", 1), ("pipe to write", 3), ("eventpoll", 2), ("eventfd", 2), ("folder", 2)];
+    // The thread that waits for events does so at an instance of its own.
+    let crew = if language == Language::Ruby { vec![("eventpoll", 1)] } else { Vec::new() };
+    let mut expected = vec![("worker", sum(&worker, &[&runtime[..], &crew].concat()))];
+    let shared = [("listener", 1), ("eventfd", 1)];
+    if language == Language::Lua {
+        expected.push(("supervisor", supervisor(&[&shared[..], &CONTROL].concat())));
+    } else {
+        let own = [("listener", 1), ("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
+        expected.push(("master", sum(&own, &[CONTROL, BOARD].concat())));
+        expected.push(("mold", supervisor(&[&shared[..], &[("unix", 1)], &runtime].concat())));
+    }
+    compare(&site, &expected);
+}
+
+fn a_program_that_an_app_starts_gets_the_standard_streams_alone(language: Language) {
+    for edge in ["on", "off"] {
+        let site = start(language, edge);
+        let answer = Connection::open(site.address).get("/ls?0");
+        let numbers = String::from_utf8_lossy(&answer.content).into_owned();
+        let foreign = foreign();
+        let numbers = numbers.lines().map(|number| number.parse::<u32>().expect("a number"));
+        let own: Vec<u32> = numbers.filter(|number| *number <= 3 || !foreign.contains_key(number)).collect();
+        // The last one is the folder that ls reads.
+        assert_eq!(own, [0, 1, 2, 3], "edge {edge}");
+    }
+}
