@@ -43,6 +43,11 @@ class OddAppsTest < Minitest::Test
 
   private
 
+  # The processes in which the app was to end its own.
+  def ended
+    @ended ||= []
+  end
+
   def check(server, place, deed, ends)
     before = pid(server)
     connection = server.connection
@@ -51,9 +56,14 @@ class OddAppsTest < Minitest::Test
     said = -> { "#{place}/#{deed}: #{response.inspect[0, 300]}\n#{server.log}" }
     assert_answered(response, place, deed, said)
     follow(connection, response, ends, said)
-    # Some deeds never come about: nobody compares, for instance.
     after = pid(server)
-    ends || assert_equal(before, after, said)
+    # Some deeds never come about: nobody compares, for instance.
+    return ended << before if ends
+    # An app that has written its response itself ends its process after the client has read it: that process may have
+    # answered once more when this deed was begun.
+    return check(server, place, deed, ends) if before != after && ended.include?(before)
+
+    assert_equal(before, after, said)
   rescue Waiting::TimeOver => e
     flunk("#{place}/#{deed}: #{e.message}\n#{server.log}")
   ensure
