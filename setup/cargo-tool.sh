@@ -1,16 +1,22 @@
 #!/bin/sh
-# setup/cargo-tool.sh NAME VERSION: builds a tool of cargo's into target/tools unless this version of it is there.
+# setup/cargo-tool.sh NAME VERSION: has a tool of cargo's in target/tools/bin. It is built once for all checkouts of this user, in
+# a folder of their cache that has its name and version; target/tools/bin has a link to it.
 set -eu
 cd "$(dirname "$0")/.."
 name=$1
 version=$2
 
-tools=$PWD/target/tools
-case "$("$tools/bin/$name" --version 2>/dev/null)" in
-*" $version") exit 0 ;;
+links=$PWD/target/tools/bin
+tool=${XDG_CACHE_HOME:-$HOME/.cache}/oribi/$name-$version
+case "$("$tool/bin/$name" --version 2>/dev/null)" in
+*" $version") ;;
+*)
+	echo "Building $name $version in $tool: once, a few minutes"
+	# Optimised it would take several times as long to build, to save a second in each run.
+	CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$version" --no-default-features \
+		--root "$tool" --target-dir "$tool/build" "$name"
+	rm -rf "$tool/build"
+	;;
 esac
-echo "Building $name $version: once, a few minutes"
-# Optimised it would take several times as long to build, to save a second in each run.
-CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --locked --debug --version "$version" --no-default-features \
-	--root "$tools" --target-dir "$tools/build" "$name"
-rm -rf "$tools/build"
+mkdir -p "$links"
+ln -sfn "$tool/bin/$name" "$links/$name"
