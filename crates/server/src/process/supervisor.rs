@@ -3,17 +3,19 @@
 mod aging;
 mod behind_edges;
 mod below_master;
+mod ends;
 mod farewell;
+mod forking;
 mod staffing;
 mod starting;
 mod steered;
 mod stopping;
 mod stuck;
+mod waiting;
 
 use super::adoption::adopt_or_open;
-use super::edges::{Edges, End};
+use super::edges::Edges;
 use super::farewell::Farewell;
-use super::foreground::leave_report;
 use super::inheritance::{self, Inheritance, Link, Word};
 use super::io_model;
 use super::member::Member;
@@ -21,35 +23,25 @@ use super::notices::Notices;
 use super::notify::Notifier;
 use super::pace::Pace;
 use super::pid_file::PidFile;
-use super::places::Pools;
 use super::privileges::Privileges;
 use super::reasons::Reasons;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
 use super::watch::{self, Watch};
-use super::worker::{self, Post};
-use super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES, describe_end, descriptor_shortage, raise_descriptor_limit, scaling};
+use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
-use crate::config::counted;
 use crate::control::{self, Control};
-use crate::listen::{Listener, Seat};
-use crate::scoreboard::{Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use crate::listen::Listener;
+use crate::scoreboard::{Scoreboard, WorkerCommand};
 use oribi_host::Runtime;
-use oribi_io::process::{Fork, Heirs, fork, note_forks};
+use oribi_io::process::note_forks;
 use oribi_pool::Memory;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
-use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions, WaitStatus, pidfd_open, waitpid};
+use rustix::process::Signal;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use stopping::Stage;
-
-/// How often process 1, which inherits all orphans, looks for ended ones. Nobody is waiting for them.
-const LOOK_FOR_ORPHANS: Duration = Duration::from_secs(2);
 
 /// Serves until told to stop and returns the exit status for the process: 0, or 1 if it could not start or requests had to be
 /// cut off. In a worker it does not return. The process must have only one thread.
@@ -344,171 +336,6 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    fn start_worker(&mut self, command: WorkerCommand, seat: Seat) -> io::Result<()> {
-        let slots = self.scoreboard.slots();
-        let vacant = slots.iter().position(|slot| slot.state() == WorkerState::Vacant);
-        let index = vacant.ok_or_else(|| io::Error::other(format!("{} not ended yet", counted(slots.len(), "worker"))))?;
-        let (slot, number) = (slots[index], index + 1);
-        self.runtime.before_fork(number);
-        let (wake, waker) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
-        let supervisor = rustix::process::getpid();
-        slot.occupy(command);
-        let heirs = Heirs::begin();
-        // The language may have threads that it can leave behind correctly.
-        let forked = self.runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return));
-        match forked {
-            Err(error) => {
-                slot.vacate();
-                Err(error)
-            }
-            Ok(Fork::Parent(pid)) => {
-                slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
-                let process = pidfd_open(pid, PidfdFlags::empty()).ok();
-                let born = Instant::now();
-                let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);
-                member.due = self.settings.life.max_lifetime.map(|most| born + aging::draw_lifetime(most));
-                self.members.push(member);
-                self.pace.started(born);
-                log::debug!("worker {number} started (pid {pid})");
-                Ok(())
-            }
-            Ok(Fork::Child) => {
-                leave_report();
-                self.become_worker(slot, number, seat, (wake, waker), supervisor, heirs)
-            }
-        }
-    }
-
-    /// In a new worker: releases what belongs to the supervisor.
-    fn become_worker(
-        &mut self,
-        slot: WorkerSlot,
-        number: usize,
-        seat: Seat,
-        (wake, waker): (OwnedFd, OwnedFd),
-        supervisor: Pid,
-        heirs: Heirs,
-    ) -> ! {
-        let generation = self.generation_told();
-        self.members.clear();
-        (self.master, self.watch, self.control) = (None, None, None);
-        let own = self.edges.take().map(Edges::into_pools);
-        let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
-        if !pools.is_empty() {
-            // The clients of a worker behind edges are no business of its app's.
-            self.listeners.clear();
-        }
-        self.reasons.keep_writer();
-        let notice = std::mem::take(&mut self.notices).into_writer().unwrap_or_else(|error| {
-            log::error!("worker {number}: {error}");
-            oribi_io::process::exit_now(1)
-        });
-        let post = Post {
-            settings: self.settings,
-            runtime: self.runtime,
-            listeners: &self.listeners,
-            pools: Pools::new(pools, lanes_of_worker(self.settings, self.runtime)),
-            privileges: &self.privileges,
-            generation,
-            seat,
-            slot,
-            number,
-            wake,
-            waker,
-            notice,
-            reasons: &self.reasons,
-            supervisor,
-        };
-        post.entitle("");
-        worker::live(&post, &mut self.signals, heirs)
-    }
-
-    /// Records workers that have ended.
-    fn reap(&mut self) {
-        if rustix::process::getpid().is_init() {
-            self.reap_orphans();
-        }
-        if self.edges.as_mut().is_some_and(Edges::reap) {
-            self.fail_without_edge();
-        }
-        let mut index = 0;
-        while index < self.members.len() {
-            match waitpid(Some(self.members[index].pid), WaitOptions::NOHANG) {
-                Ok(None) => index += 1,
-                Ok(Some((_, status))) => self.worker_ended(index, Some(status)),
-                Err(Errno::INTR) => {}
-                // An app may have set SIGCHLD to be ignored: then the system does not tell how the worker ended.
-                Err(_) => self.worker_ended(index, None),
-            }
-        }
-    }
-
-    /// Process 1 becomes the parent of every orphan.
-    fn reap_orphans(&mut self) {
-        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
-            match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
-                End::NoEdge => {}
-                End::Usual => continue,
-                End::CannotServe => self.fail_without_edge(),
-            }
-            if let Some(index) = self.members.iter().position(|member| member.pid == pid) {
-                self.worker_ended(index, Some(status));
-            }
-        }
-    }
-
-    fn worker_ended(&mut self, index: usize, status: Option<WaitStatus>) {
-        let member = self.members.remove(index);
-        let (state, command) = (member.slot.state(), member.slot.command());
-        let (requests, connections) = (member.slot.requests.load(Relaxed), member.slot.connections.load(Relaxed));
-        member.slot.vacate();
-        let (number, pid) = (member.number, member.pid);
-        let well = status.is_none_or(|status| status.exit_status() == Some(0));
-        if well && (state != WorkerState::Starting || command != WorkerCommand::Serve) {
-            log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
-            return;
-        }
-        if command == WorkerCommand::Quit && !member.late {
-            return;
-        }
-        let mut end = status.map_or_else(|| "ended".to_owned(), describe_end);
-        let started = state != WorkerState::Starting;
-        if started {
-            let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
-            log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
-        } else {
-            if member.late {
-                let seconds = self.settings.life.boot_timeout.as_secs_f64();
-                end = format!("was ended after {seconds} s (--boot-timeout)");
-            }
-            end.push_str(" before it could serve");
-            if let Some(reason) = self.reasons.of(pid.as_raw_nonzero().get().unsigned_abs()) {
-                end = format!("{end}: {reason}");
-            }
-            log::error!("worker {number} (pid {pid}) {end}");
-        }
-        member.slot.count_failure();
-        match &mut self.stage {
-            Stage::Serving | Stage::Draining => {}
-            Stage::Leaving { .. } | Stage::Failed => return,
-            Stage::Stopping { cut, .. } => {
-                *cut |= connections > 0;
-                return;
-            }
-        }
-        // A worker that a signal has killed says nothing about its replacement.
-        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
-        if !started && failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
-            return;
-        }
-        let now = Instant::now();
-        if self.lacks_workers()
-            && let Some(pause) = self.pace.failed(now, now - member.born)
-        {
-            log::warn!("the next one starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
-        }
-    }
-
     /// Opens the log files again, in all processes.
     fn reopen_logs(&mut self) {
         super::reopen_error_log(self.settings, &self.privileges);
@@ -523,66 +350,5 @@ impl<'a> Supervisor<'a> {
         let Self { notifier, members, edges, stage, .. } = self;
         let serves = !members.is_empty() && edges.as_ref().is_none_or(Edges::are_all_there);
         notifier.keep_watchdog(Instant::now(), || serves || !matches!(stage, Stage::Serving));
-    }
-
-    /// Sleeps until something happens.
-    fn sleep(&self) {
-        let now = Instant::now();
-        let mut timeout = match self.stage {
-            Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
-            Stage::Stopping { deadline, ref closing, .. } => {
-                let next = closing.next_look().map_or(deadline, |moment| moment.min(deadline));
-                Some(next.saturating_duration_since(now))
-            }
-            Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
-            Stage::Draining | Stage::Failed => None,
-        };
-        let farewell = self.farewell.as_ref().map(|farewell| farewell.wait(now));
-        let mut at_most = |limit: Duration| timeout = Some(timeout.map_or(limit, |present| present.min(limit)));
-        let arrivals = [self.signals.arrival(), self.notices.arrival()].into_iter().flatten();
-        let mut polled: Vec<_> = arrivals.map(|arrival| PollFd::from_borrowed_fd(arrival, PollFlags::IN)).collect();
-        polled.extend(self.master.iter().map(|master| PollFd::from_borrowed_fd(master.0.as_fd(), PollFlags::IN)));
-        if self.members.is_empty() && matches!(self.stage, Stage::Stopping { .. }) {
-            at_most(LOOK_FOR_HANDSHAKES);
-        }
-        self.next_late_starter(now).into_iter().chain(self.next_aged(now)).for_each(&mut at_most);
-        if let (Stage::Serving, Some(file)) = (&self.stage, &self.restart_file) {
-            at_most(file.wait(now));
-        }
-        if self.settings.watched_threads() > 0 && !self.members.is_empty() {
-            at_most(self.look_for_stuck());
-        }
-        let of_edges = self.edges.as_ref().and_then(|edges| edges.patience(now));
-        let of_control = self.control.as_ref().and_then(|control| control.patience(now));
-        let waits = of_edges.into_iter().chain(of_control).chain(farewell);
-        waits.chain(self.notifier.patience(now)).for_each(&mut at_most);
-        polled.extend(self.control.iter().flat_map(Control::polled));
-        if let Some(watch) = &self.watch {
-            polled.push(PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN));
-            watch.wait(now).into_iter().for_each(&mut at_most);
-        }
-        let of_edges = self.edges.iter().flat_map(Edges::descriptors);
-        polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
-        for member in &self.members {
-            if let Some(end_by) = member.end_by {
-                at_most(end_by.saturating_duration_since(now));
-            }
-            match &member.process {
-                Some(process) => polled.push(PollFd::from_borrowed_fd(process.as_fd(), PollFlags::IN)),
-                None => at_most(LOOK_FOR_ENDED),
-            }
-        }
-        if rustix::process::getpid().is_init() {
-            at_most(LOOK_FOR_ORPHANS);
-        }
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        match poll(&mut polled, timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(error) => {
-                log::error!("cannot wait for workers: {}", io::Error::from(error));
-                // Prevents a busy loop while the system is short of memory.
-                std::thread::sleep(LOOK_FOR_ENDED);
-            }
-        }
     }
 }

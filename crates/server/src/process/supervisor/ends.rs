@@ -1,0 +1,99 @@
+//! The ends of workers: what they mean, and what follows from them.
+
+use super::super::describe_end;
+use super::super::edges::{Edges, End};
+use super::{Stage, Supervisor};
+use crate::config::counted;
+use crate::scoreboard::{WorkerCommand, WorkerState};
+use rustix::io::Errno;
+use rustix::process::{WaitOptions, WaitStatus, waitpid};
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+impl Supervisor<'_> {
+    /// Records workers that have ended.
+    pub(super) fn reap(&mut self) {
+        if rustix::process::getpid().is_init() {
+            self.reap_orphans();
+        }
+        if self.edges.as_mut().is_some_and(Edges::reap) {
+            self.fail_without_edge();
+        }
+        let mut index = 0;
+        while index < self.members.len() {
+            match waitpid(Some(self.members[index].pid), WaitOptions::NOHANG) {
+                Ok(None) => index += 1,
+                Ok(Some((_, status))) => self.worker_ended(index, Some(status)),
+                Err(Errno::INTR) => {}
+                // An app may have set SIGCHLD to be ignored: then the system does not tell how the worker ended.
+                Err(_) => self.worker_ended(index, None),
+            }
+        }
+    }
+
+    /// Process 1 becomes the parent of every orphan.
+    pub(super) fn reap_orphans(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
+                End::NoEdge => {}
+                End::Usual => continue,
+                End::CannotServe => self.fail_without_edge(),
+            }
+            if let Some(index) = self.members.iter().position(|member| member.pid == pid) {
+                self.worker_ended(index, Some(status));
+            }
+        }
+    }
+
+    pub(super) fn worker_ended(&mut self, index: usize, status: Option<WaitStatus>) {
+        let member = self.members.remove(index);
+        let (state, command) = (member.slot.state(), member.slot.command());
+        let (requests, connections) = (member.slot.requests.load(Relaxed), member.slot.connections.load(Relaxed));
+        member.slot.vacate();
+        let (number, pid) = (member.number, member.pid);
+        let well = status.is_none_or(|status| status.exit_status() == Some(0));
+        if well && (state != WorkerState::Starting || command != WorkerCommand::Serve) {
+            log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
+            return;
+        }
+        if command == WorkerCommand::Quit && !member.late {
+            return;
+        }
+        let mut end = status.map_or_else(|| "ended".to_owned(), describe_end);
+        let started = state != WorkerState::Starting;
+        if started {
+            let (requests, open) = (counted(requests as usize, "request"), counted(connections as usize, "connection"));
+            log::error!("worker {number} (pid {pid}) {end} after {requests}, with {open} open");
+        } else {
+            if member.late {
+                let seconds = self.settings.life.boot_timeout.as_secs_f64();
+                end = format!("was ended after {seconds} s (--boot-timeout)");
+            }
+            end.push_str(" before it could serve");
+            if let Some(reason) = self.reasons.of(pid.as_raw_nonzero().get().unsigned_abs()) {
+                end = format!("{end}: {reason}");
+            }
+            log::error!("worker {number} (pid {pid}) {end}");
+        }
+        member.slot.count_failure();
+        match &mut self.stage {
+            Stage::Serving | Stage::Draining => {}
+            Stage::Leaving { .. } | Stage::Failed => return,
+            Stage::Stopping { cut, .. } => {
+                *cut |= connections > 0;
+                return;
+            }
+        }
+        // A worker that a signal has killed says nothing about its replacement.
+        let failed = member.late || status.is_none_or(|status| status.terminating_signal().is_none());
+        if !started && failed && self.start_has_failed(member.outdated, &format!("worker {number} {end}")) {
+            return;
+        }
+        let now = Instant::now();
+        if self.lacks_workers()
+            && let Some(pause) = self.pace.failed(now, now - member.born)
+        {
+            log::warn!("the next one starts in {:.1} s{}", pause.as_secs_f64(), self.pace.how_often());
+        }
+    }
+}
