@@ -5,8 +5,8 @@ use oribi_message::Span;
 /// Size of a pooled buffer: nearly every head fits, with the content of a form behind it.
 pub(super) const BUFFER_BYTES: usize = 16 << 10;
 
-/// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. In an edge each request has one while it waits
-/// for its answer, so that hundreds are in use at the same time, and come back together.
+/// Buffers that are kept for the next receiving connections, 8 MiB; more are freed. An edge that napped has received the requests of
+/// hundreds of connections before it hands over the first, and all buffers come back together.
 const POOLED: usize = 512;
 
 /// Unused buffers. The last one given back is used first, because it is most likely in the cache.

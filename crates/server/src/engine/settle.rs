@@ -84,6 +84,8 @@ impl<B: Backend> Engine<'_, B> {
         } else {
             // Later output must not wait for the next of several requests.
             answering.outlook.departure = Departure::AtOnce;
+            // The host has what it needs: a request that waits for its answer, as in the queue of an edge, holds no buffer.
+            connection.input.end_request(&mut self.pool);
             self.recycle(exchange.received);
             if self.open(index) == Still::Open {
                 let _ = self.flush(index);
