@@ -1,7 +1,7 @@
 //! An edge and two workers of a pool act as the bytes of the fuzzer say, while a stranger overwrites the memory that one of the
 //! workers may write.
 
-use oribi_pool::{Edge, Event, Memory, Shape, Taken, Ticket, Unfit, Wish, Withdrawal, Worker};
+use oribi_pool::{Edge, Event, Memory, Shape, Stage, Taken, Ticket, Unfit, Wish, Withdrawal, Worker};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::ops::Range;
@@ -299,6 +299,26 @@ impl Play<'_> {
     fn audit(&mut self) {
         self.collect();
         self.edge.audit();
+        self.look();
+    }
+
+    /// Whoever looks sees each request once; if nobody writes to the claims, all that are open, with their bytes.
+    fn look(&mut self) {
+        let seen = self.memory.survey().expect("memory can be read");
+        let mut texts = Vec::new();
+        for sighting in &seen {
+            if let Stage::Taken { place, .. } = sighting.stage {
+                assert!(place < SHAPE.workers);
+            }
+            let bytes =
+                self.memory.look_at(sighting, usize::MAX).expect("memory can be read").expect("nothing moves meanwhile");
+            assert!(bytes.len() <= SHAPE.request_bytes as usize);
+            texts.push(bytes);
+        }
+        assert!(seen.len() <= SHAPE.slots as usize);
+        if !self.claims {
+            assert!(self.open.keys().all(|ticket| texts.iter().filter(|text| **text == self.texts[ticket]).count() == 1));
+        }
     }
 
     fn sleep(&mut self, number: usize) {
@@ -347,6 +367,7 @@ impl Play<'_> {
             }
         };
         self.file.write_all_at(&value.to_ne_bytes(), place).expect("it lies in the file");
+        self.look();
     }
 
     /// Most of a part is never used.

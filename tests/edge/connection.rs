@@ -24,6 +24,11 @@ impl Connection {
         Self { stream, bytes: Vec::new(), asked: Instant::now() }
     }
 
+    /// The address that the server sees.
+    pub fn own_address(&self) -> SocketAddr {
+        self.stream.local_addr().expect("it is connected")
+    }
+
     /// Sends a request without content.
     pub fn ask(&mut self, target: &str) {
         self.send(&request("GET", target, &[]));

@@ -22,6 +22,7 @@ mod load;
 mod queue;
 mod recycling;
 mod reloading;
+mod requests;
 mod response;
 mod saturated;
 #[allow(dead_code)]

@@ -166,6 +166,7 @@ fn command() -> Command {
             .disable_help_subcommand(true)
             .subcommand(order("status", "What the server is, and how it does"))
             .subcommand(order("workers", "What each worker and each edge does"))
+            .subcommand(order("requests", "Which requests are in the server, the oldest first"))
             .subcommand(order(
                 "reload",
                 "Load the app anew; waits until the new generation has taken over, or says why it cannot",

@@ -38,6 +38,10 @@
 //! * **The edge**: another one [takes over](Edge::take_over) the memory. It drops the requests that no worker has taken,
 //!   because their clients are gone. It orders the workers to throw away those that they are answering.
 //!
+//! # Who else may look
+//! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and stops
+//! nobody: it copies what it needs, and looks twice. The edge's notes for it are in [`crate::diary`].
+//!
 //! # How they sleep
 //! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],
 //! [`Worker::prepare_to_sleep`]); a process that publishes something rings only for sleepers. The bell of each side is an
@@ -47,6 +51,7 @@
 
 #[cfg(test)]
 mod deaths;
+mod diary;
 mod edge;
 mod frames;
 mod mapping;
@@ -57,6 +62,7 @@ mod queue;
 mod shape;
 mod sleep;
 mod step;
+mod survey;
 mod words;
 mod worker;
 
@@ -64,4 +70,5 @@ pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Tick
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;
+pub use survey::{Sighting, Stage};
 pub use worker::{Taken, Unfit, Worker};

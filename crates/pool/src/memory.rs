@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct Memory {
     pub(crate) layout: Layout,
     pub(crate) file: OwnedFd,
+    /// The edge's notes. `None` in adopted memory: workers have nothing to do with them.
+    pub(crate) notes: Option<OwnedFd>,
     pub(crate) edge_bell: Arc<Bell>,
     pub(crate) places: Vec<Place>,
 }
@@ -33,19 +35,17 @@ impl Memory {
     /// Makes memory of that shape.
     ///
     /// # Errors
-    /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and two more.
+    /// The shape is out of range, or the system refuses memory or descriptors: three for each worker and three more.
     pub fn new(shape: Shape) -> io::Result<Self> {
         let layout = Layout::new(shape)?;
-        let file = memfd_create("oribi-pool", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-        ftruncate(&file, layout.size() as u64)?;
-        // A process that could shrink the file could end all processes that read it.
-        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+        let file = sealed_file("oribi-pool", layout.size())?;
+        let notes = Some(sealed_file("oribi-notes", layout.notes_size())?);
         let place = |_| {
             let (edge_end, worker_end) = line()?;
             Ok(Place { bell: Arc::new(Bell::new()?), edge_end: Some(Arc::new(edge_end)), worker_end: Arc::new(worker_end) })
         };
         let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
-        Ok(Self { layout, file, edge_bell: Arc::new(Bell::new()?), places })
+        Ok(Self { layout, file, notes, edge_bell: Arc::new(Bell::new()?), places })
     }
 
     /// The descriptors that a program needs whose processes become workers of this memory: it [adopts](Memory::adopt) them, in
@@ -72,7 +72,7 @@ impl Memory {
         let place = |_| Ok(Place { bell: Arc::new(Bell::from(next()?)), edge_end: None, worker_end: Arc::new(next()?) });
         let places = (0..shape.workers).map(place).collect::<io::Result<_>>()?;
         match descriptors.next() {
-            None => Ok(Self { layout, file, edge_bell, places }),
+            None => Ok(Self { layout, file, notes: None, edge_bell, places }),
             Some(_) => Err(misfit("there are too many descriptors")),
         }
     }
@@ -101,6 +101,15 @@ impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+/// A file in memory whose size stays.
+fn sealed_file(name: &str, size: usize) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    ftruncate(&file, size as u64)?;
+    // A process that could shrink the file could end all processes that read it.
+    fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    Ok(file)
 }
 
 fn misfit(why: &str) -> io::Error {

@@ -106,11 +106,36 @@ impl Layout {
         self.consumed(self.shape.workers, 0) + worker as usize
     }
 
+    /// The words of this part before the bytes of requests.
+    pub(crate) fn before_requests(&self) -> Range<usize> {
+        0..self.bodies
+    }
+
     /// The words of the bytes of a request.
     #[inline]
     pub(crate) fn request(&self, slot: u32) -> Range<usize> {
         let start = self.bodies + slot as usize * self.request;
         start..start + self.request
+    }
+}
+
+/// The edge's notes for the process that has made the memory, in a file of their own: see [`crate::diary`].
+impl Layout {
+    /// When the request in a slot came, in nanoseconds.
+    #[inline]
+    pub(crate) fn since(slot: u32) -> usize {
+        slot as usize * 2
+    }
+
+    /// What has become of the request in a slot.
+    #[inline]
+    pub(crate) fn diary(slot: u32) -> usize {
+        slot as usize * 2 + 1
+    }
+
+    /// The bytes of that file.
+    pub(crate) fn notes_size(&self) -> usize {
+        (Self::since(self.shape.slots) * WORD).next_multiple_of(PAGE)
     }
 }
 

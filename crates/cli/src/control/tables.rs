@@ -7,6 +7,7 @@ pub fn of(order: &str, answer: &Value) -> String {
     match order {
         "status" => status(answer),
         "workers" => workers(answer),
+        "requests" => requests(answer),
         "scale" => format!("workers: {} (before: {})\n", text(answer, "workers"), text(answer, "before")),
         "reload" => format!("{}\n", text(answer, "message")),
         "stop" => match text(answer, "status").as_str() {
@@ -57,10 +58,35 @@ fn workers(answer: &Value) -> String {
         let [pid, state, connections, requests] = ["pid", "state", "connections", "requests"].map(|name| text(process, name));
         [name, pid, generation, state, age, connections, requests]
     };
-    let rows: Vec<[String; 7]> = std::iter::once(heads).chain(list(answer, "processes").iter().map(row)).collect();
+    let rows: Vec<_> = std::iter::once(heads).chain(list(answer, "processes").iter().map(row)).collect();
+    table(&rows)
+}
+
+fn requests(answer: &Value) -> String {
+    let heads = ["STATE", "AGE", "QUIET", "DEADLINE", "WORKER", "PID", "CLIENT", "REQUEST"].map(str::to_owned);
+    let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+    let time = |value: Option<&Value>| value.and_then(Value::as_f64).map_or_else(String::new, span);
+    let row = |request: &Value| {
+        let (state, position) = (text(request, "state"), text(request, "position"));
+        let state = if position.is_empty() { state } else { format!("{state} {position}") };
+        let [age, quiet, deadline] = ["age", "quiet", "deadline"].map(|name| or_none(time(request.get(name))));
+        let [worker, pid, client] = ["worker", "pid", "client"].map(|name| or_none(text(request, name)));
+        let about = format!("{} {}", text(request, "method"), text(request, "target"));
+        [state, age, quiet, deadline, worker, pid, client, about]
+    };
+    let rows: Vec<_> = std::iter::once(heads).chain(list(answer, "requests").iter().map(row)).collect();
+    let more = match number(answer, "more") as u64 {
+        0 => String::new(),
+        more => format!("and {more} more\n"),
+    };
+    if rows.len() == 1 { "no requests\n".to_owned() } else { table(&rows) + &more }
+}
+
+/// Rows whose columns begin below each other.
+fn table<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; 7] = std::array::from_fn(width);
-    let line = |row: &[String; 7]| {
+    let widths: [usize; COLUMNS] = std::array::from_fn(width);
+    let line = |row: &[String; COLUMNS]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };

@@ -249,6 +249,7 @@ impl Edge {
             && let State::Begun(worker, area) = record.state
         {
             self.go_on_reading(worker, area);
+            self.note_progress(ticket.0);
         }
     }
 
@@ -329,6 +330,7 @@ impl Edge {
         };
         let ticket = Ticket(entry);
         let forsaken = self.records[entry.slot as usize].forsaken;
+        self.note_progress(entry);
         let event = match header.kind {
             Kind::Begin | Kind::Whole => return Err(Breach),
             Kind::Head => Event::Head(ticket),
@@ -341,7 +343,9 @@ impl Edge {
             }
             Kind::Deadline => {
                 let [time] = numbers(bytes).ok_or(Breach)?;
-                Event::Deadline(ticket, (time != NO_DEADLINE).then(|| Duration::from_millis(time)))
+                let time = (time != NO_DEADLINE).then(|| Duration::from_millis(time));
+                self.note_deadline(entry, time);
+                Event::Deadline(ticket, time)
             }
             Kind::File => {
                 let [tag, offset, size] = numbers(bytes).ok_or(Breach)?;

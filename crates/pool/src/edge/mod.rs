@@ -3,6 +3,7 @@
 mod answers;
 mod arrivals;
 mod ledger;
+mod noting;
 mod recovery;
 mod waking;
 
@@ -10,6 +11,7 @@ pub use answers::{Event, FilePart};
 pub use arrivals::Arrival;
 pub use waking::{DOZE, Rest};
 
+use crate::diary;
 use crate::mapping::Shared;
 use crate::memory::Memory;
 use crate::orders::Orders;
@@ -104,6 +106,7 @@ pub struct Edge {
     layout: Layout,
     requests: Shared,
     claims: Shared,
+    notes: Shared,
     bell: Arc<Bell>,
     places: Vec<Place>,
     /// One for each area of each place.
@@ -131,6 +134,8 @@ pub struct Edge {
     /// Other events.
     found: VecDeque<Event>,
     pace: Pace,
+    /// What time it is: see [`Edge::tell_time`].
+    now: u64,
 }
 
 impl Edge {
@@ -140,6 +145,7 @@ impl Edge {
     /// The system refuses the memory, or it was adopted.
     pub fn new(memory: &Memory) -> io::Result<Self> {
         let layout = memory.layout;
+        let notes = memory.notes.as_ref().ok_or(io::ErrorKind::Unsupported)?;
         let places = memory.places.iter().zip(0..).map(|(place, number)| {
             let answers = Shared::map(memory.as_fd(), layout.answers(number))?;
             let edge_end = place.edge_end.as_ref().ok_or(io::ErrorKind::Unsupported)?;
@@ -153,6 +159,7 @@ impl Edge {
             layout,
             requests,
             claims: Shared::map(memory.as_fd(), layout.claims())?,
+            notes: Shared::map(notes.as_fd(), 0..layout.notes_size())?,
             bell: Arc::clone(&memory.edge_bell),
             places: places.collect::<io::Result<_>>()?,
             readers: vec![Reader::default(); shape.workers as usize * shape.areas as usize],
@@ -171,6 +178,7 @@ impl Edge {
             lively: VecDeque::new(),
             found: VecDeque::new(),
             pace: Pace::default(),
+            now: 0,
         })
     }
 
@@ -218,6 +226,9 @@ impl Edge {
         let words = self.requests.words();
         words[self.layout.length(entry.slot)].store(length.min(self.layout.request(entry.slot).len() * WORD) as u64, Relaxed);
         words[self.layout.orders(entry.slot)].store(Orders::default().bits(entry.serial), Relaxed);
+        let notes = self.notes.words();
+        notes[Layout::since(entry.slot)].store(self.now, Relaxed);
+        notes[Layout::diary(entry.slot)].store(diary::NOTHING, Relaxed);
         self.enqueue(entry);
         Ticket(entry)
     }

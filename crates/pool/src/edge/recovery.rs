@@ -199,6 +199,9 @@ impl Edge {
             if serial == entry.serial && (worker as usize) < self.places.len() && self.says_it_holds(worker, entry));
         let slot = entry.slot as usize;
         self.records[slot].suspicious = !is_sensible;
+        if is_sensible {
+            self.note_taken(entry);
+        }
         if is_sensible || !record.suspicious {
             return;
         }

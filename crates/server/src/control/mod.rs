@@ -10,6 +10,7 @@ mod liveness;
 mod order;
 mod place;
 mod report;
+mod requests;
 mod socket;
 mod steering;
 
@@ -18,6 +19,7 @@ pub use place::{Found, find};
 pub(crate) use clients::Caller;
 pub(crate) use order::Order;
 pub(crate) use report::{GenerationReport, ProcessReport, Report};
+pub(crate) use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
 pub(crate) use steering::{Progress, Steered, say_end, steer};
 
 use crate::config::{ControlChoice, Settings};

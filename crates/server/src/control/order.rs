@@ -7,6 +7,8 @@ pub(crate) enum Order {
     Status,
     /// What each worker and each edge does.
     Workers,
+    /// Which requests are in it.
+    Requests,
     /// Load the app anew, or replace the workers.
     Reload,
     /// Replace the program of the server itself.
@@ -20,7 +22,7 @@ pub(crate) enum Order {
 }
 
 /// The orders, as they are told to whoever sends another one.
-const KNOWN: &str = "status, workers, reload, upgrade, stop, scale NUMBER, reopen-logs";
+const KNOWN: &str = "status, workers, requests, reload, upgrade, stop, scale NUMBER, reopen-logs";
 
 impl Order {
     /// Reads a line without its end.
@@ -37,6 +39,7 @@ impl Order {
         let order = match (name, argument) {
             ("status", None) => Self::Status,
             ("workers", None) => Self::Workers,
+            ("requests", None) => Self::Requests,
             ("reload", None) => Self::Reload,
             ("upgrade", None) => Self::Upgrade,
             ("stop", None) => Self::Stop,
@@ -46,7 +49,7 @@ impl Order {
                 Self::Scale(number.ok_or("scale: expected a number of workers, at least 1")?)
             }
             ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
-            ("status" | "workers" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
+            ("status" | "workers" | "requests" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
                 return Err(format!("{name}: nothing may follow"));
             }
             _ => return Err(format!("unknown order; the orders are: {KNOWN}")),
@@ -64,6 +67,7 @@ mod tests {
         for (line, order) in [
             ("status", Order::Status),
             ("workers", Order::Workers),
+            ("requests", Order::Requests),
             ("reload\r", Order::Reload),
             (" stop ", Order::Stop),
             ("scale 4", Order::Scale(4)),

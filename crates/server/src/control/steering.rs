@@ -3,7 +3,7 @@
 use super::clients::Caller;
 use super::json::Object;
 use super::report::{ProcessReport, of_processes};
-use super::{Control, Order, Report};
+use super::{Control, Order, Report, Requests};
 use std::time::Instant;
 
 /// A first process.
@@ -16,6 +16,12 @@ pub(crate) trait Steered {
 
     /// What its workers and edges do.
     fn processes(&self) -> Vec<ProcessReport>;
+
+    /// Which requests are in it.
+    ///
+    /// # Errors
+    /// Says why that is not known.
+    fn requests(&self) -> Result<Requests, String>;
 
     /// Begins to load the app anew or to replace the workers. Returns a number for [`Steered::reload_progress`].
     ///
@@ -87,6 +93,10 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
     match order {
         Order::Status => Ok(server.report().object().end()),
         Order::Workers => Ok(of_processes(&server.processes())),
+        Order::Requests => match server.requests() {
+            Ok(requests) => Ok(requests.answer()),
+            Err(why) => refused(why),
+        },
         Order::Reload => match server.begin_reload() {
             Ok(number) => Err(Awaited::Reload(number)),
             Err(why) => refused(why),

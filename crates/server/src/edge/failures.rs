@@ -41,6 +41,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         room.copy_from_slice(copy);
         self.table.move_label(entry.ticket.slot(), slot);
         let ticket = self.pool.submit(reserved, copy.len());
+        self.pool.backdate(ticket, entry.submitted);
         let again = Entry { retried: true, content, data, ..Entry::new(ticket, exchange, entry.submitted) };
         self.table.insert(again);
         self.deadlines.submitted(ticket);

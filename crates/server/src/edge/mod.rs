@@ -164,6 +164,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn turn(&mut self) -> io::Result<bool> {
         // Before their next requests are received, which have perhaps arrived.
         self.hand_over();
+        let now = self.now();
+        self.pool.tell_time(now);
         for _ in 0..LOOKS_AT_POOL {
             self.take_requests();
             self.pool.wake_some_workers();

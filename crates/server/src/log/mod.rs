@@ -10,7 +10,7 @@ mod sink;
 mod stamp;
 
 pub use access::{AccessEntry, AccessLog};
-pub(crate) use escape::append_json;
+pub(crate) use escape::{append_json, append_quoted};
 
 use crate::config::{LogTarget, Settings};
 use rustix::fs::OFlags;

@@ -28,6 +28,7 @@ mod places;
 mod privileges;
 mod reasons;
 mod reloads;
+mod requests;
 mod restart_file;
 mod scaling;
 mod signals;

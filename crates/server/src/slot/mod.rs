@@ -4,12 +4,14 @@
 //! again. The two directions differ in trust: a worker trusts its edge and only makes sure that it does not panic; an edge
 //! believes nothing of what it reads, because whoever may write to the memory of a worker may have written it.
 
+mod glance;
 #[cfg(test)]
 mod numbers;
 mod request;
 mod response;
 mod stored;
 
+pub use glance::{Glance, glance, size_for_glance};
 pub use request::encode as encode_request;
 pub use response::{Content, Head, Heads, encode_head, encode_interim, encode_prepared, head_size, write_whole};
 pub use stored::Stored;

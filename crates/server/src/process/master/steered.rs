@@ -3,9 +3,9 @@
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
-use super::super::scaling;
+use super::super::{requests, scaling};
 use super::{Generation, Master, Stage};
-use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Steered};
+use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
 use std::time::Instant;
 
 impl Master<'_> {
@@ -76,6 +76,11 @@ impl Steered for Master<'_> {
             generation.board.read().0.into_iter().map(move |row| ProcessReport { kind: "worker", generation: number, row })
         });
         edges.chain(workers).collect()
+    }
+
+    fn requests(&self) -> Result<Requests, String> {
+        let Some(edges) = &self.edges else { return Err(requests::UNKNOWN.to_owned()) };
+        requests::in_pools(edges.pools(), self.settings, &self.processes())
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {

@@ -1,8 +1,9 @@
 //! What `oribi ctl` asks of a supervisor without a master.
 
 use super::super::edges::Edges;
+use super::super::requests;
 use super::{Stage, Supervisor};
-use crate::control::{Control, ProcessReport, Progress, Report, Steered};
+use crate::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
 use std::time::Instant;
 
 impl Steered for Supervisor<'_> {
@@ -35,6 +36,11 @@ impl Steered for Supervisor<'_> {
         let report = |kind| move |row| ProcessReport { kind, generation: None, row };
         let edges = self.edges.iter().flat_map(Edges::rows).map(report("edge"));
         edges.chain(self.scoreboard.rows().into_iter().map(report("worker"))).collect()
+    }
+
+    fn requests(&self) -> Result<Requests, String> {
+        let Some(edges) = &self.edges else { return Err(requests::UNKNOWN.to_owned()) };
+        requests::in_pools(edges.pools(), self.settings, &self.processes())
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {

@@ -1,0 +1,81 @@
+//! What the edge notes about a request for those who ask what is in the pool. Nothing is decided by it. The notes are in a file of
+//! their own, which workers do not have.
+//!
+//! | word | holds |
+//! |---|---|
+//! | since | when the request came into the pool, in nanoseconds of the edge's clock |
+//! | diary | low half: when its worker last did something for it, in milliseconds after that; high half: the deadline that its app has asked for |
+//!
+//! An edge tells its pool once a turn what time it is ([`crate::Edge::tell_time`]), so a note costs a store and no look at a clock.
+
+use std::time::Duration;
+
+/// The word of a request of which nothing is known yet.
+pub(crate) const NOTHING: u64 = 0;
+
+/// In the high half: the app may take as long as it likes.
+const LIFTED: u32 = u32::MAX;
+
+/// What has become of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Diary {
+    /// How long after it came its worker last did something for it; `None`: no worker was seen to have it.
+    pub(crate) progress: Option<Duration>,
+    /// The deadline that its app has asked for, counted from then; `Some(None)`: it may take as long as it likes.
+    pub(crate) asked: Option<Option<Duration>>,
+}
+
+impl Diary {
+    pub(crate) fn bits(self) -> u64 {
+        // A worker that took it within the first millisecond has taken it, too.
+        let progress = self.progress.map_or(0, |time| milliseconds(time).clamp(1, u32::MAX));
+        let asked = match self.asked {
+            None => 0,
+            Some(None) => LIFTED,
+            Some(Some(time)) => milliseconds(time).clamp(1, LIFTED - 1),
+        };
+        u64::from(asked) << 32 | u64::from(progress)
+    }
+
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        let time = |number: u32| Duration::from_millis(u64::from(number));
+        let (asked, progress) = ((bits >> 32) as u32, bits as u32);
+        let asked = match asked {
+            0 => None,
+            LIFTED => Some(None),
+            number => Some(Some(time(number))),
+        };
+        Self { progress: (progress != 0).then(|| time(progress)), asked }
+    }
+}
+
+/// As many as fit: they last for 49 days.
+fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_noted_is_read() {
+        let second = Duration::from_secs(1);
+        for progress in [None, Some(second), Some(second * 86_400 * 40)] {
+            for asked in [None, Some(None), Some(Some(second * 3))] {
+                let diary = Diary { progress, asked };
+                assert_eq!(Diary::from_bits(diary.bits()), diary);
+            }
+        }
+        assert_eq!(Diary::from_bits(NOTHING), Diary::default());
+    }
+
+    #[test]
+    fn times_that_do_not_fit_are_still_times() {
+        let (least, most) = (Duration::from_millis(1), Duration::from_millis(u64::from(u32::MAX)));
+        let noted = |time| Diary::from_bits(Diary { progress: Some(time), asked: Some(Some(time)) }.bits());
+        assert_eq!(noted(Duration::ZERO), Diary { progress: Some(least), asked: Some(Some(least)) });
+        assert_eq!(noted(Duration::MAX), Diary { progress: Some(most), asked: Some(Some(most - least)) });
+        let _ = Diary::from_bits(u64::MAX);
+    }
+}

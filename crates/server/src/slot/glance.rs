@@ -1,0 +1,131 @@
+//! What a request is about, as far as somebody wants to know who does not answer it: read from a copy of its first bytes, of which
+//! nothing is believed.
+
+use super::Malformed;
+use super::request::{LINE, NUMBER, NUMBERS};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glance<'a> {
+    /// The method.
+    pub method: &'a [u8],
+    /// The target up to its query: a query may hold what nobody should read who only wants to know what a server is doing.
+    pub target: &'a [u8],
+    /// The target has a query.
+    pub has_query: bool,
+    /// The client's address and port; empty: unknown.
+    pub client: [&'a [u8]; 2],
+}
+
+/// How many bytes of a slot [`glance`] has to see. Nothing is said about content, which comes behind them.
+///
+/// # Errors
+/// What stands there is no request.
+pub fn size_for_glance(start: &[u8]) -> Result<usize, Malformed> {
+    let numbers = Numbers::of(start)?;
+    let size = numbers.text()?.checked_add(numbers.at(14) as usize).ok_or(Malformed)?;
+    size.checked_add(numbers.at(16) as usize).and_then(|size| size.checked_add(numbers.at(17) as usize)).ok_or(Malformed)
+}
+
+/// Reads what a request is about.
+///
+/// # Errors
+/// What stands there is no request, or more of it must be seen.
+pub fn glance(bytes: &[u8]) -> Result<Glance<'_>, Malformed> {
+    let numbers = Numbers::of(bytes)?;
+    let start = numbers.text()?;
+    let mut rest = bytes.get(start..).ok_or(Malformed)?;
+    let mut take = |number: usize| {
+        let (part, left) = rest.split_at_checked(numbers.at(number) as usize).ok_or(Malformed)?;
+        rest = left;
+        Ok(part)
+    };
+    let (text, client) = (take(14)?, [take(16)?, take(17)?]);
+    let part = |number: usize| text.get(numbers.at(number) as usize..numbers.at(number + 1) as usize).ok_or(Malformed);
+    let (method, target) = (part(2)?, part(4)?);
+    let query = target.iter().position(|byte| *byte == b'?');
+    Ok(Glance { method, target: &target[..query.unwrap_or(target.len())], has_query: query.is_some(), client })
+}
+
+/// The numbers at the start of a request: see [`super::request`].
+struct Numbers([u32; NUMBERS]);
+
+impl Numbers {
+    fn of(bytes: &[u8]) -> Result<Self, Malformed> {
+        let bytes = bytes.first_chunk::<{ NUMBERS * NUMBER }>().ok_or(Malformed)?;
+        let mut numbers = [0; NUMBERS];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.as_chunks().0) {
+            *number = u32::from_ne_bytes(*bytes);
+        }
+        Ok(Self(numbers))
+    }
+
+    fn at(&self, number: usize) -> u32 {
+        self.0[number]
+    }
+
+    /// Where the text begins.
+    fn text(&self) -> Result<usize, Malformed> {
+        let lines = (self.at(12) as usize).checked_add(self.at(13) as usize).and_then(|lines| lines.checked_mul(LINE));
+        lines.and_then(|lines| lines.checked_add(NUMBERS * NUMBER)).ok_or(Malformed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slot::encode_request;
+    use oribi_host::{Content, Endpoint, Request};
+    use oribi_message::{HeadLayout, RequestHead};
+    use oribi_proto::h1;
+
+    /// The bytes of a slot with a request, whose content is `secret`.
+    fn slot(head: &str) -> Vec<u8> {
+        let (mut layout, mut room) = (HeadLayout::default(), [0; 4096]);
+        h1::Machine::new().handle_input(head.as_bytes(), &mut layout, &h1::Limits::default());
+        let request = Request {
+            head: RequestHead::new(head.as_bytes(), &layout),
+            content: Content::Memory(b"secret"),
+            remote: Endpoint { address: b"192.0.2.7", port: b"4711" },
+            server: Endpoint { address: b"localhost", port: b"80" },
+            https: false,
+            underscores: false,
+            gateway: None,
+        };
+        let size = encode_request(&request, &[(b"X-Request-Start", b"t=1")], &mut room).expect("room");
+        room[..size].to_vec()
+    }
+
+    #[test]
+    fn a_request_is_told_without_its_query_and_its_content() {
+        let bytes = slot("GET /a/b?token=secret?x HTTP/1.1\r\nHost: a\r\nAuthorization: secret\r\n\r\n");
+        let size = size_for_glance(&bytes).expect("a request");
+        assert!(size < bytes.len());
+        let seen = glance(&bytes[..size]).expect("so many bytes are enough");
+        let expected = Glance { method: b"GET", target: b"/a/b", has_query: true, client: [b"192.0.2.7", b"4711"] };
+        assert_eq!(seen, expected);
+        assert_eq!(glance(&bytes), Ok(expected));
+        for less in 0..size {
+            assert_eq!(glance(&bytes[..less]), Err(Malformed), "{less} of {size}");
+        }
+        let bytes = slot("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n");
+        let seen = glance(&bytes).expect("a request");
+        assert_eq!((seen.method, seen.target, seen.has_query), (&b"OPTIONS"[..], &b"*"[..], false));
+    }
+
+    #[test]
+    fn nothing_that_stands_in_a_slot_makes_a_reader_panic() {
+        let mut bytes = slot("GET /a/b?c HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut refused = 0;
+        for bit in 0..bytes.len() * 8 {
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            refused += usize::from(glance(&bytes).is_err());
+            let _ = size_for_glance(&bytes);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert!(refused > 100, "{refused}");
+        for byte in [0, 1, 0x7f, 0xff] {
+            let _ = (glance(&[byte; 4096]), size_for_glance(&[byte; 4096]));
+        }
+    }
+}
