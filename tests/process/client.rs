@@ -96,6 +96,19 @@ pub enum Manner {
     ConnectionPerRequest,
 }
 
+/// What clients have done, which may be asked for after their end.
+pub struct Done(Arc<Shared>);
+
+impl Done {
+    pub fn answered(&self) -> usize {
+        self.0.answered.load(Relaxed)
+    }
+
+    pub fn connections(&self) -> usize {
+        self.0.connections.load(Relaxed)
+    }
+}
+
 /// Clients at work. A server that stops may refuse new connections, but it must answer the clients that it has accepted.
 pub struct Load {
     clients: Vec<JoinHandle<()>>,
@@ -124,6 +137,11 @@ impl Load {
     /// How many requests have been answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Relaxed)
+    }
+
+    /// What these clients do.
+    pub fn counts(&self) -> Done {
+        Done(Arc::clone(&self.shared))
     }
 
     /// How many connections the clients have made so far.

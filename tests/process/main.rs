@@ -6,6 +6,7 @@ mod background;
 #[allow(dead_code)]
 mod client;
 mod control;
+mod counters;
 mod descriptors;
 mod edges;
 mod farewell;
@@ -17,6 +18,8 @@ mod replacing;
 #[allow(dead_code)]
 mod server;
 mod service_manager;
+#[allow(dead_code)]
+mod status;
 mod stopping;
 mod usr1;
 

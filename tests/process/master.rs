@@ -4,11 +4,14 @@
 // Each test program uses its own part of them.
 #[allow(dead_code)]
 mod client;
+mod outliving;
 mod roles;
 #[allow(dead_code)]
 mod server;
 #[allow(dead_code)]
 mod service_manager;
+#[allow(dead_code)]
+mod status;
 mod upgrades;
 
 use client::{Load, Manner, Target, get, get_from};
@@ -21,6 +24,7 @@ use rustix::process::Signal;
 use server::{Server, children, runs, send, title, wait_for, wait_until};
 use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -67,6 +71,12 @@ fn main() {
                 upgrades::without_its_first_process_no_upgraded_server_stays,
             ),
             ("a_service_manager_follows_an_upgrade", upgrades::a_service_manager_follows_an_upgrade),
+            ("counters_outlive_reloads_and_molds", outliving::counters_outlive_reloads_and_molds),
+            ("counters_outlive_upgrades", outliving::counters_outlive_upgrades),
+            (
+                "counters_that_cannot_be_read_begin_anew_and_the_log_says_so",
+                outliving::counters_that_cannot_be_read_begin_anew_and_the_log_says_so,
+            ),
             ("a_delayed_stop_is_known_to_each_generation", a_delayed_stop_is_known_to_each_generation),
         ]),
         Some("mold") => serve(),
@@ -81,6 +91,11 @@ fn main() {
         }
         Some("mold that fails later") => serve(),
         Some("slow mold") => std::thread::sleep(Duration::from_secs(600)),
+        // A new master of a version that cannot read the counters of the one before: it finds nothing where they should be.
+        Some(role) if std::env::var_os("ORIBI_TEST_STRANGE_TOTALS").is_some() && std::env::var_os("ORIBI_TOTALS").is_some() => {
+            let mut again = roles::program(role);
+            panic!("{}", again.env("ORIBI_TOTALS", "1000000").env_remove("ORIBI_TEST_STRANGE_TOTALS").exec());
+        }
         Some(role) => {
             let mold = role.strip_prefix("master of ").expect("there are no others");
             std::process::exit(process::master::run(&settings(), roles::program(mold), settings().threads));

@@ -71,6 +71,7 @@ impl<'a> LaneSetup<'a> {
             workers: self.slot.workers,
             bell: self.slot.bell,
         })?;
+        engine.count_in(self.slot.account);
         Ok((engine, attention))
     }
 

@@ -2,7 +2,7 @@
 //!
 //! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is a `source` of
 //! requests, such as an engine, with a host's context, which the threads of a `crew` may share; `process` is the life of master,
-//! supervisor and workers, which communicate by the `scoreboard`; `config` has the settings; `log` writes the logs.
+//! supervisor and workers, which communicate by the `scoreboard` and count in `totals`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
 mod attention;
@@ -24,3 +24,4 @@ pub mod scoreboard;
 mod shortage;
 pub mod slot;
 pub mod source;
+pub mod totals;

@@ -46,7 +46,74 @@ fn status(answer: &Value) -> String {
         "started",
         &format!("{} workers, of which {} failed", text(answer, "workers_started"), text(answer, "workers_failed")),
     );
+    let counters = answer.get("counters").unwrap_or(&Value::Null);
+    for (title, numbers) in COUNTERS {
+        line(title, &told(counters, numbers));
+    }
     lines
+}
+
+/// What is told of the counters, and in which words: see docs/control.md.
+const COUNTERS: [(&str, &[(&str, &str)]); 9] = [
+    (
+        "responses",
+        &[
+            ("1xx", "responses_1xx"),
+            ("2xx", "responses_2xx"),
+            ("3xx", "responses_3xx"),
+            ("4xx", "responses_4xx"),
+            ("5xx", "responses_5xx"),
+        ],
+    ),
+    ("bytes", &[("received", "bytes_received"), ("sent", "bytes_sent")]),
+    (
+        "connections",
+        &[
+            ("accepted", "connections_accepted"),
+            ("closed", "connections_closed"),
+            ("handed over", "connections_handed_over"),
+            ("displaced", "connections_displaced"),
+            ("refused", "connections_refused"),
+            ("pauses", "accepting_pauses"),
+        ],
+    ),
+    (
+        "queue",
+        &[
+            ("queued", "requests_queued"),
+            ("refused", "queue_refused"),
+            ("timeouts", "queue_timeouts"),
+            ("waited", "queue_wait_seconds"),
+            ("longest", "queue_longest_wait_seconds"),
+        ],
+    ),
+    ("timeouts", &[("request", "request_timeouts"), ("head", "head_timeouts"), ("content", "content_timeouts")]),
+    ("lost", &[("requests", "requests_lost"), ("tried again", "requests_retried"), ("edges", "edges_failed")]),
+    (
+        "ended",
+        &[
+            ("requests", "workers_ended_requests"),
+            ("lifetime", "workers_ended_lifetime"),
+            ("memory", "workers_ended_memory"),
+            ("failure", "workers_ended_failure"),
+            ("stuck", "workers_ended_stuck"),
+            ("reload", "workers_ended_reload"),
+            ("scale", "workers_ended_scale"),
+            ("stop", "workers_ended_stop"),
+        ],
+    ),
+    ("loads", &[("well", "generations_loaded"), ("failed", "generations_failed")]),
+    ("upgrades", &[("well", "upgrades"), ("failed", "upgrades_failed")]),
+];
+
+/// The counters that are not zero, with these words before them.
+fn told(counters: &Value, numbers: &[(&str, &str)]) -> String {
+    let one = |(words, name): &(&str, &str)| {
+        let value = number(counters, name);
+        let shown = if name.ends_with("_seconds") { span(value) } else { text(counters, name) };
+        (value > 0.0).then(|| format!("{words} {shown}"))
+    };
+    numbers.iter().filter_map(one).collect::<Vec<_>>().join(", ")
 }
 
 fn workers(answer: &Value) -> String {
@@ -144,5 +211,13 @@ mod tests {
         let lines = status(&answer);
         assert!(lines.starts_with("server      serving\u{fffd}, pid , "), "{lines}");
         assert!(lines.contains("listening   http://127.0.0.1:5000\n"), "{lines}");
+    }
+
+    #[test]
+    fn only_what_has_happened_is_told() {
+        let counters = serde_json::json!({ "responses_2xx": 7, "responses_4xx": 0, "requests_queued": 7, "queue_wait_seconds": 1.25 });
+        let lines = status(&serde_json::json!({ "ok": true, "counters": counters }));
+        assert!(lines.contains("responses   2xx 7\nqueue       queued 7, waited 1.2 s\n"), "{lines}");
+        assert!(!lines.contains("upgrades"), "{lines}");
     }
 }

@@ -1,7 +1,8 @@
 //! What the server says about itself.
 
 use super::json::{Array, Object, quoted};
-use crate::scoreboard::{Row, Tally};
+use crate::scoreboard::Row;
+use crate::totals::{Counter, Counts, NAMES, Unit};
 use std::time::Duration;
 
 /// The state of the server.
@@ -20,8 +21,8 @@ pub(crate) struct Report {
     pub(crate) workers: usize,
     /// Threads of each.
     pub(crate) threads: usize,
-    /// What they have done, those of earlier generations, too.
-    pub(crate) tally: Tally,
+    /// What the server has done, and since when that is counted.
+    pub(crate) counted: (Counts, Duration),
 }
 
 /// A worker or an edge.
@@ -65,6 +66,7 @@ impl Report {
             let GenerationReport { number, pid, state, age } = generation;
             Object::new().raw("number", number).raw("pid", pid).text("state", state).seconds("age", *age).end()
         };
+        let (counts, age) = &self.counted;
         Object::well()
             .text("version", env!("CARGO_PKG_VERSION"))
             .raw("pid", std::process::id())
@@ -76,8 +78,18 @@ impl Report {
             .raw("edges", self.edges)
             .raw("workers", self.workers)
             .raw("threads", self.threads)
-            .raw("requests", self.tally.requests)
-            .raw("workers_started", self.tally.started)
-            .raw("workers_failed", self.tally.failed)
+            .raw("requests", counts.responses())
+            .raw("workers_started", counts.of(Counter::WorkersStarted))
+            .raw("workers_failed", counts.of(Counter::WorkersFailed))
+            .raw("counters", counters(counts, *age).end())
     }
+}
+
+/// All counters by their names, and the time for which they have counted.
+fn counters(counts: &Counts, age: Duration) -> Object {
+    let one = |object: Object, &(counter, name): &(Counter, &str)| match counter.unit() {
+        Unit::Count => object.raw(name, counts.of(counter)),
+        Unit::Time | Unit::Longest => object.seconds(name, Duration::from_micros(counts.of(counter))),
+    };
+    NAMES.iter().fold(Object::new().seconds("seconds", age), one)
 }

@@ -8,6 +8,7 @@ use super::EdgeLoop;
 use super::table::{Entry, Stage};
 use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::keeper::Reason;
+use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_pool::Ticket;
 use std::collections::VecDeque;
@@ -139,6 +140,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 log::error!(
                     "{label} has been running for {took:.1} s in worker {process}: its client gets a 504, and the app is interrupted"
                 );
+                self.slot.account.count(Counter::RequestTimeouts);
                 self.fail(ticket, 504);
                 self.pool.interrupt(ticket);
             }

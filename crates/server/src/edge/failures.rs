@@ -2,6 +2,7 @@
 
 use super::EdgeLoop;
 use super::table::Entry;
+use crate::totals::Counter;
 use oribi_io::Backend;
 use oribi_pool::{Ticket, Withdrawal};
 use std::io::Seek;
@@ -14,8 +15,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let Some(exchange) = entry.exchange else { return };
         let untouched = !entry.begun && !entry.socket_taken;
         if untouched && !entry.retried && !copy.is_empty() && self.retry(&entry, &copy) {
-            return;
+            return self.slot.account.count(Counter::RequestsRetried);
         }
+        self.slot.account.count(Counter::RequestsLost);
         if untouched {
             self.refuse(exchange, 502);
         } else {

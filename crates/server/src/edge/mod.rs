@@ -204,6 +204,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
+        // Whoever has an answer already may look for it in the counters while this edge naps.
+        self.lane.source().settle_counts();
         self.give_way();
         if self.nap() {
             return self.lane.source().wait_at_most(Some(Duration::ZERO));

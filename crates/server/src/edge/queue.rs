@@ -4,6 +4,7 @@ use super::EdgeLoop;
 use super::table::Entry;
 use crate::engine::Exchange;
 use crate::slot::encode_request;
+use crate::totals::Counter;
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, ResponseHead};
@@ -40,6 +41,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let reserved = if is_full { None } else { self.pool.reserve() };
         let Some(mut reserved) = reserved else {
             let now = self.now();
+            self.slot.account.count(Counter::QueueRefused);
             self.say_that_requests_wait(now, "the queue is full (--queue-limit): a client gets a 503");
             self.refuse_for_now(id);
             return self.lane.source().give_back(exchange);
@@ -71,7 +73,9 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.table.insert(Entry { content: fitted.content, data: fitted.data, ..Entry::new(ticket, id, now) });
         self.deadlines.submitted(ticket);
         self.timers.submitted(now, is_watched);
-        self.lane.source().give_back(exchange);
+        let mut engine = self.lane.source();
+        engine.note_queued();
+        engine.give_back(exchange);
     }
 
     /// Answers with an error of the server's own.
@@ -110,6 +114,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
                 break;
             }
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
+                self.slot.account.count(Counter::QueueTimeouts);
                 self.refuse_for_now(exchange);
             }
         }

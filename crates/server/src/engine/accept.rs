@@ -15,6 +15,7 @@ use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::config::counted;
 use crate::listen::Door;
+use crate::totals::Counter;
 use oribi_io::{Accepted, Backend, Peer};
 use policy::{EXPECTED_FOR, Work};
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,8 +124,10 @@ impl<B: Backend> Engine<'_, B> {
     fn add(&mut self, socket: B::Socket, listener: usize, peer: Peer) {
         let protocol = self.listeners[listener].protocol;
         if protocol == Protocol::FastCgi && !self.is_web_server(peer) {
+            self.tally.count(Counter::ConnectionsRefused);
             return self.backend.close(socket);
         }
+        self.tally.count(Counter::ConnectionsAccepted);
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
         if let Some(census) = self.census {
             census.here.fetch_add(1, Relaxed);
@@ -210,12 +213,16 @@ impl<B: Backend> Engine<'_, B> {
     /// Makes room by closing the connection that has been idle longest, unless it has a request. `false`: no connection is
     /// idle.
     fn close_oldest_idle(&mut self) -> bool {
+        let before = self.connections.len();
         if let Some(index) = self.deadlines.oldest(Deadline::Idle) {
             self.close_idle(index);
         } else if let Some(index) = self.deadlines.oldest(Deadline::Kept) {
             self.close_kept(index);
         } else {
             return false;
+        }
+        if self.connections.len() < before {
+            self.tally.count(Counter::ConnectionsDisplaced);
         }
         true
     }
@@ -232,6 +239,7 @@ impl<B: Backend> Engine<'_, B> {
             return;
         }
         log::warn!("accepting pauses with {} open: {why}", counted(self.connections.len(), "connection"));
+        self.tally.count(Counter::AcceptingPauses);
         self.unlisten();
         self.ring_if_connection_waits();
         self.accepting = Accepting::Paused(self.backend.now() + PAUSE);

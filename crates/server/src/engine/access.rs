@@ -43,8 +43,9 @@ impl<B: Backend> Engine<'_, B> {
         self.write_line(remote.address(), Some(head), status, sent, began);
     }
 
-    /// Writes the line of a request that was refused before it reached a host.
+    /// Counts a request that was refused before it reached a host, and writes its line.
     pub(super) fn record_refusal(&mut self, remote: &[u8], status: u16) {
+        self.tally.responded(status);
         self.write_line(remote, None, status, 0, self.backend.now());
     }
 

@@ -11,6 +11,7 @@ use super::send::Still;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
 use crate::handover::{LARGEST_UNREAD, Record};
+use crate::totals::Counter;
 use oribi_io::{Backend, Peer};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -32,11 +33,15 @@ impl<B: Backend> Engine<'_, B> {
         let resting: Vec<u32> = self.connections.indices().filter(|index| self.is_between_requests(*index)).collect();
         for index in resting {
             let Some((record, descriptor)) = self.release(index) else { continue };
-            if let Err(error) = give(&record, &descriptor) {
-                if !self.take_over(record, descriptor) {
-                    log::error!("a connection was lost that could not be handed over");
+            match give(&record, &descriptor) {
+                Ok(()) => self.tally.count(Counter::ConnectionsHandedOver),
+                Err(error) => {
+                    if !self.adopt(record, descriptor) {
+                        log::error!("a connection was lost that could not be handed over");
+                        self.tally.count(Counter::ConnectionsClosed);
+                    }
+                    return Err(error);
                 }
-                return Err(error);
             }
         }
         Ok(())
@@ -67,6 +72,7 @@ impl<B: Backend> Engine<'_, B> {
             census.everywhere.fetch_sub(1, Relaxed);
         }
         let listener = &self.listeners[usize::from(connection.listener)];
+        self.tally.received(received.len());
         let record = Record {
             protocol: listener.protocol,
             listener: listener.display.clone(),
@@ -83,6 +89,14 @@ impl<B: Backend> Engine<'_, B> {
     /// Goes on with a connection that another engine has given away. `false`: it is lost, because the system refuses or this server
     /// has no listener for its protocol.
     pub(crate) fn take_over(&mut self, record: Record, descriptor: OwnedFd) -> bool {
+        let adopted = self.adopt(record, descriptor);
+        if adopted {
+            self.tally.count(Counter::ConnectionsTakenOver);
+        }
+        adopted
+    }
+
+    fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
         let speaks = |listener: &&crate::listen::Listener| listener.protocol == record.protocol;
         let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
         let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {

@@ -58,6 +58,7 @@ use crate::config::Settings;
 use crate::listen::{Door, Listener, Seat, doors};
 use crate::log::AccessLog;
 use crate::source::Next;
+use crate::totals::{Account, Tally};
 use connection::Connection;
 use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
@@ -149,6 +150,7 @@ pub struct Engine<'a, B: Backend> {
     /// Memory of the last content, for the next one.
     spare_content: Vec<u8>,
     stamp: Stamp,
+    tally: Tally,
     access_log: Option<AccessLog>,
     /// Something was written to the watched pipe.
     woken: bool,
@@ -247,6 +249,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             spool: Vec::new(),
             spare_content: Vec::new(),
             stamp,
+            tally: Tally::default(),
             access_log,
             woken: false,
             lost: None,
@@ -350,6 +353,8 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn submit(&mut self) {
         if !self.prompt {
             self.send_batch();
+            // The host may end the process.
+            self.tally.settle();
             self.backend.submit();
             self.leave_untaken_to_others();
         }
@@ -398,6 +403,23 @@ impl<'a, B: Backend> Engine<'a, B> {
     pub fn take_part_in(&mut self, census: Census<'a>) -> io::Result<()> {
         self.census = Some(census);
         self.watch_bell()
+    }
+
+    /// Counts what happens in `account` from now on.
+    pub fn count_in(&mut self, account: Account) {
+        self.tally = Tally::of(account);
+    }
+
+    /// Tells others what was counted. The engine does so before each wait.
+    #[inline]
+    pub(crate) fn settle_counts(&mut self) {
+        self.tally.settle();
+    }
+
+    /// A request is about to wait for somebody who answers it.
+    #[inline]
+    pub(crate) fn note_queued(&mut self) {
+        self.tally.queued();
     }
 
     /// The number of open connections.

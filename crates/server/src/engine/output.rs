@@ -193,11 +193,17 @@ impl Output {
         }
     }
 
-    /// Sends what the socket takes now. With `last`, the end of the connection follows at once.
+    /// Sends what the socket takes now, and adds it to `sum`. With `last`, the end of the connection follows at once.
     #[inline]
-    pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool) -> Flushed {
+    pub(super) fn flush<B: Backend>(
+        &mut self,
+        backend: &mut B,
+        socket: &mut B::Socket,
+        last: bool,
+        sum: &mut u64,
+    ) -> Flushed {
         if !self.closed.is_empty() {
-            let flushed = self.flush_closed(backend, socket);
+            let flushed = self.flush_closed(backend, socket, sum);
             if flushed != Flushed::All {
                 return flushed;
             }
@@ -205,8 +211,12 @@ impl Output {
         while self.sent < self.tail.len() {
             let rest = &self.tail[self.sent..];
             match if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) } {
-                Attempt::Done(count) if count == rest.len() => break,
+                Attempt::Done(count) if count == rest.len() => {
+                    *sum += count as u64;
+                    break;
+                }
                 Attempt::Done(count) => {
+                    *sum += count as u64;
                     self.progress += count;
                     self.sent += count;
                 }
@@ -221,7 +231,7 @@ impl Output {
 
     /// Sends everything before the last segment.
     #[inline(never)]
-    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket) -> Flushed {
+    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, sum: &mut u64) -> Flushed {
         let mut file_turn = FILE_TURN;
         loop {
             let attempt = match self.closed.front() {
@@ -234,7 +244,10 @@ impl Output {
                 }
             };
             match attempt {
-                Attempt::Done(count) => file_turn -= self.left(count).min(file_turn),
+                Attempt::Done(count) => {
+                    *sum += count as u64;
+                    file_turn -= self.left(count).min(file_turn);
+                }
                 Attempt::Later => return Flushed::Later,
                 Attempt::End => return Flushed::FileEnded,
                 Attempt::Broken => return Flushed::Broken,
@@ -310,10 +323,11 @@ mod tests {
         backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
         let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
         client.set_window(window);
-        let (mut received, mut memory) = (Vec::new(), 0);
+        let (mut received, mut memory, mut sum) = (Vec::new(), 0, 0);
         loop {
-            let flushed = output.flush(&mut backend, &mut socket, false);
+            let flushed = output.flush(&mut backend, &mut socket, false, &mut sum);
             received.extend(client.received());
+            assert_eq!(sum, received.len() as u64, "what was sent is counted");
             memory = memory.max(output.memory() - output.waiting());
             match flushed {
                 Flushed::All => return (received, memory),

@@ -5,6 +5,7 @@ use super::connection::{Connection, State};
 use super::content::StoredContent;
 use super::deadline::Deadline;
 use super::send::Still;
+use crate::totals::Counter;
 use oribi_io::{Attempt, Backend};
 use oribi_proto::h1::Refusal;
 
@@ -34,6 +35,7 @@ impl<B: Backend> Engine<'_, B> {
             let mut more;
             let still = match attempt {
                 Attempt::Done(count) => {
+                    self.tally.received(count);
                     // A short read has emptied the socket, unless the end follows.
                     more = count == room || connection.line.ended;
                     connection.line.readable = more;
@@ -133,7 +135,7 @@ impl<B: Backend> Engine<'_, B> {
         self.spool.resize(SPOOL_BYTES, 0);
         for _ in 0..RECEIVES_PER_TURN {
             match self.backend.receive(&mut self.connections[index].line.socket, &mut self.spool) {
-                Attempt::Done(_) => {}
+                Attempt::Done(count) => self.tally.received(count),
                 Attempt::Later => return Still::Open,
                 Attempt::End | Attempt::Broken => {
                     self.drop_connection(index);
@@ -153,6 +155,7 @@ impl<B: Backend> Engine<'_, B> {
                 Deadline::Head => {
                     let connection = &self.connections[index];
                     if connection.is_reading() && connection.input.has_unread() {
+                        self.tally.count(Counter::HeadTimeouts);
                         let _ = self.refuse(index, Refusal::HEAD_TIMEOUT);
                     } else {
                         // Nobody is left to be told.
@@ -160,6 +163,7 @@ impl<B: Backend> Engine<'_, B> {
                     }
                 }
                 Deadline::Content => {
+                    self.tally.count(Counter::ContentTimeouts);
                     let _ = self.refuse(index, Refusal::CONTENT_TIMEOUT);
                 }
                 Deadline::Write => {

@@ -141,7 +141,7 @@ impl<B: Backend> Engine<'_, B> {
     ) -> Result<(), ReplyError> {
         let size = body.size();
         let others = self.others_wait();
-        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, .. } = self;
+        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, .. } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
         let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared) };
@@ -155,6 +155,7 @@ impl<B: Backend> Engine<'_, B> {
             Ok(framed) => framed,
             Err(why) => return Err(self.reject(exchange, why)),
         };
+        tally.responded(head.status);
         let (mut departure, mut last, mut finished) = (Departure::AtOnce, false, false);
         if let Some(Alone { outlook, .. }) = alone {
             outlook.decide(end);
@@ -218,6 +219,7 @@ impl<B: Backend> Engine<'_, B> {
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
         }
+        self.tally.responded(head.status);
         let index = target.index;
         if let Some(Alone { outlook, .. }) = target.alone {
             // An app that writes piece by piece wants its pieces to be sent, even if another request follows this one.

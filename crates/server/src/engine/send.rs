@@ -154,7 +154,7 @@ impl<B: Backend> Engine<'_, B> {
         if line.blocked {
             return Still::Open;
         }
-        match output.flush(&mut self.backend, &mut line.socket, last) {
+        match output.flush(&mut self.backend, &mut line.socket, last, self.tally.sent()) {
             Flushed::All => self.all_has_left(index),
             Flushed::Later => {
                 line.blocked = true;
@@ -217,7 +217,7 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Sends the one segment that waits, with content in its gaps. Queues what the socket does not take.
     pub(super) fn send_between(&mut self, index: u32, body: Body<'_>) -> Still {
-        let Self { connections, backend, gaps, .. } = self;
+        let Self { connections, backend, gaps, tally, .. } = self;
         let line = &mut connections[index].line;
         let Some(output) = &mut line.output else { return Still::Open };
         let framing = output.take_only_segment();
@@ -242,6 +242,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         };
         output.progress += sent;
+        *tally.sent() += sent as u64;
         slices.behind(sent, |slice| output.push(slice));
         output.recycle(framing);
         if !output.is_empty() {

@@ -9,6 +9,7 @@ use super::name::{Name, Place};
 use super::send::Still;
 use super::{Engine, Exchange};
 use crate::config::Limits;
+use crate::totals::Counter;
 use oribi_host::ExchangeId;
 use oribi_io::process::has_forked;
 use oribi_io::{Backend, Direction};
@@ -278,6 +279,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn drop_connection(&mut self, index: u32) {
         self.deadlines.clear(index);
         let Some(mut connection) = self.connections.remove(index) else { return };
+        self.tally.count(Counter::ConnectionsClosed);
         if let Some(census) = self.census {
             census.here.fetch_sub(1, Relaxed);
             census.everywhere.fetch_sub(1, Relaxed);

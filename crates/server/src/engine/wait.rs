@@ -109,6 +109,7 @@ impl<B: Backend> Engine<'_, B> {
         self.events.drain(..self.handled);
         self.handled = 0;
         let known = self.events.len();
+        self.tally.settle();
         self.begin_waiting(timeout);
         self.backend.wait(timeout, &mut self.events).inspect_err(|_| self.count_as_idle(false))?;
         self.end_waiting(known);

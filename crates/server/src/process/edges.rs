@@ -18,6 +18,7 @@ use crate::keeper::{self, Plea, Pleas};
 use crate::listen::Listener;
 use crate::log as log_file;
 use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
+use crate::totals::{Counter, Counts};
 use oribi_io::process::{Fork, Heirs};
 use oribi_pool::Memory;
 use rustix::io::Errno;
@@ -39,7 +40,7 @@ pub(super) struct Edges<'a> {
     settings: &'a Settings,
     /// The memory of each edge.
     pools: Vec<Memory>,
-    slots: Vec<WorkerSlot>,
+    scoreboard: Scoreboard,
     /// One for each edge.
     places: Vec<Place>,
     pace: Pace,
@@ -125,7 +126,7 @@ impl<'a> Edges<'a> {
         Ok(Some(Self {
             settings,
             pools,
-            slots: scoreboard.slots().to_vec(),
+            scoreboard,
             places: (0..count).map(|_| Place::default()).collect(),
             pace: Pace::new(Duration::ZERO, PAUSE),
             stage: Stage::Serving,
@@ -135,7 +136,16 @@ impl<'a> Edges<'a> {
 
     /// What the edges do.
     pub(super) fn rows(&self) -> Vec<Row> {
-        self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
+        self.scoreboard.rows()
+    }
+
+    /// What they have counted, and those before them.
+    pub(super) fn counts(&self) -> Counts {
+        self.scoreboard.counts(true)
+    }
+
+    fn slots(&self) -> &[WorkerSlot] {
+        self.scoreboard.slots()
     }
 
     /// The memory that workers share with the edges.
@@ -183,7 +193,7 @@ impl<'a> Edges<'a> {
         } else {
             (None, None)
         };
-        let (slot, parent) = (self.slots[number], rustix::process::getpid());
+        let (slot, parent) = (self.slots()[number], rustix::process::getpid());
         slot.occupy(command);
         let heirs = Heirs::begin();
         let takes_over = self.places[number].used;
@@ -197,6 +207,7 @@ impl<'a> Edges<'a> {
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let process = Process { pid, process, waker, pleas, born: Instant::now(), successor };
                 self.places[number] = Place { process: Some(process), used: true };
+                slot.keeper.count(Counter::EdgesStarted);
                 log::info!("{} started (pid {pid})", self.name(number));
                 Ok(None)
             }
@@ -234,17 +245,19 @@ impl<'a> Edges<'a> {
         let is_it = |place: &Place| place.process.as_ref().is_some_and(|process| process.pid == pid);
         let Some(number) = self.places.iter().position(is_it) else { return End::NoEdge };
         let Some(Process { born, .. }) = self.places[number].process.take() else { return End::NoEdge };
-        let slot = self.slots[number];
+        let slot = self.slots()[number];
         let (state, connections) = (slot.state(), slot.connections.load(Relaxed));
         slot.vacate();
         let (name, end) = (self.name(number), status.map_or_else(|| "ended".to_owned(), describe_end));
         if let Stage::Draining { cut, .. } = &mut self.stage {
             if slot.command() != WorkerCommand::Quit && status.is_some_and(|status| status.exit_status() != Some(0)) {
+                slot.keeper.count(Counter::EdgesFailed);
                 log::error!("{name} (pid {pid}) {end}, with {} open", counted(connections as usize, "connection"));
                 *cut |= connections > 0;
             }
             return End::Usual;
         }
+        slot.keeper.count(Counter::EdgesFailed);
         log::error!("{name} (pid {pid}) {end}, with {} open; another one starts", counted(connections as usize, "connection"));
         let killed = status.is_none_or(|status| status.terminating_signal().is_some());
         if state == WorkerState::Starting && !killed && self.places.iter().all(|place| place.process.is_none()) {
@@ -265,7 +278,7 @@ impl<'a> Edges<'a> {
     }
 
     fn tell(&self, command: WorkerCommand) {
-        for (place, slot) in self.places.iter().zip(&self.slots) {
+        for (place, slot) in self.places.iter().zip(self.slots()) {
             if let Some(process) = &place.process {
                 slot.set_command(command);
                 // If the pipe is full, the edge wakes up anyway.
@@ -277,7 +290,7 @@ impl<'a> Edges<'a> {
     /// Makes the edges open their logs again.
     pub(super) fn reopen_logs(&self) {
         // All slots share this count.
-        if let Some(slot) = self.slots.first() {
+        if let Some(slot) = self.slots().first() {
             slot.log_opening.fetch_add(1, Relaxed);
         }
         for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
@@ -288,7 +301,7 @@ impl<'a> Edges<'a> {
     /// Tells the edges whether the server is about to end.
     pub(super) fn foresee(&self, prospect: Prospect) {
         // All slots share it.
-        if let Some(slot) = self.slots.first() {
+        if let Some(slot) = self.slots().first() {
             slot.foresee(prospect);
         }
         for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
@@ -319,7 +332,7 @@ impl<'a> Edges<'a> {
     /// Where edges of the server before are to send their connections, when all edges here serve; `None`: they do not yet.
     pub(super) fn successors(&mut self) -> Option<Vec<Sender>> {
         if !self
-            .slots
+            .slots()
             .iter()
             .zip(&self.places)
             .all(|(slot, place)| place.process.is_some() && slot.state() == WorkerState::Ready)
@@ -383,7 +396,7 @@ impl<'a> Edges<'a> {
     /// Ends all edges at once.
     pub(super) fn end_now(&mut self, reason: &str) {
         let mut connections = 0;
-        for (place, slot) in self.places.iter().zip(&self.slots) {
+        for (place, slot) in self.places.iter().zip(self.slots()) {
             if let Some(process) = &place.process
                 && slot.command() != WorkerCommand::Quit
             {

@@ -1,6 +1,7 @@
 //! The master: a small process without a language. It opens the listeners and starts a mold, which loads the app and forks the
 //! workers. It starts another mold if that one dies, or when it is told to reload the app.
 
+mod books;
 mod ends;
 mod farewell;
 mod generation;
@@ -13,6 +14,7 @@ mod upgrade;
 mod waiting;
 
 use super::adoption::adopt_or_open;
+use super::books::Books;
 use super::edges::{Birth, Edges};
 use super::farewell::Farewell;
 use super::inheritance::Word;
@@ -30,7 +32,6 @@ use super::{raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
 use crate::listen::Listener;
-use crate::scoreboard::Tally;
 use generation::Generation;
 use oribi_io::process::fork;
 use rolling::Rolling;
@@ -92,8 +93,7 @@ struct Master<'a> {
     farewell: Option<Farewell>,
     restart_file: Option<RestartFile<'a>>,
     control: Option<Control>,
-    /// What the workers of generations have done that have ended.
-    past: Tally,
+    books: Books,
     born: Instant,
     /// How many workers each generation should have.
     wanted: usize,
@@ -159,6 +159,7 @@ impl<'a> Master<'a> {
         } else {
             edges.iter_mut().for_each(Edges::succeed);
         }
+        let books = Books::new(upgrade::totals(is_first).map_err(|error| failed("share memory with later masters", error))?);
         entitle(settings, "loading");
         Ok(Self {
             settings,
@@ -180,7 +181,7 @@ impl<'a> Master<'a> {
             watch: watch::begin(settings),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             control,
-            past: Tally::default(),
+            books,
             born: Instant::now(),
             wanted: settings.workers.max(1),
             pid_file,
@@ -200,6 +201,7 @@ impl<'a> Master<'a> {
             self.pass_on_pleas();
             self.keep_watchdog();
             self.go_on_with_upgrade();
+            self.keep_books_if_watched();
             match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
@@ -266,6 +268,7 @@ impl<'a> Master<'a> {
         self.generations.clear();
         self.control = None;
         self.succession.close();
+        self.books.close();
         self.watch = None;
         let pools = self.edges.take().map(Edges::into_pools).unwrap_or_default();
         let entitle = |role: &str| Title { role, generation: None, state: "" }.show(self.settings, None);

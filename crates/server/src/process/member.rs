@@ -1,6 +1,7 @@
 //! The supervisor's view of a worker.
 
 use crate::scoreboard::running::Sighting;
+use crate::totals::Counter;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
@@ -23,6 +24,8 @@ pub(super) struct Member {
     /// Readable when the process has ended; `None` if the system has no descriptors for processes.
     pub(super) process: Option<OwnedFd>,
     pub(super) born: Instant,
+    /// Why it ends, if that was decided here.
+    pub(super) cause: Option<Counter>,
     /// The worker is to be replaced by a fresh one.
     pub(super) outdated: bool,
     /// When to end the worker if it has not finished by then.
@@ -60,6 +63,7 @@ impl Member {
             waker,
             process,
             born,
+            cause: None,
             outdated: false,
             end_by: None,
             late: false,

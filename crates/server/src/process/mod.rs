@@ -7,6 +7,7 @@
 
 mod adoption;
 mod alone;
+mod books;
 mod closing;
 mod contexts;
 mod crew;

@@ -3,6 +3,7 @@
 mod aging;
 mod behind_edges;
 mod below_master;
+mod causes;
 mod ends;
 mod farewell;
 mod forking;
@@ -14,6 +15,7 @@ mod stuck;
 mod waiting;
 
 use super::adoption::adopt_or_open;
+use super::books::Books;
 use super::edges::Edges;
 use super::farewell::Farewell;
 use super::inheritance::{self, Inheritance, Link, Word};
@@ -34,6 +36,7 @@ use crate::config::Settings;
 use crate::control::{self, Control};
 use crate::listen::Listener;
 use crate::scoreboard::{Scoreboard, WorkerCommand};
+use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
 use oribi_io::process::note_forks;
 use oribi_pool::Memory;
@@ -105,6 +108,9 @@ struct Supervisor<'a> {
     /// In which workers say why they cannot serve.
     reasons: Reasons,
     scoreboard: Scoreboard,
+    books: Books,
+    /// Why workers end when this process does.
+    ends_for: Counter,
     members: Vec<Member>,
     /// How many workers should accept connections.
     wanted: usize,
@@ -180,6 +186,8 @@ impl<'a> Supervisor<'a> {
             notices,
             reasons,
             scoreboard,
+            books: Books::new(Totals::of_this_process()),
+            ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted,
             owes_settled: false,

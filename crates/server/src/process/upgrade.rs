@@ -2,7 +2,8 @@
 //! over to it.
 //!
 //! 1. The old master executes the program with its own arguments and environment; the new process inherits the listeners, and a
-//!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]).
+//!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It goes on with the counters of the server, which
+//!    are in the file in memory that `ORIBI_TOTALS=9` names.
 //! 2. The new master starts a generation, and edges when that serves. Until then nothing has changed for clients. If the new
 //!    process ends, or takes too long, the old one goes on.
 //! 3. When its edges serve, the new master says so, and names for each edge a socket for connections (see [`predecessor`]).
@@ -26,8 +27,11 @@ use std::os::fd::{AsFd, OwnedFd};
 /// Names the socket to the guardian.
 const GUARDIAN: &str = "ORIBI_GUARDIAN";
 
+/// Names the file with the totals of the server.
+const TOTALS: &str = "ORIBI_TOTALS";
+
 /// What concerns masters alone.
-pub(super) const VARIABLES: [&str; 2] = [UPGRADE, GUARDIAN];
+pub(super) const VARIABLES: [&str; 3] = [UPGRADE, GUARDIAN, TOTALS];
 
 /// Every message begins with this, in all versions.
 const MAGIC: [u8; 8] = *b"OribiUpg";

@@ -5,9 +5,10 @@ mod rows;
 pub(crate) mod running;
 
 pub use prospect::Prospect;
-pub(crate) use rows::{Board, Row, Tally};
+pub(crate) use rows::{Board, Row};
 
 use crate::listen::Bell;
+use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, lines_of_file, shared_lines};
 use running::RunningLine;
 use std::io;
@@ -82,14 +83,24 @@ pub struct WorkerSlot {
     prospect: &'static AtomicU32,
     /// What the threads of the worker are running, one line each; empty if nobody watches.
     pub running: &'static [RunningLine],
+    /// What the worker counts, and those before it have counted.
+    pub account: Account,
+    /// What the process counts that starts the workers.
+    pub(crate) keeper: Account,
     /// The line with the numbers above.
     line: &'static SharedLine,
-    /// The line that all slots share.
-    common: &'static SharedLine,
+}
+
+/// What all slots share.
+#[derive(Clone, Copy)]
+struct Common {
+    line: &'static SharedLine,
+    keeper: Account,
 }
 
 impl WorkerSlot {
-    const fn of(line: &'static SharedLine, running: &'static [RunningLine], common: &'static SharedLine) -> Self {
+    const fn of(line: &'static SharedLine, account: Account, running: &'static [RunningLine], common: Common) -> Self {
+        let Common { line: common, keeper } = common;
         let [pid, state, command, connections, idle, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, prospect, ..] = &common.halves;
@@ -107,15 +118,17 @@ impl WorkerSlot {
             log_opening,
             prospect,
             running,
+            account,
+            keeper,
             line,
-            common,
         }
     }
 
     /// A slot that is not shared, for a lane without a supervisor.
     #[must_use]
     pub fn unshared() -> Self {
-        Self::of(Box::leak(Box::default()), &[], Box::leak(Box::default()))
+        let common = Common { line: Box::leak(Box::default()), keeper: Account::unshared() };
+        Self::of(Box::leak(Box::default()), Account::unshared(), &[], common)
     }
 
     /// What the worker is doing.
@@ -188,7 +201,6 @@ impl WorkerSlot {
         self.idle.store(0, Relaxed);
         self.running.iter().for_each(running::clear);
         self.line.words[rows::SINCE].store(rows::clock(), Relaxed);
-        self.common.words[rows::STARTED].fetch_add(1, Relaxed);
         self.set_command(command);
         self.set_state(WorkerState::Starting);
     }
@@ -198,16 +210,12 @@ impl WorkerSlot {
         Row::of(index, rows::halves(self.line), rows::words(self.line))
     }
 
-    /// Counts the end of its worker as a failure.
-    pub(crate) fn count_failure(&self) {
-        self.common.words[rows::FAILED].fetch_add(1, Relaxed);
-    }
-
     /// Frees the slot of a worker that has ended.
     pub(crate) fn vacate(&self) {
         self.pid.store(0, Relaxed);
-        // What it has done stays in the sum.
-        self.common.words[rows::REQUESTS_OF_ENDED].fetch_add(self.requests.swap(0, Relaxed), Relaxed);
+        // What it has counted stays there for the next one.
+        self.account.close_connections();
+        self.requests.store(0, Relaxed);
         // A worker that was killed has left its connections in the sum.
         self.all_connections.fetch_sub(self.connections.swap(0, Relaxed), Relaxed);
         self.idle.store(0, Relaxed);
@@ -219,6 +227,8 @@ impl WorkerSlot {
 #[derive(Debug)]
 pub(crate) struct Scoreboard {
     slots: Vec<WorkerSlot>,
+    /// What the process counts that starts the workers.
+    pub(crate) keeper: Account,
 }
 
 impl Scoreboard {
@@ -234,15 +244,21 @@ impl Scoreboard {
     }
 
     fn on(lines: &'static [SharedLine], threads: usize, accepting: bool) -> io::Result<Self> {
-        let each = rows::lines_each(threads);
-        let Some((common, lines)) = lines.split_first() else { return Ok(Self { slots: Vec::new() }) };
-        let slot = |lines: &'static [SharedLine]| Some(WorkerSlot::of(lines.first()?, lines[1..].as_chunks().0, common));
-        let mut slots: Vec<WorkerSlot> = lines.chunks(each).filter_map(slot).collect();
+        let account = |lines: &'static [SharedLine]| {
+            let (line, lines) = lines.split_first()?;
+            Some((line, Account::first_of(lines)?, &lines[Account::LINES..]))
+        };
+        let (line, keeper, lines) = account(lines).ok_or(io::ErrorKind::InvalidInput)?;
+        let slot = |lines: &'static [SharedLine]| {
+            let (own, account, running) = account(lines)?;
+            Some(WorkerSlot::of(own, account, running.as_chunks().0, Common { line, keeper }))
+        };
+        let mut slots: Vec<WorkerSlot> = lines.chunks(rows::lines_each(threads)).filter_map(slot).collect();
         let presence = |slot: &WorkerSlot| Presence { connections: slot.connections, idle: slot.idle };
         let workers: &[Presence] = Vec::leak(slots.iter().map(presence).collect());
         let bell: Option<&Bell> = if accepting { Some(Box::leak(Box::new(Bell::new()?))) } else { None };
         slots.iter_mut().for_each(|slot| (slot.workers, slot.bell) = (workers, bell));
-        Ok(Self { slots })
+        Ok(Self { slots, keeper })
     }
 
     /// What the workers are doing.
@@ -250,10 +266,10 @@ impl Scoreboard {
         self.slots.iter().enumerate().filter_map(|(index, slot)| slot.row(index)).collect()
     }
 
-    /// What all workers have done since the scoreboard was made.
-    pub(crate) fn tally(&self) -> Tally {
-        let common = self.slots.first().map_or([0; 4], |slot| rows::words(slot.common));
-        Tally::of(common, &self.rows())
+    /// What the process has counted that starts the workers and, with `workers`, what these have counted.
+    pub(crate) fn counts(&self, workers: bool) -> Counts {
+        let slots = if workers { &self.slots[..] } else { &[] };
+        slots.iter().fold(self.keeper.read(), |sum, slot| sum.and(&slot.account.read()))
     }
 
     /// The slots. A worker keeps its slot for life; the number is counted from 0 here, and from 1 for users.

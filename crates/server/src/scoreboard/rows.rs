@@ -2,6 +2,7 @@
 //! its own memory, so numbers are shown, and nothing else is done with them.
 
 use super::WorkerState;
+use crate::totals::{Account, Counts};
 use oribi_io::process::{SharedLine, shared_file};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
@@ -11,21 +12,17 @@ use std::time::Duration;
 
 /// Where in a worker's line the time of its start is.
 pub(super) const SINCE: usize = 1;
-/// Where in the line that all share the requests of workers are that have ended.
-pub(super) const REQUESTS_OF_ENDED: usize = 0;
-/// Where the number of workers is that have started.
-pub(super) const STARTED: usize = 1;
-/// Where the number of workers is that have failed.
-pub(super) const FAILED: usize = 2;
+/// Lines before those of the workers: one that all share, and the account of the process that starts them.
+pub(super) const LINES_OF_ALL: usize = 1 + Account::LINES;
 
-/// Lines of a worker with that many watched threads.
+/// Lines of a worker with that many watched threads: one with its state, its account, and two for each thread.
 pub(super) const fn lines_each(threads: usize) -> usize {
-    threads.saturating_mul(2).saturating_add(1)
+    threads.saturating_mul(2).saturating_add(1 + Account::LINES)
 }
 
 /// Lines of a scoreboard.
 pub(super) const fn lines(count: usize, threads: usize) -> usize {
-    count.saturating_mul(lines_each(threads)).saturating_add(1)
+    count.saturating_mul(lines_each(threads)).saturating_add(LINES_OF_ALL)
 }
 
 /// Milliseconds of a clock that all processes share and that is never set.
@@ -74,31 +71,6 @@ impl Row {
     }
 }
 
-/// What workers have done. The numbers only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tally {
-    /// Requests answered.
-    pub(crate) requests: u64,
-    /// Workers started.
-    pub(crate) started: u64,
-    /// Workers that ended as they should not.
-    pub(crate) failed: u64,
-}
-
-impl Tally {
-    pub(super) fn of(common: [u64; 4], rows: &[Row]) -> Self {
-        let present = rows.iter().fold(0_u64, |sum, row| sum.saturating_add(row.requests));
-        let requests = common[REQUESTS_OF_ENDED].saturating_add(present);
-        Self { requests, started: common[STARTED], failed: common[FAILED] }
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.started = self.started.saturating_add(other.started);
-        self.failed = self.failed.saturating_add(other.failed);
-    }
-}
-
 /// A file in memory for the scoreboard of another process, which this process reads.
 #[derive(Debug)]
 pub(crate) struct Board {
@@ -120,23 +92,41 @@ impl Board {
         self.file.as_fd()
     }
 
-    /// What the workers are doing, and what they have done.
-    pub(crate) fn read(&self) -> (Vec<Row>, Tally) {
+    /// What the workers are doing.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let lines = self.read();
+        let workers = lines.get(LINES_OF_ALL..).unwrap_or_default().chunks(lines_each(self.threads)).filter_map(<[_]>::first);
+        workers.enumerate().filter_map(|(index, line)| Row::of(index, halves_in(line), words_in(line))).collect()
+    }
+
+    /// What the process has counted that starts the workers and, with `workers`, what these have counted.
+    pub(crate) fn counts(&self, workers: bool) -> Counts {
+        let lines: Vec<[u64; 4]> = self.read().iter().map(words_in).collect();
+        let of_all = Account::read_copy(lines.get(1..LINES_OF_ALL).unwrap_or_default());
+        if !workers {
+            return of_all;
+        }
+        let each = lines.get(LINES_OF_ALL..).unwrap_or_default().chunks(lines_each(self.threads));
+        each.filter_map(|lines| lines.get(1..LINES_OF_ALL)).fold(of_all, |sum, lines| sum.and(&Account::read_copy(lines)))
+    }
+
+    /// How many workers have not ended, as far as this can be known.
+    pub(crate) fn workers_left(&self) -> usize {
+        self.rows().len()
+    }
+
+    /// All of it; nothing, if the system refuses.
+    fn read(&self) -> Vec<[u8; 64]> {
         let mut bytes = vec![0; lines(self.count, self.threads) * size_of::<SharedLine>()];
         let mut read = 0;
         while read < bytes.len() {
             match rustix::io::pread(&self.file, &mut bytes[read..], read as u64) {
                 Ok(count @ 1..) => read += count,
                 Err(rustix::io::Errno::INTR) => {}
-                Ok(0) | Err(_) => return (Vec::new(), Tally::default()),
+                Ok(0) | Err(_) => return Vec::new(),
             }
         }
-        let lines: Vec<&[u8; 64]> = bytes.as_chunks::<64>().0.iter().collect();
-        let Some((common, lines)) = lines.split_first() else { return (Vec::new(), Tally::default()) };
-        let slots = lines.chunks(lines_each(self.threads)).filter_map(<[_]>::first).enumerate();
-        let rows: Vec<Row> = slots.filter_map(|(index, line)| Row::of(index, halves_in(line), words_in(line))).collect();
-        let tally = Tally::of(words_in(common), &rows);
-        (rows, tally)
+        bytes.as_chunks().0.to_vec()
     }
 }
 
@@ -154,37 +144,43 @@ fn words_in(line: &[u8; 64]) -> [u64; 4] {
 mod tests {
     use super::super::{Scoreboard, WorkerCommand};
     use super::*;
+    use crate::totals::Counter;
 
     #[test]
     fn another_process_reads_what_the_workers_do_and_what_those_have_done_that_are_gone() {
         let board = Board::new(3, 2).expect("a file in memory");
         let scoreboard = Scoreboard::in_file(board.descriptor(), 3, 2, false).expect("it has the size");
-        assert_eq!(board.read(), (Vec::new(), Tally::default()));
+        assert_eq!((board.rows(), board.counts(true)), (Vec::new(), Counts::default()));
         let [first, second, _] = scoreboard.slots() else { panic!("three slots") };
         first.occupy(WorkerCommand::Serve);
         second.occupy(WorkerCommand::Serve);
         second.pid.store(77, Relaxed);
         second.connections.store(5, Relaxed);
         second.set_state(WorkerState::Ready);
-        first.requests.store(40, Relaxed);
         second.requests.store(2, Relaxed);
-        first.count_failure();
+        first.account.add(Counter::Responses2xx, 40);
+        first.account.count(Counter::ConnectionsAccepted);
+        second.account.add(Counter::Responses2xx, 2);
+        first.keeper.count(Counter::WorkersFailed);
         first.vacate();
-        let (rows, tally) = board.read();
-        assert_eq!(tally, Tally { requests: 42, started: 2, failed: 1 });
+        let (rows, counts) = (board.rows(), board.counts(true));
+        let numbers = [Counter::Responses2xx, Counter::ConnectionsClosed, Counter::WorkersFailed];
+        assert_eq!(numbers.map(|counter| counts.of(counter)), [42, 1, 1]);
+        assert_eq!(numbers.map(|counter| board.counts(false).of(counter)), [0, 0, 1], "without those of the workers");
         assert_eq!((rows.len(), rows[0].number, rows[0].pid, rows[0].state), (1, 2, 77, "ready"));
         assert_eq!((rows[0].connections, rows[0].requests), (5, 2));
         assert!(rows[0].age < Duration::from_secs(60));
-        assert_eq!(scoreboard.tally(), tally);
+        assert_eq!((scoreboard.counts(true), scoreboard.counts(false)), (counts, board.counts(false)));
         second.set_command(WorkerCommand::Retire);
-        assert_eq!(board.read().0[0].state, "finishing");
+        assert_eq!(board.rows()[0].state, "finishing");
+        first.occupy(WorkerCommand::Serve);
+        first.account.count(Counter::Responses2xx);
+        assert_eq!(board.counts(true).of(Counter::Responses2xx), 43, "the next worker goes on with the account");
     }
 
     #[test]
     fn nonsense_is_shown_and_does_no_harm() {
         let row = Row::of(0, [u32::MAX; 8], [u64::MAX; 4]).expect("it is not vacant");
         assert_eq!((row.age, row.state), (Duration::ZERO, "finishing"));
-        let tally = Tally::of([u64::MAX; 4], &[row.clone(), row]);
-        assert_eq!(tally.requests, u64::MAX);
     }
 }

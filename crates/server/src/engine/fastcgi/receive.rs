@@ -11,6 +11,7 @@ use super::super::send::Still;
 use super::super::stream::{Reading, Stream, StreamState};
 use super::super::variables::Variables;
 use core::ops::Range;
+use crate::totals::Counter;
 use oribi_io::{Attempt, Backend};
 use oribi_message::{KnownVariable, Role};
 use oribi_proto::fcgi::{Event, Refusal, params};
@@ -29,6 +30,7 @@ impl<B: Backend> Engine<'_, B> {
             let size = room.len();
             match self.backend.receive(&mut connection.line.socket, room) {
                 Attempt::Done(count) => {
+                    self.tally.received(count);
                     connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
                     connection.input.received(count);
                     if self.parse_records(index) == Still::Gone {
@@ -264,7 +266,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Handles the streams whose deadline has expired.
     pub(in super::super) fn expire_streams(&mut self, now: Duration) {
         while let Some((number, kind)) = self.stream_deadlines.expired(now) {
-            let refusal = if kind == Deadline::Head { Refusal::HEAD_TIMEOUT } else { Refusal::CONTENT_TIMEOUT };
+            let (refusal, counter) = match kind {
+                Deadline::Head => (Refusal::HEAD_TIMEOUT, Counter::HeadTimeouts),
+                _ => (Refusal::CONTENT_TIMEOUT, Counter::ContentTimeouts),
+            };
+            self.tally.count(counter);
             let _ = self.refuse_stream(number, refusal);
         }
     }

@@ -4,6 +4,7 @@ use super::super::describe_end;
 use super::super::edges::End;
 use super::super::reloads::Outcome;
 use super::{Generation, Master, Stage, farewell};
+use crate::totals::Counter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
 use std::time::Instant;
@@ -36,11 +37,15 @@ impl Master<'_> {
         // Its last message may have been that it is ready.
         self.listen_to_molds();
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
-        let Generation { number, born, ready, end_by, trouble, board, .. } = self.generations.remove(index);
-        self.past.add(board.read().1);
+        let generation = self.generations.remove(index);
+        self.close_books_of(&generation, status);
+        let Generation { number, born, ready, end_by, trouble, .. } = generation;
         let end = describe_end(status);
         let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
         let given_up = end_by.is_some() || self.stage != Stage::Serving;
+        if !given_up && !ready {
+            self.books.count(Counter::GenerationsFailed);
+        }
         self.reloads.end(number, if given_up { Outcome::GivenUp } else { Outcome::Failed(why) });
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
         match (&mut self.stage, serving) {

@@ -5,6 +5,7 @@ use super::super::inheritable::Inheritable;
 use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, Word};
 use crate::listen::Listener;
 use crate::scoreboard::Board;
+use crate::totals::Seen;
 use oribi_pool::Memory;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
@@ -34,6 +35,8 @@ pub(super) struct Generation {
     pub(super) end_by: Option<Instant>,
     /// Its scoreboard.
     pub(super) board: Board,
+    /// What it has counted that the master has entered.
+    pub(super) seen: Seen,
 }
 
 impl Generation {
@@ -62,8 +65,8 @@ impl Generation {
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
-        let (ready, settled, incomplete, trouble) = (false, false, false, None);
-        Ok(Self { number, pid, link, born, ready, settled, incomplete, trouble, told: false, end_by: None, board })
+        let (ready, settled, incomplete, trouble, told, end_by, seen) = (false, false, false, None, false, None, Seen::default());
+        Ok(Self { number, pid, link, born, ready, settled, incomplete, trouble, told, end_by, board, seen })
     }
 
     /// Whether it has not been told to finish.

@@ -5,6 +5,7 @@ use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
 use crate::scoreboard::Board;
+use crate::totals::Counter;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,7 @@ impl Master<'_> {
             Err(error) => {
                 let why = format!("{}: {error}", self.mold.get_program().display());
                 log::error!("cannot load the app anew: {why}");
+                self.books.count(Counter::GenerationsFailed);
                 self.reloads.begin(self.started);
                 self.reloads.end(self.started, Outcome::Failed(why));
                 self.notifier.reloaded("the app could not be loaded anew; serving the one before");
@@ -47,6 +49,7 @@ impl Master<'_> {
                 continue;
             }
             fresh.push(generation.number);
+            self.books.count(Counter::GenerationsLoaded);
             if generation.end_by.is_some() {
                 // The stop was requested before this generation could receive messages.
                 generation.retire();

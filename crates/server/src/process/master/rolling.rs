@@ -4,6 +4,7 @@
 use super::super::reloads::Outcome;
 use super::{Master, Stage};
 use crate::config::ReloadMode;
+use crate::totals::Counter;
 
 /// A rolling reload that is under way.
 #[derive(Debug)]
@@ -69,6 +70,7 @@ impl Master<'_> {
         let why = trouble.unwrap_or_else(|| "the process that loaded the app has ended".to_owned());
         log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
         self.notifier.reloaded("the app could not be loaded anew; serving the one before");
+        self.books.count(Counter::GenerationsFailed);
         self.roll_back(Outcome::Failed(why));
     }
 

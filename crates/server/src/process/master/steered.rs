@@ -35,6 +35,7 @@ impl Steered for Master<'_> {
     }
 
     fn report(&self) -> Report {
+        self.keep_books();
         let state = match self.stage {
             Stage::Serving if self.farewell.is_some() => "draining",
             Stage::Serving if self.served => "serving",
@@ -61,10 +62,7 @@ impl Steered for Master<'_> {
             edges: self.settings.edges_wanted(),
             workers: self.wanted,
             threads: self.settings.threads,
-            tally: self.generations.iter().fold(self.past, |mut tally, generation| {
-                tally.add(generation.board.read().1);
-                tally
-            }),
+            counted: self.books.read(),
         }
     }
 
@@ -73,7 +71,7 @@ impl Steered for Master<'_> {
         let edges = edges.map(|row| ProcessReport { kind: "edge", generation: None, row });
         let workers = self.generations.iter().flat_map(|generation| {
             let number = Some(generation.number);
-            generation.board.read().0.into_iter().map(move |row| ProcessReport { kind: "worker", generation: number, row })
+            generation.board.rows().into_iter().map(move |row| ProcessReport { kind: "worker", generation: number, row })
         });
         edges.chain(workers).collect()
     }

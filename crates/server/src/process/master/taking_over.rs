@@ -2,6 +2,7 @@
 
 use super::super::reloads::Outcome;
 use super::Master;
+use crate::totals::Counter;
 
 impl Master<'_> {
     /// Generation `number` serves alone from now on.
@@ -33,6 +34,7 @@ impl Master<'_> {
                 log::error!("the app could not be loaded anew: generation {number}: {why}; generation {present} serves on");
                 self.notifier.reloaded("the app could not be loaded anew; serving the one before");
                 self.reloads.end(number, Outcome::Failed(why));
+                self.books.count(Counter::GenerationsFailed);
                 generation.leave(patience);
             }
         }

@@ -9,18 +9,32 @@ use super::super::upgrade::predecessor::{self, Predecessor};
 use super::super::upgrade::program::Program;
 use super::super::upgrade::successor::{Progress, Successor};
 use super::super::{announce, describe_end};
+use super::books::ENTERS_EVERY;
 use super::{Master, Stage, entitle};
 use crate::config::Settings;
 use crate::control::Control;
 use crate::handover::Sender;
 use crate::listen::Listener;
+use crate::totals::{Counter, Totals};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// How often a new master looks whether its edges serve; no event reports it.
 const LOOK_FOR_EDGES: Duration = Duration::from_millis(5);
+
+/// The totals of the server: those of the master before, if this one can read them.
+pub(super) fn totals(is_first: bool) -> io::Result<Totals> {
+    match if is_first { None } else { predecessor::totals() } {
+        Some(Ok(totals)) => return Ok(totals),
+        Some(Err(why)) => log::warn!("all counters of the server begin anew: those of the one before cannot be read: {why}"),
+        None if is_first => {}
+        None => log::warn!("all counters of the server begin anew: the one before has not passed them on"),
+    }
+    Totals::in_file()
+}
 
 /// The masters before and after this one.
 pub(super) struct Succession {
@@ -67,6 +81,11 @@ impl Succession {
         self.before.as_ref().is_some_and(Predecessor::serves)
     }
 
+    /// Whether another master serves instead of this one.
+    pub(super) fn hands_over(&self) -> bool {
+        self.after.is_some()
+    }
+
     /// What the master watches.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let before = self.before.as_ref().filter(|before| !before.serves()).map(Predecessor::descriptor);
@@ -76,7 +95,8 @@ impl Succession {
     /// How long the master may sleep at most; `None`: as long as nothing happens.
     pub(super) fn patience(&self, served: bool, now: Instant) -> Option<Duration> {
         let late = self.successor.as_ref().map(|successor| successor.late_at().saturating_duration_since(now));
-        late.into_iter().chain((served && self.lacks_control).then_some(LOOK_FOR_EDGES)).min()
+        let enters = self.hands_over().then_some(ENTERS_EVERY);
+        late.into_iter().chain(enters).chain((served && self.lacks_control).then_some(LOOK_FOR_EDGES)).min()
     }
 }
 
@@ -98,7 +118,8 @@ impl Master<'_> {
             if self.succession.guardian.is_none() && !Notifier::is_wanted() { guardian::socket().map(Some) } else { Ok(None) };
         let started = own.and_then(|own| {
             let link = own.as_ref().map(|(_, link)| link).or(self.succession.guardian.as_ref());
-            let successor = Successor::start(&self.succession.program, &self.listeners, link)?;
+            let totals = self.books.totals();
+            let successor = Successor::start(&self.succession.program, &self.listeners, link, totals)?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start a new server: {error}"))?;
@@ -122,6 +143,7 @@ impl Master<'_> {
             Progress::Late => {
                 log::error!("the new server (pid {}) takes too long and is ended; this one serves on", successor.pid);
                 self.give_up_upgrade();
+                self.books.count(Counter::UpgradesFailed);
                 self.notifier.reloaded("the program could not be upgraded; serving with the one before");
             }
         }
@@ -142,6 +164,7 @@ impl Master<'_> {
         self.succession.after = Some(after);
         self.succession.ward = self.succession.reports.take().map(|reports| Ward::new(pid, reports));
         self.notifier.yields_to(pid);
+        self.keep_books();
         // The new master opens one at the same place.
         self.control = None;
         self.listeners.iter_mut().for_each(Listener::lend);
@@ -176,6 +199,7 @@ impl Master<'_> {
             }
             let Some(edges) = self.edges.as_mut().map_or(Some(Vec::new()), Edges::successors) else { return };
             before.take_over(&edges, &mut self.listeners);
+            self.books.count(Counter::Upgrades);
             if !self.listeners.iter().any(|listener| listener.lent) {
                 self.generations.iter().for_each(|generation| generation.link.say(Word::Own));
             }
@@ -227,6 +251,7 @@ impl Master<'_> {
         let Succession { successor, reports, after, ward, ward_ended, .. } = &mut self.succession;
         if successor.take_if(|successor| successor.pid == pid).is_some() {
             *reports = None;
+            self.books.count(Counter::UpgradesFailed);
             log::error!("the new server (pid {pid}) {}, so this one serves on", describe_end(status));
             self.notifier.reloaded("the program could not be upgraded; serving with the one before");
             return true;

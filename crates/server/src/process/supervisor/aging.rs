@@ -5,6 +5,7 @@ use super::super::member::Member;
 use super::super::memory_use::{proportional, resident, resident_of_its_own};
 use super::Supervisor;
 use crate::scoreboard::WorkerState;
+use crate::totals::Counter;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,7 @@ impl Supervisor<'_> {
             }
             let (number, pid) = (member.number, member.pid);
             if member.due.is_some_and(|due| now >= due) && member.slot.ask_for_replacement() {
+                member.cause = Some(Counter::EndedByLifetime);
                 let lived = now.saturating_duration_since(member.born).as_secs_f64();
                 log::info!("worker {number} (pid {pid}) is replaced: it has lived for {lived:.1} s (--max-lifetime)");
             }
@@ -46,6 +48,7 @@ impl Supervisor<'_> {
                 && weight > limit
                 && member.slot.ask_for_replacement()
             {
+                member.cause = Some(Counter::EndedByMemory);
                 let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
                 let (weight, limit) = (mebibytes(weight), mebibytes(limit));
                 log::info!("worker {number} (pid {pid}) is replaced: it uses {weight:.1} MiB (--max-memory {limit} MiB)");

@@ -7,6 +7,7 @@ use super::super::title::Title;
 use super::{Stage, Supervisor};
 use crate::keeper::{Plea, Reason};
 use crate::scoreboard::WorkerCommand;
+use crate::totals::Counter;
 use oribi_host::Runtime;
 use oribi_io::process::orders::{WARN, tell_of_orders};
 use oribi_io::process::{Fork, fork};
@@ -74,16 +75,17 @@ impl Supervisor<'_> {
         if member.slot.command() == WorkerCommand::Quit {
             return;
         }
-        let why = match reason {
+        let (why, cause) = match reason {
             Reason::Slow => {
                 if let Err(error) = tell_of_orders(member.pid, WARN) {
                     log::error!("worker {} (pid {process}) cannot be asked where its app is: {error}", member.number);
                 }
                 return;
             }
-            Reason::Stuck => "its app does not react",
-            Reason::Broken => "it has written nonsense into the memory of its edge",
+            Reason::Stuck => ("its app does not react", Counter::EndedBecauseStuck),
+            Reason::Broken => ("it has written nonsense into the memory of its edge", Counter::EndedByFailure),
         };
+        member.cause = Some(cause);
         log::error!("worker {} (pid {process}) is ended: {why}", member.number);
         if reason == Reason::Stuck && self.settings.threads > 1 {
             member.end_soon(Instant::now(), self.settings.timeouts.graceful);

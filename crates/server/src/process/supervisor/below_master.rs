@@ -5,6 +5,7 @@ use super::super::scaling;
 use super::Supervisor;
 use crate::config::Settings;
 use crate::scoreboard::{Prospect, Scoreboard, WorkerCommand};
+use crate::totals::Counter;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
@@ -28,7 +29,10 @@ impl Supervisor<'_> {
         while let Some(master) = &self.master {
             match master.hear() {
                 News::Word(Word::Stop) => self.stop(WorkerCommand::Drain),
-                News::Word(Word::Retire) => self.stop(WorkerCommand::Retire),
+                News::Word(Word::Retire) => {
+                    self.ends_for = Counter::EndedByReload;
+                    self.stop(WorkerCommand::Retire);
+                }
                 News::Word(Word::Announce) => self.foresee(Prospect::Ends),
                 News::Word(Word::Part) => self.foresee(Prospect::Parts),
                 News::Word(Word::Quit) => self.end_now("told to end at once"),

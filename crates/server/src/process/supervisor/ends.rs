@@ -52,11 +52,14 @@ impl Supervisor<'_> {
         member.slot.vacate();
         let (number, pid) = (member.number, member.pid);
         let well = status.is_none_or(|status| status.exit_status() == Some(0));
-        if well && (state != WorkerState::Starting || command != WorkerCommand::Serve) {
+        let as_told = well && (state != WorkerState::Starting || command != WorkerCommand::Serve);
+        let ended_here = command == WorkerCommand::Quit && !member.late;
+        self.count_end(&member, state, !as_told && !ended_here);
+        if as_told {
             log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));
             return;
         }
-        if command == WorkerCommand::Quit && !member.late {
+        if ended_here {
             return;
         }
         let mut end = status.map_or_else(|| "ended".to_owned(), describe_end);
@@ -75,7 +78,6 @@ impl Supervisor<'_> {
             }
             log::error!("worker {number} (pid {pid}) {end}");
         }
-        member.slot.count_failure();
         match &mut self.stage {
             Stage::Serving | Stage::Draining => {}
             Stage::Leaving { .. } | Stage::Failed => return,

@@ -9,6 +9,7 @@ use super::{Supervisor, aging, lanes_of_worker};
 use crate::config::counted;
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use crate::totals::Counter;
 use oribi_io::process::{Fork, Heirs, fork};
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -37,6 +38,7 @@ impl Supervisor<'_> {
             }
             Ok(Fork::Parent(pid)) => {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
+                slot.keeper.count(Counter::WorkersStarted);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let born = Instant::now();
                 let mut member = Member::new(slot, number, pid, seat.number, waker, process, born);

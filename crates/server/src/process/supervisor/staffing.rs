@@ -6,6 +6,7 @@ use super::{Stage, Supervisor};
 use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
+use crate::totals::Counter;
 use std::time::{Duration, Instant};
 
 /// How many workers there are of each kind.
@@ -54,6 +55,7 @@ impl Supervisor<'_> {
     pub(super) fn keep_staffed(&mut self) {
         let outdated = self.members.iter().any(|member| member.outdated && member.serving().is_some());
         if !outdated && std::mem::take(&mut self.replacing) {
+            self.scoreboard.keeper.count(Counter::GenerationsLoaded);
             self.notifier.reloaded("serving");
             log::info!("all workers have been replaced");
         }
@@ -102,6 +104,7 @@ impl Supervisor<'_> {
     }
 
     fn retire(&mut self, index: usize) {
+        self.members[index].cause = Some(self.cause_of_retirement(index));
         self.members[index].retire(Instant::now() + self.settings.timeouts.graceful);
     }
 

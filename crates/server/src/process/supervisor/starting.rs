@@ -4,6 +4,7 @@ use super::super::inheritance::Word;
 use super::super::member::Member;
 use super::{Stage, Supervisor};
 use crate::scoreboard::WorkerState;
+use crate::totals::Counter;
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {
@@ -24,6 +25,7 @@ impl Supervisor<'_> {
         }
         match &self.master {
             None => {
+                self.scoreboard.keeper.count(Counter::GenerationsLoaded);
                 self.notifier.ready("serving");
                 super::super::announce(&self.listeners, self.settings);
             }
@@ -75,6 +77,7 @@ impl Supervisor<'_> {
         let gives_up = !fresh_accepts || self.failed_starts >= self.wanted;
         if gives_up {
             self.replacing = false;
+            self.scoreboard.keeper.count(Counter::GenerationsFailed);
             self.members.iter_mut().for_each(|member| member.outdated = false);
             self.notifier.reloaded("the workers could not be replaced; serving with those before");
             log::error!("the present workers stay: fix the errors above, then send HUP again");

@@ -28,7 +28,7 @@ impl Steered for Supervisor<'_> {
             edges: self.settings.edges_wanted(),
             workers: self.wanted,
             threads: self.settings.threads,
-            tally: self.scoreboard.tally(),
+            counted: self.books().read(),
         }
     }
 

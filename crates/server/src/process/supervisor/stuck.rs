@@ -8,6 +8,7 @@ use super::{Stage, Supervisor};
 use crate::config::AppDeadlines;
 use crate::scoreboard::WorkerCommand;
 use crate::scoreboard::running::{self, OwnDeadline, RunningLine};
+use crate::totals::Counter;
 use oribi_io::process::orders::{INTERRUPT, WARN, tell_of_orders};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -65,6 +66,9 @@ impl Supervisor<'_> {
                     allowed = allowed.max(deadlines.kill);
                     stuck.push(line);
                 } else if idle >= deadlines.timeout && sighting.order(line, INTERRUPT) {
+                    if !has_edges {
+                        member.slot.keeper.count(Counter::RequestTimeouts);
+                    }
                     say("is interrupted", deadlines.timeout);
                     ordered |= INTERRUPT;
                 } else if idle >= deadlines.warning && idle < deadlines.timeout && sighting.order(line, WARN) {
@@ -81,6 +85,7 @@ impl Supervisor<'_> {
                 continue;
             }
             member.stuck = stuck.len();
+            member.cause = Some(Counter::EndedBecauseStuck);
             let (seconds, requests) = (allowed.as_secs_f64(), stuck.iter().map(|line| running::text_of(line)));
             let requests = requests.collect::<Vec<_>>().join(", ");
             log::error!("worker {number} (pid {pid}) is ended: its app has done nothing for {seconds} s: {requests}");

@@ -2,9 +2,11 @@
 
 use super::super::inheritance::{UPGRADE, inherit_listeners, inherit_socket};
 use super::guardian::GuardianLink;
-use super::{GUARDIAN, Heard, Kind, hear, say};
+use super::{GUARDIAN, Heard, Kind, TOTALS, hear, say};
 use crate::handover::Sender;
 use crate::listen::Listener;
+use crate::totals::Totals;
+use oribi_io::process::adopt;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// An old master that serves, or finishes.
@@ -66,4 +68,10 @@ impl Predecessor {
 pub(in super::super) fn guardian() -> Option<GuardianLink> {
     let (socket, process) = std::env::var(GUARDIAN).ok().and_then(|value| inherit_socket(&value))?;
     Some(GuardianLink::new(socket, process))
+}
+
+/// The totals of the server before; `None`: it has passed none on. An error says why they cannot be read.
+pub(in super::super) fn totals() -> Option<Result<Totals, String>> {
+    let number = std::env::var(TOTALS).ok()?.parse().ok()?;
+    Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
 }

@@ -4,9 +4,10 @@ use super::super::inheritable::Inheritable;
 use super::super::inheritance::{LISTENERS, UPGRADE, describe};
 use super::guardian::GuardianLink;
 use super::program::Program;
-use super::{GUARDIAN, Heard, hear};
+use super::{GUARDIAN, Heard, TOTALS, hear};
 use crate::handover::Sender;
 use crate::listen::Listener;
+use crate::totals::Totals;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io;
@@ -45,19 +46,23 @@ impl Successor {
         program: &Program,
         listeners: &[Listener],
         guardian: Option<&GuardianLink>,
+        totals: &Totals,
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
         command.env(UPGRADE, format!("{}:{}", given.as_raw_fd(), std::process::id()));
         command.env(LISTENERS, describe(listeners));
         // It is the process that the service manager watches from then on.
-        command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN);
+        command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN).env_remove(TOTALS);
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
         }
+        if let Some(file) = totals.descriptor() {
+            command.env(TOTALS, file.as_raw_fd().to_string());
+        }
         let spawned = {
             let sockets = listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
-            let _inherited = Inheritable::new(sockets.chain(guardian.map(GuardianLink::socket)))?;
+            let _inherited = Inheritable::new(sockets.chain(guardian.map(GuardianLink::socket)).chain(totals.descriptor()))?;
             command.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);

@@ -1,0 +1,37 @@
+//! The counters of a server with a master.
+
+use super::{Generation, Master};
+use crate::totals::Counter;
+use rustix::process::WaitStatus;
+use std::time::Duration;
+
+/// How often a master that hands over adds to the totals, which the next one shows.
+pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
+
+impl Master<'_> {
+    /// Enters what edges and workers have counted since the last time.
+    pub(super) fn keep_books(&self) {
+        self.books.enter_edges(self.edges.as_ref());
+        self.generations.iter().for_each(|generation| self.enter_generation(generation));
+    }
+
+    /// The same if another master shows the totals.
+    pub(super) fn keep_books_if_watched(&self) {
+        if self.succession.hands_over() {
+            self.keep_books();
+        }
+    }
+
+    fn enter_generation(&self, generation: &Generation) {
+        // Behind edges, workers count nothing that edges have not counted.
+        self.books.enter(&generation.seen, &generation.board.counts(self.edges.is_none()));
+    }
+
+    /// The mold of a generation has ended: enters what is left. If it could not wait for its workers, these end without it.
+    pub(super) fn close_books_of(&self, generation: &Generation, status: WaitStatus) {
+        self.enter_generation(generation);
+        if status.exit_status().is_none() {
+            (0..generation.board.workers_left()).for_each(|_| self.books.count(Counter::EndedByFailure));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Counters outlive generations of the app and upgrades of the program.
+
+use crate::client::{Load, Manner, Target, get};
+use crate::roles;
+use crate::server::{Folder, Server, children, send, title, wait_for, wait_until};
+use crate::status::{Counters, order};
+use rustix::process::Signal;
+use std::path::Path;
+
+const SHAPES: [&str; 2] = ["on", "off"];
+
+/// Looks again; nothing may have shrunk.
+fn look(path: &Path, seen: &mut Counters) {
+    let now = wait_for("an answer", || Counters::ask(path));
+    now.must_not_shrink(seen);
+    *seen = now;
+}
+
+/// Looks until a counter has a value, which it must not exceed.
+fn expect(path: &Path, seen: &mut Counters, name: &str, value: f64) {
+    wait_until(&format!("{name} is {value}"), || {
+        look(path, seen);
+        assert!(seen.get(name) <= value, "{name} is {}", seen.get(name));
+        seen.get(name) == value
+    });
+}
+
+fn master(server: &Server, before: Option<u32>) -> u32 {
+    wait_for("only the new master is left", || match children(server.pid())[..] {
+        [only] if Some(only) != before && title(only).starts_with("oribi: master") => Some(only),
+        _ => None,
+    })
+}
+
+fn mold(server: &Server) -> u32 {
+    let is_mold = |process: &u32| title(*process).starts_with("oribi: mold");
+    wait_for("a mold", || children(server.pid()).into_iter().find(is_mold))
+}
+
+pub fn counters_outlive_reloads_and_molds() {
+    for edge in SHAPES {
+        let folder = Folder::new();
+        let path = folder.file("control");
+        let name = path.to_str().expect("it is ASCII");
+        let fails = folder.file("fails");
+        let failing = fails.to_str().expect("it is ASCII");
+        let variables = [("ORIBI_EDGE", edge), ("ORIBI_TEST_CONTROL", name), ("ORIBI_TEST_FAILS", failing)];
+        let mut server = roles::start("master of mold that fails later", &variables);
+        let target = Target::Tcp(server.address());
+        let mut seen = wait_for("an answer", || Counters::ask(&path));
+        let mut answered = 0.0;
+        let mut ask = |count: usize, seen: &mut Counters| {
+            (0..count).for_each(|_| assert!(get(&target).expect("it serves").text.ends_with("hello")));
+            answered += count as f64;
+            expect(&path, seen, "responses_2xx", answered);
+            expect(&path, seen, "connections_accepted", answered);
+            expect(&path, seen, "connections_closed", answered);
+        };
+        ask(10, &mut seen);
+        for number in 2..=3 {
+            assert!(order(&path, "reload").expect("it answers").contains("\"ok\":true"));
+            expect(&path, &mut seen, "generations_loaded", f64::from(number));
+            expect(&path, &mut seen, "workers_ended_reload", f64::from(number - 1) * 2.0);
+            ask(10, &mut seen);
+        }
+        std::fs::write(&fails, "").expect("the folder is ours");
+        assert!(order(&path, "reload").expect("it answers").contains("\"ok\":false"));
+        expect(&path, &mut seen, "generations_failed", 1.0);
+        ask(10, &mut seen);
+        std::fs::remove_file(&fails).expect("it is there");
+        // Nobody is left who could say how its workers end.
+        send(mold(&server), Signal::KILL);
+        expect(&path, &mut seen, "generations_loaded", 4.0);
+        expect(&path, &mut seen, "workers_ended_failure", 2.0);
+        ask(10, &mut seen);
+        assert_eq!((seen.get("workers_started"), seen.get("generations_failed"), seen.get("upgrades")), (8.0, 1.0, 0.0));
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
+
+pub fn counters_outlive_upgrades() {
+    for edge in SHAPES {
+        let folder = Folder::new();
+        let path = folder.file("control");
+        let name = path.to_str().expect("it is ASCII");
+        let mut server = roles::start("master of mold", &[("ORIBI_EDGE", edge), ("ORIBI_TEST_CONTROL", name)]);
+        let target = Target::Tcp(server.address());
+        let mut seen = wait_for("an answer", || Counters::ask(&path));
+        let load = [Load::start(&target, 8, Manner::KeepAlive), Load::start(&target, 2, Manner::ConnectionPerRequest)];
+        let mut before = None;
+        for number in 1..=3 {
+            load.iter().for_each(|load| load.wait_for_more(100));
+            look(&path, &mut seen);
+            server.signal(Signal::USR2);
+            expect(&path, &mut seen, "upgrades", f64::from(number));
+            before = Some(master(&server, before));
+        }
+        load.iter().for_each(|load| load.wait_for_more(100));
+        let (answered, connections) = load.into_iter().fold((0, 0), |(answered, connections), load| {
+            let shared = load.counts();
+            assert_eq!(load.stop(), Vec::<String>::new(), "{}", server.log());
+            (answered + shared.answered(), connections + shared.connections())
+        });
+        expect(&path, &mut seen, "responses_2xx", answered as f64);
+        expect(&path, &mut seen, "connections_accepted", connections as f64);
+        expect(&path, &mut seen, "connections_closed", connections as f64);
+        assert_eq!(seen.get("connections_handed_over"), seen.get("connections_taken_over"));
+        assert_eq!(seen.get("connections_handed_over") > 0.0, edge == "on", "kept connections change hands between edges");
+        assert_eq!((seen.get("workers_started"), seen.get("upgrades_failed")), (8.0, 0.0));
+        assert!(!server.log().contains("counters of the server begin anew"), "{}", server.log());
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
+
+pub fn counters_that_cannot_be_read_begin_anew_and_the_log_says_so() {
+    let folder = Folder::new();
+    let path = folder.file("control");
+    let name = path.to_str().expect("it is ASCII");
+    let variables = [("ORIBI_EDGE", "on"), ("ORIBI_TEST_CONTROL", name), ("ORIBI_TEST_STRANGE_TOTALS", "1")];
+    let mut server = roles::start("master of mold", &variables);
+    let target = Target::Tcp(server.address());
+    assert!(get(&target).expect("it serves").text.ends_with("hello"));
+    wait_until("the count of it", || Counters::of(&path).get("responses_2xx") == 1.0);
+    server.signal(Signal::USR2);
+    server.wait_for_log("all counters of the server begin anew");
+    master(&server, None);
+    let mut seen = wait_for("an answer", || Counters::ask(&path));
+    assert_eq!((seen.get("responses_2xx"), seen.get("upgrades")), (0.0, 1.0));
+    assert!(get(&target).expect("it serves").text.ends_with("hello"));
+    expect(&path, &mut seen, "responses_2xx", 1.0);
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}

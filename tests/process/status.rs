@@ -1,0 +1,56 @@
+//! What a server says about itself at its control socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// The answer to an order; `None`: nobody listens, or whoever did has ended.
+pub fn order(path: &Path, order: &str) -> Option<String> {
+    let mut stream = UnixStream::connect(path).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+    writeln!(stream, "{order}").ok()?;
+    let mut answer = String::new();
+    BufReader::new(stream).read_line(&mut answer).ok()?;
+    Some(answer).filter(|answer| !answer.is_empty())
+}
+
+/// The counters of a server, in the order in which it names them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counters(pub Vec<(String, f64)>);
+
+impl Counters {
+    /// Those of the server at `path`, which answers.
+    pub fn of(path: &Path) -> Self {
+        Self::ask(path).expect("it answers")
+    }
+
+    /// The same; `None`: nobody answers.
+    pub fn ask(path: &Path) -> Option<Self> {
+        let answer = order(path, "status")?;
+        let (_, counters) = answer.split_once("\"counters\":{").unwrap_or_else(|| panic!("there are none: {answer}"));
+        let (counters, _) = counters.split_once('}').expect("they end");
+        let one = |entry: &str| {
+            let (name, value) = entry.split_once(':').expect("a name and a value");
+            (name.trim_matches('"').to_owned(), value.parse().expect("a number"))
+        };
+        Some(Self(counters.split(',').map(one).collect()))
+    }
+
+    pub fn get(&self, name: &str) -> f64 {
+        let found = self.0.iter().find(|(known, _)| known == name);
+        found.unwrap_or_else(|| panic!("{name} is no counter: {self:?}")).1
+    }
+
+    /// How much each of these has grown since `before`, as whole numbers.
+    pub fn since<const COUNT: usize>(&self, before: &Self, names: [&str; COUNT]) -> [u64; COUNT] {
+        names.map(|name| (self.get(name) - before.get(name)) as u64)
+    }
+
+    /// None of them may be less than `before`.
+    pub fn must_not_shrink(&self, before: &Self) {
+        for (name, value) in &before.0 {
+            assert!(self.get(name) >= *value, "{name} has shrunk from {value} to {}", self.get(name));
+        }
+    }
+}
