@@ -171,7 +171,8 @@ fn what_waits_for_a_worker_is_counted_and_what_becomes_of_it() {
 #[test]
 fn clients_that_are_too_slow_are_counted() {
     for edge in SHAPES {
-        let mut site = Site::start(&["--edge", edge, "--workers", "1", "--head-timeout", "200ms", "--content-timeout", "200ms"]);
+        let mut site =
+            Site::start(&["--edge", edge, "--workers", "1", "--head-timeout", "200ms", "--content-timeout", "200ms"]);
         let before = site.counters();
         let mut clients = [site.client(), site.client(), site.client()];
         clients[0].send(b"GET / HT");
@@ -264,6 +265,10 @@ fn workers_that_are_recycled_are_counted_by_the_cause() {
         }
         wait_until("all responses", || site.counters().get("responses_2xx") == 15.0);
         for (option, value, cause) in [("--max-lifetime", "300ms", "lifetime"), ("--max-memory", "1M", "memory")] {
+            if edge == "on" && cause == "memory" {
+                // Such a worker needs less than the least limit.
+                continue;
+            }
             let site = Site::start(&["--edge", edge, "--workers", "1", option, value]);
             let name = format!("workers_ended_{cause}");
             wait_until(&name, || site.counters().get(&name) >= 2.0);

@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn only_what_has_happened_is_told() {
-        let counters = serde_json::json!({ "responses_2xx": 7, "responses_4xx": 0, "requests_queued": 7, "queue_wait_seconds": 1.25 });
+        let counters =
+            serde_json::json!({ "responses_2xx": 7, "responses_4xx": 0, "requests_queued": 7, "queue_wait_seconds": 1.25 });
         let lines = status(&serde_json::json!({ "ok": true, "counters": counters }));
         assert!(lines.contains("responses   2xx 7\nqueue       queued 7, waited 1.2 s\n"), "{lines}");
         assert!(!lines.contains("upgrades"), "{lines}");

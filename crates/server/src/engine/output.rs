@@ -195,13 +195,7 @@ impl Output {
 
     /// Sends what the socket takes now, and adds it to `sum`. With `last`, the end of the connection follows at once.
     #[inline]
-    pub(super) fn flush<B: Backend>(
-        &mut self,
-        backend: &mut B,
-        socket: &mut B::Socket,
-        last: bool,
-        sum: &mut u64,
-    ) -> Flushed {
+    pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool, sum: &mut u64) -> Flushed {
         if !self.closed.is_empty() {
             let flushed = self.flush_closed(backend, socket, sum);
             if flushed != Flushed::All {

@@ -1,8 +1,8 @@
 //! The supervisor's view of a worker.
 
 use crate::scoreboard::running::Sighting;
-use crate::totals::Counter;
 use crate::scoreboard::{WorkerCommand, WorkerSlot, WorkerState};
+use crate::totals::Counter;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;

@@ -104,7 +104,8 @@ mod tests {
         }
         let counts = account.read();
         assert!(in_words().all(|counter| counts.of(counter) == counter as u64 + 1), "{counts:?}");
-        let copy: Vec<[u64; EACH]> = account.0.iter().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
+        let copy: Vec<[u64; EACH]> =
+            account.0.iter().map(|line| line.words.each_ref().map(|word| word.load(Relaxed))).collect();
         assert_eq!(Account::read_copy(&copy), counts);
     }
 

@@ -143,13 +143,8 @@ impl Counts {
 
     /// All responses.
     pub(crate) fn responses(&self) -> u64 {
-        let classes = [
-            Counter::Responses1xx,
-            Counter::Responses2xx,
-            Counter::Responses3xx,
-            Counter::Responses4xx,
-            Counter::Responses5xx,
-        ];
+        let classes =
+            [Counter::Responses1xx, Counter::Responses2xx, Counter::Responses3xx, Counter::Responses4xx, Counter::Responses5xx];
         classes.into_iter().fold(0, |sum, class| sum.saturating_add(self.of(class)))
     }
 

@@ -65,7 +65,8 @@ impl Generation {
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
-        let (ready, settled, incomplete, trouble, told, end_by, seen) = (false, false, false, None, false, None, Seen::default());
+        let (ready, settled, incomplete, trouble, told, end_by, seen) =
+            (false, false, false, None, false, None, Seen::default());
         Ok(Self { number, pid, link, born, ready, settled, incomplete, trouble, told, end_by, board, seen })
     }
 
