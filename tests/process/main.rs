@@ -21,6 +21,7 @@ mod service_manager;
 #[allow(dead_code)]
 mod status;
 mod stopping;
+mod upgrading;
 mod usr1;
 
 use client::Target;

@@ -105,9 +105,15 @@ pub fn orders_reach_the_server_before_and_after_an_upgrade() {
     for _ in 0..2 {
         let answer = order(&path, "upgrade").expect("it listens");
         assert!(answer.contains("true"), "{answer}");
-        before = Some(wait_for("only the new master is left", || present_master(&first).filter(|pid| Some(*pid) != before)));
-        let status = wait_for("an answer", || order(&path, "status"));
+        // The answer comes when the new server serves, and that has the socket then.
+        let status = order(&path, "status").expect("it listens");
         assert!(status.contains("\"serving\""), "{status}");
+        let present = wait_for("only the new master is left", || present_master(&first).filter(|pid| Some(*pid) != before));
+        assert!(
+            answer.contains(&format!("(pid {present})")) && status.contains(&format!("\"pid\":{present},")),
+            "{answer}{status}"
+        );
+        before = Some(present);
     }
     first.signal(Signal::TERM);
     assert_eq!(first.wait(), 0, "{}", first.log());

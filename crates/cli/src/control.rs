@@ -171,7 +171,10 @@ fn command() -> Command {
                 "reload",
                 "Load the app anew; waits until the new generation has taken over, or says why it cannot",
             ))
-            .subcommand(order("upgrade", "Replace the program of the server itself"))
+            .subcommand(order(
+                "upgrade",
+                "Replace the program of the server itself; waits until the new one has taken over, or says why it cannot",
+            ))
             .subcommand(order("stop", "Finish running requests and stop; waits for the end"))
             .subcommand(
                 order("scale", "Have that many workers")

@@ -27,5 +27,5 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
     }
     let mut settings = resolved.settings.clone();
     begin(mode, &mut settings)?;
-    Ok(exit_status(process::supervise(&settings, &runtime)))
+    Ok(exit_status(process::supervise_program(&settings, &runtime)))
 }

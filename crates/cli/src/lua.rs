@@ -169,7 +169,7 @@ impl Service {
         if self.seed.as_ref().is_some_and(|seed| seed.daemonize) {
             go_to_background(settings, Directory::Root)?;
         }
-        Ok(exit_status(process::supervise(settings, &runtime)))
+        Ok(exit_status(process::supervise_program(settings, &runtime)))
     }
 }
 

@@ -60,6 +60,7 @@ fn run() -> Result<u8, Trouble> {
     if let Some(version) = &command_line.lua {
         lua::change_over(version)?;
     }
+    process::claim_inheritance();
     if command_line.mode == Mode::Version {
         return print(&help::version());
     }
@@ -134,7 +135,7 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
     }
     let mut settings = resolved.settings.clone();
     begin(mode, &mut settings)?;
-    Ok(exit_status(process::supervise(&settings, &Native::new(bytes))))
+    Ok(exit_status(process::supervise_program(&settings, &Native::new(bytes))))
 }
 
 /// Serves an app in a process of its language, or checks it.

@@ -9,7 +9,7 @@ pub fn of(order: &str, answer: &Value) -> String {
         "workers" => workers(answer),
         "requests" => requests(answer),
         "scale" => format!("workers: {} (before: {})\n", text(answer, "workers"), text(answer, "before")),
-        "reload" => format!("{}\n", text(answer, "message")),
+        "reload" | "upgrade" => format!("{}\n", text(answer, "message")),
         "stop" => match text(answer, "status").as_str() {
             "0" => "stopped\n".to_owned(),
             _ => "stopped; requests had to be cut off\n".to_owned(),

@@ -31,6 +31,8 @@ pub struct Life {
     pub boot_request: Option<String>,
     /// How long a worker may take from its start until it takes requests.
     pub boot_timeout: Duration,
+    /// How long a new server may take, in an upgrade, until it serves.
+    pub upgrade_timeout: Duration,
     /// How a new generation takes over.
     pub reload_mode: ReloadMode,
     /// The age at which a worker is replaced, at the latest; `None`: any.
@@ -53,6 +55,8 @@ impl Default for Life {
             boot_request: None,
             // As in Puma: long enough for the largest apps, and an operator still waits for the result.
             boot_timeout: Duration::from_secs(60),
+            // The app is loaded, and then its workers start.
+            upgrade_timeout: Duration::from_secs(300),
             reload_mode: ReloadMode::default(),
             max_lifetime: None,
             max_memory: None,

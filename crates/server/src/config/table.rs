@@ -187,6 +187,7 @@ static TABLE: &[Setting] = &[
     .show(|settings| show_duration(settings.respawn_interval)),
     life::BOOT_REQUEST,
     life::BOOT_TIMEOUT,
+    life::UPGRADE_TIMEOUT,
     life::RELOAD_MODE,
     life::MAX_LIFETIME,
     life::MAX_MEMORY,

@@ -20,12 +20,12 @@ pub(crate) use clients::Caller;
 pub(crate) use order::Order;
 pub(crate) use report::{GenerationReport, ProcessReport, Report};
 pub(crate) use requests::{About, MOST as MOST_REQUESTS, RequestReport, Requests, WorkerOfRequest};
-pub(crate) use steering::{Progress, Steered, say_end, steer};
+pub(crate) use steering::{Progress, Steered, say_end, say_replaced, steer};
 
 use crate::config::{ControlChoice, Settings};
 use clients::Clients;
 use rustix::event::{PollFd, PollFlags};
-use socket::ControlSocket;
+use socket::{ControlSocket, Place};
 use std::time::{Duration, Instant};
 
 /// The control socket of this process, and those who are connected to it.
@@ -44,12 +44,24 @@ impl Control {
     /// # Errors
     /// The socket that was asked for by its path cannot be made.
     pub(crate) fn open(settings: &Settings) -> Result<Option<Self>, String> {
+        Self::at_place(settings, std::process::id(), Place::Free)
+    }
+
+    /// The same, at the place of the server before, which is known as process `pid`. Nobody finds that place empty meanwhile.
+    ///
+    /// # Errors
+    /// The same as for [`Control::open`].
+    pub(crate) fn take_place(settings: &Settings, pid: u32) -> Result<Option<Self>, String> {
+        Self::at_place(settings, pid, Place::OfServerBefore)
+    }
+
+    fn at_place(settings: &Settings, pid: u32, place: Place) -> Result<Option<Self>, String> {
         let socket = match &settings.control {
             ControlChoice::Off => return Ok(None),
             ControlChoice::At(path) => {
-                ControlSocket::bind(path).map_err(|why| format!("--control {}: {why}", path.display()))?
+                ControlSocket::bind(path, place).map_err(|why| format!("--control {}: {why}", path.display()))?
             }
-            ControlChoice::Auto => match ControlSocket::bind_in_own_directory() {
+            ControlChoice::Auto => match ControlSocket::bind_in_own_directory(pid, place) {
                 Ok(socket) => socket,
                 Err(why) => {
                     log::info!("`oribi ctl` cannot reach this server: {why} (see --control)");

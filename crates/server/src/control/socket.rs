@@ -13,6 +13,15 @@ use std::path::{Path, PathBuf};
 /// How many clients may wait to be accepted.
 const BACKLOG: i32 = 64;
 
+/// What may be where a socket is to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Nothing, or the file of a server that has died.
+    Free,
+    /// Also the socket of the server whose place this one takes.
+    OfServerBefore,
+}
+
 /// A listening socket with a file, which goes when the process drops this that has made it.
 #[derive(Debug)]
 pub(super) struct ControlSocket {
@@ -25,18 +34,18 @@ pub(super) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens at `path`. The file of a server that has died is replaced, but nothing else.
+    /// Listens at `path`. What may be there by `place` is replaced in one step, and nothing else.
     ///
     /// # Errors
     /// Says why it cannot.
-    pub(super) fn bind(path: &Path) -> Result<Self, String> {
+    pub(super) fn bind(path: &Path, place: Place) -> Result<Self, String> {
         match std::fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error.to_string()),
             Ok(found) if !found.file_type().is_socket() => {
                 return Err("something that is not a socket is there; remove it or choose another path".to_owned());
             }
-            Ok(_) if answers(path) => return Err("another server is listening there".to_owned()),
+            Ok(_) if place == Place::Free && answers(path) => return Err("another server is listening there".to_owned()),
             Ok(_) => {}
         }
         let words = |error: Errno| match error {
@@ -66,15 +75,15 @@ impl ControlSocket {
         Ok(Self { socket, path: path.to_owned(), device, inode, owner })
     }
 
-    /// Listens at a socket named after this process, in the directory for that of this user. Sweeps what dead servers have left
+    /// Listens at a socket named after process `pid`, in the directory for those of this user. Sweeps what dead servers have left
     /// there.
     ///
     /// # Errors
     /// Says why it cannot.
-    pub(super) fn bind_in_own_directory() -> Result<Self, String> {
+    pub(super) fn bind_in_own_directory(pid: u32, place: Place) -> Result<Self, String> {
         let directory = place::own_directory()?;
         place::sweep(&directory);
-        Self::bind(&place::path_of(&directory, std::process::id())).map_err(|why| format!("{}: {why}", directory.display()))
+        Self::bind(&place::path_of(&directory, pid), place).map_err(|why| format!("{}: {why}", directory.display()))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -105,11 +114,11 @@ mod tests {
     fn only_its_user_may_connect_and_the_file_goes_with_the_socket() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("a.sock");
-        let socket = ControlSocket::bind(&path).expect("the directory is writable");
+        let socket = ControlSocket::bind(&path, Place::Free).expect("the directory is writable");
         let mode = std::fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert!(answers(&path));
-        let refused = ControlSocket::bind(&path).expect_err("it is taken");
+        let refused = ControlSocket::bind(&path, Place::Free).expect_err("it is taken");
         assert!(refused.contains("another server"), "{refused}");
         drop(socket);
         assert!(!path.exists());
@@ -122,7 +131,7 @@ mod tests {
         let path = directory.path().join("a.sock");
         drop(std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable"));
         assert!(path.exists() && !answers(&path));
-        let socket = ControlSocket::bind(&path).expect("nobody listens");
+        let socket = ControlSocket::bind(&path, Place::Free).expect("nobody listens");
         std::fs::remove_file(&path).expect("it is there");
         let other = std::os::unix::net::UnixListener::bind(&path).expect("the directory is writable");
         drop(socket);
@@ -130,6 +139,18 @@ mod tests {
         drop(other);
         std::fs::remove_file(&path).expect("it is there");
         std::fs::write(&path, "text").expect("the directory is writable");
-        assert!(ControlSocket::bind(&path).expect_err("it is no socket").contains("not a socket"));
+        assert!(ControlSocket::bind(&path, Place::Free).expect_err("it is no socket").contains("not a socket"));
+    }
+
+    #[test]
+    fn the_socket_of_the_server_before_is_replaced_in_one_step() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let before = ControlSocket::bind(&path, Place::Free).expect("the directory is writable");
+        let next = ControlSocket::bind(&path, Place::OfServerBefore).expect("it may be there");
+        drop(before);
+        assert!(answers(&path), "the one before has left the file, which is not its own any more");
+        drop(next);
+        assert!(!path.exists());
     }
 }

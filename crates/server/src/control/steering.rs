@@ -49,6 +49,9 @@ pub(crate) trait Steered {
     /// # Errors
     /// Says why it cannot.
     fn begin_upgrade(&mut self) -> Result<(), String>;
+
+    /// How far that has come.
+    fn upgrade_progress(&self) -> Progress;
 }
 
 /// How far something has come that takes time.
@@ -66,6 +69,7 @@ pub(crate) enum Progress {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Awaited {
     Reload(u64),
+    Upgrade,
     End,
 }
 
@@ -114,7 +118,7 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             Ok(Object::well().end())
         }
         Order::Upgrade => match server.begin_upgrade() {
-            Ok(()) => Ok(Object::well().end()),
+            Ok(()) => Err(Awaited::Upgrade),
             Err(why) => refused(why),
         },
     }
@@ -127,8 +131,12 @@ fn answer_those_who_wait(server: &mut impl Steered) {
     }
     let mut waiting = std::mem::take(&mut control.waiting);
     waiting.retain(|(caller, awaited)| {
-        let Awaited::Reload(number) = awaited else { return true };
-        let answer = match server.reload_progress(*number) {
+        let progress = match awaited {
+            Awaited::Reload(number) => server.reload_progress(*number),
+            Awaited::Upgrade => server.upgrade_progress(),
+            Awaited::End => return true,
+        };
+        let answer = match progress {
             Progress::Pending => return true,
             Progress::Done(what) => Object::well().text("message", &what).end(),
             Progress::Failed(why) => Object::failure(&why),
@@ -150,11 +158,19 @@ pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
             Awaited::End => Object::well().raw("status", status).end(),
-            Awaited::Reload(_) => Object::failure("the server has stopped"),
+            Awaited::Reload(_) | Awaited::Upgrade => Object::failure("the server has stopped"),
         };
         control.clients.answer_finally(caller, answer);
     }
     control.clients.leave_open();
+}
+
+/// Tells those who still wait that another server serves now: it may be asked for the same.
+pub(crate) fn say_replaced(server: &mut impl Steered) {
+    let Some(control) = server.control() else { return };
+    for (caller, _) in std::mem::take(&mut control.waiting) {
+        control.clients.answer(caller, Object::failure("the server has been upgraded meanwhile: ask the new one"));
+    }
 }
 
 impl Control {

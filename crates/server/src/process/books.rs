@@ -4,6 +4,9 @@ use super::edges::Edges;
 use crate::totals::{Counter, Counts, Seen, Totals};
 use std::time::Duration;
 
+/// How often a server that hands over adds to the totals, which the next one shows.
+pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
+
 /// The totals of a server, and what has already gone into them.
 #[derive(Debug)]
 pub(super) struct Books {

@@ -28,6 +28,10 @@ pub(super) const MASTER: &str = "ORIBI_MASTER";
 pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 /// Names the socket to a master before this one: see [`super::upgrade`].
 pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
+/// Names the socket to the first process of a server that has been upgraded.
+pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
+/// Names the file with the totals of that server.
+pub(super) const TOTALS: &str = "ORIBI_TOTALS";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
 pub(super) const BOARD: &str = "ORIBI_BOARD";
@@ -52,6 +56,8 @@ pub(super) enum Word {
     Reopen = b'l',
     /// Master to mold: the listeners are this server's own from now on; until then they were another server's as well.
     Own = b'o',
+    /// Master to mold: another server serves, so say that this generation does when all its workers do.
+    Complete = b'c',
     /// Mold to master: all workers take requests, after their number was changed.
     Settled = b'=',
     /// Mold to master: some workers of this generation serve and others cannot start; the reason was told before.
@@ -61,8 +67,9 @@ pub(super) enum Word {
     Told = b't',
 }
 
-const WORDS: [Word; 11] = [
+const WORDS: [Word; 12] = [
     Word::Own,
+    Word::Complete,
     Word::Ready,
     Word::Stop,
     Word::Announce,
@@ -230,16 +237,26 @@ pub(super) struct Inheritance {
     pub(super) generation: u64,
 }
 
-/// Hides what the master left for this process from programs that the app starts while it is loaded: they would hold the
-/// listeners until they end, perhaps for days. Call this as early as possible; otherwise [`supervise`](super::supervise) does it. Does
-/// nothing in a process without a master.
+/// Hides what the master, or the server before, left for this process from programs that the app starts while it is loaded: they would
+/// hold the listeners until they end, perhaps for days. Call this as early as possible; otherwise [`supervise`](super::supervise) does
+/// it, but without a master each descriptor stays open twice then. Does nothing in a process that inherits nothing.
 pub fn claim_inheritance() {
-    let Some(number) = std::env::var(MASTER).ok().and_then(|value| number_of_master(&value)) else { return };
-    if let Ok(value) = std::env::var(POOLS) {
+    let socket = |name: &str| std::env::var(name).ok().and_then(|value| number_of_master(&value));
+    let (master, before) = (socket(MASTER), socket(UPGRADE));
+    if master.is_none() && before.is_none() {
+        return;
+    }
+    if let Ok(value) = std::env::var(POOLS)
+        && master.is_some()
+    {
         claim_all(&value);
     }
+    let board = number_of_board().filter(|_| master.is_some());
+    let guardian = socket(GUARDIAN).filter(|_| before.is_some());
+    let totals = std::env::var(TOTALS).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
-    for number in entries.into_iter().flat_map(|entry| entry.numbers).chain(number_of_board()).chain([number]) {
+    let numbers = entries.into_iter().flat_map(|entry| entry.numbers);
+    for number in numbers.chain(board).chain(master).chain(before).chain(guardian).chain(totals) {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }

@@ -6,11 +6,11 @@ mod ends;
 mod farewell;
 mod generation;
 mod loading;
+mod replaced;
 mod rolling;
 mod steered;
 mod stopping;
 mod taking_over;
-mod upgrade;
 mod waiting;
 
 use super::adoption::adopt_or_open;
@@ -26,7 +26,7 @@ use super::reloads::Reloads;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
-use super::upgrade::VARIABLES;
+use super::upgrade::{self, Succession, VARIABLES};
 use super::watch::{self, Watch};
 use super::{raise_descriptor_limit, scaling};
 use crate::config::Settings;
@@ -39,7 +39,6 @@ use rustix::process::Signal;
 use std::io;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use upgrade::Succession;
 
 /// How much longer than its workers a mold may take to stop.
 const MOLD_GRACE: Duration = Duration::from_secs(5);
@@ -62,7 +61,7 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
         }
     };
     let status = master.run();
-    let status = master.conclude(status);
+    let status = upgrade::conclude(&mut master, status);
     master.listeners.iter_mut().for_each(Listener::end);
     status
 }
@@ -200,7 +199,7 @@ impl<'a> Master<'a> {
             self.end_overdue();
             self.pass_on_pleas();
             self.keep_watchdog();
-            self.go_on_with_upgrade();
+            upgrade::go_on(self);
             self.keep_books_if_watched();
             match self.stage {
                 Stage::Serving => {
@@ -221,7 +220,7 @@ impl<'a> Master<'a> {
     }
 
     fn obey_signals(&mut self) {
-        if self.pass_signals_on() {
+        if self.succession.pass_signals_on() {
             return;
         }
         self.obey_stops();
@@ -235,7 +234,7 @@ impl<'a> Master<'a> {
             self.reopen_logs();
         }
         if signals::take(Signal::USR2) > 0
-            && let Err(why) = self.upgrade()
+            && let Err(why) = upgrade::begin(self)
         {
             log::warn!("{why}");
         }

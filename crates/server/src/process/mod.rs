@@ -42,7 +42,7 @@ mod worker;
 pub use alone::serve_alone;
 pub use detach::{Directory, detach};
 pub use inheritance::{claim_inheritance, report_load_failure};
-pub use supervisor::supervise;
+pub use supervisor::{supervise, supervise_program};
 
 use crate::config::Settings;
 use crate::listen::Listener;

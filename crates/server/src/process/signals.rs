@@ -9,13 +9,10 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// The answer to `oribi ctl upgrade`.
-pub(super) const NO_UPGRADE: &str =
-    "this server cannot replace its own program yet: to upgrade it, start a new one under start_server";
-
-/// The answer to USR2, which in other servers replaces the running program.
-pub(super) const NO_USR2: &str =
-    "signal USR2 does nothing here: to upgrade the server itself, start a new one under start_server";
+/// The answer to `oribi ctl upgrade` and to USR2 in a program that has called Oribi.
+pub(super) const NO_UPGRADE: &str = "not upgraded: this server is part of a program that has called it, such as plackup or rackup, and \
+     what that program has done before cannot be done a second time beside it: run the program under start_server, whose HUP starts \
+     a new one and then stops this one, or run the app by `oribi`, which can be upgraded";
 
 /// How often each signal has arrived since the last look. Signals belong to the whole process, hence a static.
 static ARRIVED: [(Signal, AtomicU32); 9] = [

@@ -7,6 +7,7 @@ mod causes;
 mod ends;
 mod farewell;
 mod forking;
+mod replaced;
 mod staffing;
 mod starting;
 mod steered;
@@ -30,6 +31,7 @@ use super::reasons::Reasons;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
+use super::upgrade::{self, Succession};
 use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
@@ -53,7 +55,17 @@ use stopping::Stage;
 /// USR1 opens the logs again (with a `spawn_interval`: stops slowly), TTIN and TTOU change the number of workers. Under a
 /// master, it leaves INT and HUP to the master, and only the master can make it end at once.
 pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
-    let mut supervisor = match Supervisor::start(settings, runtime) {
+    run(Supervisor::start(settings, runtime, false))
+}
+
+/// The same, in a process whose program does nothing else, and does this again whenever it is executed with the same arguments. On
+/// USR2 it is, to take the place of this process: see [`super::upgrade`]. The process must have no children of its own.
+pub fn supervise_program(settings: &Settings, runtime: &dyn Runtime) -> i32 {
+    run(Supervisor::start(settings, runtime, true))
+}
+
+fn run(started: Result<Supervisor<'_>, String>) -> i32 {
+    let mut supervisor = match started {
         Ok(supervisor) => supervisor,
         Err(message) => {
             log::error!("{message}");
@@ -61,6 +73,7 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
         }
     };
     let status = supervisor.run();
+    let status = upgrade::conclude(&mut supervisor, status);
     if supervisor.master.is_none() {
         supervisor.listeners.iter_mut().for_each(Listener::end);
     }
@@ -141,14 +154,20 @@ struct Supervisor<'a> {
     replacement_failure: Option<String>,
     /// The files of the app, if workers are replaced when one of them changes.
     watch: Option<Watch>,
-    _pid_file: Option<PidFile>,
+    pid_file: Option<PidFile>,
+    /// The servers before and after this one.
+    succession: Succession,
+    /// Another server serves until all workers here do.
+    is_to_be_complete: bool,
 }
 
 impl<'a> Supervisor<'a> {
-    fn start(settings: &'a Settings, runtime: &'a dyn Runtime) -> Result<Self, String> {
+    fn start(settings: &'a Settings, runtime: &'a dyn Runtime, is_program: bool) -> Result<Self, String> {
         let failed = |what: &str, error: io::Error| format!("cannot {what}: {error}");
         let mut privileges = Privileges::of(settings)?;
-        let signals = Signals::watch(false).map_err(|error| failed("watch signals", error))?;
+        let (succession, before) = if is_program { Succession::of_process()? } else { (Succession::none(), None) };
+        let is_first = before.is_none();
+        let signals = Signals::watch(is_program).map_err(|error| failed("watch signals", error))?;
         note_forks().map_err(|error| failed("watch for forks", error))?;
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
@@ -158,7 +177,7 @@ impl<'a> Supervisor<'a> {
             }
             None => {
                 privileges.look_up_edges(settings)?;
-                (None, adopt_or_open(settings)?, Vec::new(), None, 1)
+                (None, before.map_or_else(|| adopt_or_open(settings), Ok)?, Vec::new(), None, 1)
             }
         };
         if generation == 1 {
@@ -168,6 +187,8 @@ impl<'a> Supervisor<'a> {
             }
             say_who_has_sockets(&listeners, settings);
         }
+        let totals = if is_program { upgrade::totals(is_first) } else { Ok(Totals::of_this_process()) };
+        let totals = totals.map_err(|error| failed("share memory with later servers", error))?;
         let notices = Notices::new().map_err(|error| failed("make a pipe", error))?;
         let reasons = Reasons::new().map_err(|error| failed("make a pipe", error))?;
         let wanted = settings.workers.max(1);
@@ -186,7 +207,7 @@ impl<'a> Supervisor<'a> {
             notices,
             reasons,
             scoreboard,
-            books: Books::new(Totals::of_this_process()),
+            books: Books::new(totals),
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted,
@@ -205,30 +226,37 @@ impl<'a> Supervisor<'a> {
             born: Instant::now(),
             replacement_failure: None,
             watch: None,
-            _pid_file: None,
+            pid_file: None,
+            succession,
+            is_to_be_complete: false,
             master,
             generation,
         };
         if supervisor.master.is_none() {
             supervisor.watch = watch::begin(settings);
             supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
-            supervisor.notifier = Notifier::of_environment();
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
             let lanes = lanes_of_worker(settings, runtime);
             let started = handed_over.and_then(|()| {
                 supervisor.edges = Edges::new(settings, lanes)?;
-                supervisor.control = Control::open(settings)?;
-                settings.pid_file.as_deref().map(PidFile::write).transpose()
-            });
-            match started {
-                Ok(file) => supervisor._pid_file = file,
-                Err(message) => {
-                    supervisor.listeners.iter_mut().for_each(Listener::remove_file);
-                    return Err(message);
+                // The socket for orders and the pid file are those of the server before until this one takes over.
+                if is_first {
+                    supervisor.control = Control::open(settings)?;
+                    supervisor.pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
                 }
+                Ok(())
+            });
+            if let Err(message) = started {
+                supervisor.listeners.iter_mut().for_each(Listener::remove_file);
+                return Err(message);
             }
-            supervisor.notifier.store(&mut supervisor.listeners, settings);
-            supervisor.notifier.loading();
+            if is_first {
+                supervisor.notifier = Notifier::of_environment();
+                supervisor.notifier.store(&mut supervisor.listeners, settings);
+                supervisor.notifier.loading();
+            } else {
+                supervisor.edges.iter_mut().for_each(Edges::succeed);
+            }
         }
         supervisor.entitle("starting");
         Ok(supervisor)
@@ -273,6 +301,11 @@ impl<'a> Supervisor<'a> {
             self.obey_edges();
             self.let_next_leave();
             self.keep_watchdog();
+            upgrade::go_on(self);
+            if self.succession.has_yielded() {
+                // The other server shows them.
+                self.books();
+            }
             let finished = match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
@@ -304,6 +337,9 @@ impl<'a> Supervisor<'a> {
     }
 
     fn obey_signals(&mut self) {
+        if self.succession.pass_signals_on() {
+            return;
+        }
         if let Some(master) = &self.master {
             let (term, quit) = (signals::take(Signal::TERM), signals::take(Signal::QUIT));
             signals::take(Signal::INT);
@@ -333,8 +369,10 @@ impl<'a> Supervisor<'a> {
                 self.reopen_logs();
             }
         }
-        if signals::take(Signal::USR2) > 0 {
-            log::warn!("{}", signals::NO_USR2);
+        if signals::take(Signal::USR2) > 0
+            && let Err(why) = upgrade::begin(self)
+        {
+            log::warn!("{why}");
         }
         let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
         if more + fewer > 0

@@ -1,36 +1,37 @@
-//! The upgrade of the program itself: a master starts another one from the file that is now in the place of its own, and hands
-//! over to it.
+//! The upgrade of the program itself: a server starts another one from the file that is now in the place of its own, and hands
+//! over to it. Its first process does that: a master, or a supervisor that is the `oribi` command.
 //!
-//! 1. The old master executes the program with its own arguments and environment; the new process inherits the listeners, and a
+//! 1. The old process executes the program with its own arguments and environment; the new process inherits the listeners, and a
 //!    socket to the old one, which `ORIBI_UPGRADE=4:123` names (see [`successor`]). It goes on with the counters of the server, which
 //!    are in the file in memory that `ORIBI_TOTALS=9` names.
-//! 2. The new master starts a generation, and edges when that serves. Until then nothing has changed for clients. If the new
+//! 2. The new server starts its workers, and edges when these serve. Until then nothing has changed for clients. If the new
 //!    process ends, or takes too long, the old one goes on.
-//! 3. When its edges serve, the new master says so, and names for each edge a socket for connections (see [`predecessor`]).
+//! 3. When everything serves, the new server opens the control socket, says that it serves, and names for each edge a socket for
+//!    connections (see [`predecessor`]).
 //! 4. The old edges stop accepting, hand over each connection as soon as it is between two requests, and end. Then the old
-//!    generation ends.
-//! 5. The old master ends, too, if a service manager follows the number of the main process. Otherwise somebody knows this server
+//!    workers end.
+//! 5. The old process ends, too, if a service manager follows the number of the main process. Otherwise somebody knows this server
 //!    by the number of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and ends
-//!    with the status of the last master (see [`guardian`]). Each later master is the child of the one before, and becomes the
+//!    with the status of the last server (see [`guardian`]). Each later process is the child of the one before, and becomes the
 //!    guardian's when that one ends.
 
-pub(super) mod guardian;
-pub(super) mod predecessor;
-pub(super) mod program;
-pub(super) mod successor;
+mod guardian;
+mod predecessor;
+mod program;
+mod replaceable;
+mod succession;
+mod successor;
 
-use super::inheritance::UPGRADE;
+pub(super) use predecessor::totals;
+pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, note_end};
+pub(super) use succession::Succession;
+
+use super::inheritance::{GUARDIAN, TOTALS, UPGRADE};
 use crate::handover::{Sender, VERSION, receive_with_descriptor, send_with_descriptor};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Names the socket to the guardian.
-const GUARDIAN: &str = "ORIBI_GUARDIAN";
-
-/// Names the file with the totals of the server.
-const TOTALS: &str = "ORIBI_TOTALS";
-
-/// What concerns masters alone.
+/// What concerns first processes alone.
 pub(super) const VARIABLES: [&str; 3] = [UPGRADE, GUARDIAN, TOTALS];
 
 /// Every message begins with this, in all versions.
@@ -39,7 +40,7 @@ const MAGIC: [u8; 8] = *b"OribiUpg";
 /// The size of a message: the magic bytes, the version of records that the new edges read, and what the message says.
 const SIZE: usize = 8 + 2 + 1;
 
-/// What the new master says.
+/// What the new server says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Kind {
@@ -57,7 +58,7 @@ fn say(link: &OwnedFd, kind: Kind, edge: Option<&Sender>) -> io::Result<()> {
     send_with_descriptor(link, &bytes, edge.map(AsFd::as_fd))
 }
 
-/// What was heard from the new master.
+/// What was heard from the new server.
 #[derive(Debug)]
 enum Heard {
     Edge(Sender),

@@ -29,6 +29,15 @@ pub(super) const BOOT_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.boot_timeout = time))
 .show(|settings| show_duration(settings.life.boot_timeout));
 
+pub(super) const UPGRADE_TIMEOUT: Setting = Setting::new(
+    "upgrade-timeout",
+    Section::Workers,
+    "TIME",
+    "Time for a new program, after USR2, until all its workers serve; then it is ended, and the present one serves on; or off",
+)
+.apply(|draft, text| deadline(text).map(|time| draft.settings.life.upgrade_timeout = time))
+.show(|settings| show_duration(settings.life.upgrade_timeout));
+
 pub(super) const RELOAD_MODE: Setting = Setting::new(
     "reload-mode",
     Section::Workers,

@@ -3,10 +3,6 @@
 use super::{Generation, Master};
 use crate::totals::Counter;
 use rustix::process::WaitStatus;
-use std::time::Duration;
-
-/// How often a master that hands over adds to the totals, which the next one shows.
-pub(super) const ENTERS_EVERY: Duration = Duration::from_millis(200);
 
 impl Master<'_> {
     /// Enters what edges and workers have counted since the last time.
@@ -17,7 +13,7 @@ impl Master<'_> {
 
     /// The same if another master shows the totals.
     pub(super) fn keep_books_if_watched(&self) {
-        if self.succession.hands_over() {
+        if self.succession.has_yielded() {
             self.keep_books();
         }
     }

@@ -3,7 +3,7 @@
 use super::super::describe_end;
 use super::super::edges::End;
 use super::super::reloads::Outcome;
-use super::{Generation, Master, Stage, farewell};
+use super::{Generation, Master, Stage, farewell, upgrade};
 use crate::totals::Counter;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
@@ -22,7 +22,7 @@ impl Master<'_> {
     }
 
     pub(super) fn ended(&mut self, pid: Pid, status: WaitStatus) {
-        if self.note_end_of_master(pid, status) {
+        if upgrade::note_end(self, pid, status) {
             return;
         }
         match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {

@@ -1,6 +1,7 @@
 //! Loads the app: at the start, anew, and again when the process that has loaded it dies.
 
 use super::super::edges::Edges;
+use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
@@ -105,6 +106,9 @@ impl Master<'_> {
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls() { 1 } else { self.wanted };
         self.pace.started(generation.born);
+        if self.succession.is_not_ready() {
+            generation.link.say(Word::Complete);
+        }
         if workers != self.settings.workers.max(1) {
             generation.link.scale(u32::try_from(workers).unwrap_or(u32::MAX));
         }

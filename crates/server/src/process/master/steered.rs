@@ -3,7 +3,7 @@
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
-use super::super::{requests, scaling};
+use super::super::{requests, scaling, upgrade};
 use super::{Generation, Master, Stage};
 use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
 use std::time::Instant;
@@ -119,6 +119,10 @@ impl Steered for Master<'_> {
     }
 
     fn begin_upgrade(&mut self) -> Result<(), String> {
-        self.upgrade()
+        upgrade::begin(self)
+    }
+
+    fn upgrade_progress(&self) -> Progress {
+        self.succession.outcome()
     }
 }

@@ -1,8 +1,9 @@
 //! One generation takes over from another, or is given up.
 
 use super::super::reloads::Outcome;
-use super::Master;
+use super::{Master, Stage};
 use crate::totals::Counter;
+use std::time::Instant;
 
 impl Master<'_> {
     /// Generation `number` serves alone from now on.
@@ -26,7 +27,7 @@ impl Master<'_> {
     pub(super) fn give_up_incomplete(&mut self) {
         let patience = self.patience();
         let serving = self.generations.iter().find(|generation| generation.ready && generation.stays());
-        let Some(present) = serving.map(|generation| generation.number) else { return };
+        let Some(present) = serving.map(|generation| generation.number) else { return self.leave_it_to_server_before() };
         for generation in self.generations.iter_mut().filter(|generation| generation.stays() && !generation.ready) {
             if std::mem::take(&mut generation.incomplete) {
                 let number = generation.number;
@@ -38,5 +39,19 @@ impl Master<'_> {
                 generation.leave(patience);
             }
         }
+    }
+
+    /// Ends this server if it is to take over from another one and not all of its workers can start.
+    fn leave_it_to_server_before(&mut self) {
+        if self.stage != Stage::Serving || !self.succession.is_not_ready() {
+            return;
+        }
+        let Some(generation) = self.generations.iter().find(|generation| generation.incomplete) else { return };
+        let why = generation.trouble.clone().unwrap_or_else(|| "not all of its workers can start".to_owned());
+        log::error!("this server cannot take over from the one before: {why}");
+        let patience = self.patience();
+        self.generations.iter_mut().for_each(|generation| generation.leave(patience));
+        self.edges.iter_mut().for_each(|edges| edges.end_now("another server serves on"));
+        self.stage = Stage::Stopping { deadline: Instant::now() + patience, cut: true };
     }
 }

@@ -18,7 +18,9 @@ impl Supervisor<'_> {
     /// Starts the edges that are missing.
     pub(super) fn keep_edges(&mut self) {
         let runtime = self.runtime;
-        if let Some(edges) = &mut self.edges
+        // As long as another server serves, clients are not to wait here for the first worker.
+        let serves = self.served || !self.succession.is_not_ready();
+        if let Some(edges) = self.edges.as_mut().filter(|_| serves)
             && let Some(birth) = edges.keep_running(|| fork_from(runtime))
         {
             self.become_edge(birth);
@@ -45,6 +47,8 @@ impl Supervisor<'_> {
     fn become_edge(&mut self, birth: Birth) -> ! {
         self.members.clear();
         self.control = None;
+        self.succession.close();
+        self.books.close();
         self.watch = None;
         self.notices = Notices::default();
         self.reasons = Reasons::default();

@@ -35,6 +35,7 @@ impl Supervisor<'_> {
                 }
                 News::Word(Word::Announce) => self.foresee(Prospect::Ends),
                 News::Word(Word::Part) => self.foresee(Prospect::Parts),
+                News::Word(Word::Complete) => self.is_to_be_complete = true,
                 News::Word(Word::Quit) => self.end_now("told to end at once"),
                 News::Word(Word::Reopen) => self.reopen_logs(),
                 News::Word(Word::Own) => self.listeners.iter_mut().for_each(|listener| listener.lent = false),

@@ -1,7 +1,7 @@
 //! The ends of workers: what they mean, and what follows from them.
 
-use super::super::describe_end;
 use super::super::edges::{Edges, End};
+use super::super::{describe_end, upgrade};
 use super::{Stage, Supervisor};
 use crate::config::counted;
 use crate::scoreboard::{WorkerCommand, WorkerState};
@@ -13,8 +13,8 @@ use std::time::Instant;
 impl Supervisor<'_> {
     /// Records workers that have ended.
     pub(super) fn reap(&mut self) {
-        if rustix::process::getpid().is_init() {
-            self.reap_orphans();
+        if rustix::process::getpid().is_init() || self.succession.is_possible() {
+            self.reap_all();
         }
         if self.edges.as_mut().is_some_and(Edges::reap) {
             self.fail_without_edge();
@@ -31,9 +31,13 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Process 1 becomes the parent of every orphan.
-    pub(super) fn reap_orphans(&mut self) {
+    /// Waits for other servers, and for orphans: all those of the system become children of process 1, and those of this server of a
+    /// guardian.
+    fn reap_all(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if upgrade::note_end(self, pid, status) {
+                continue;
+            }
             match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
                 End::NoEdge => {}
                 End::Usual => continue,

@@ -68,6 +68,8 @@ impl Supervisor<'_> {
         let generation = self.generation_told();
         self.members.clear();
         (self.master, self.watch, self.control) = (None, None, None);
+        self.succession.close();
+        self.books.close();
         let own = self.edges.take().map(Edges::into_pools);
         let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
         if !pools.is_empty() {

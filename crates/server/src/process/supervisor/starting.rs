@@ -23,14 +23,18 @@ impl Supervisor<'_> {
         if !self.served {
             return;
         }
+        // The workers before retire when those here serve, which must be all by then.
+        if ready < self.wanted && (self.generation > 1 || self.is_to_be_complete || self.succession.is_not_ready()) {
+            return;
+        }
         match &self.master {
+            // It is told when this server takes over.
+            None if self.succession.is_not_ready() => {}
             None => {
                 self.scoreboard.keeper.count(Counter::GenerationsLoaded);
                 self.notifier.ready("serving");
                 super::super::announce(&self.listeners, self.settings);
             }
-            // The previous generation retires when it hears of this one, which must have all its workers by then.
-            Some(_) if self.generation > 1 && ready < self.wanted => return,
             Some(master) => master.say(Word::Ready),
         }
         self.announced = true;
@@ -52,6 +56,15 @@ impl Supervisor<'_> {
             }
             self.fail();
             return true;
+        }
+        if self.succession.is_not_ready() && !self.announced {
+            self.failed_starts += 1;
+            if self.failed_starts >= self.wanted {
+                log::error!("this server cannot take over from the one before: {why}");
+                self.fail();
+                return true;
+            }
+            return false;
         }
         if let Some(master) = self.master.as_ref().filter(|_| !self.announced) {
             self.failed_starts += 1;

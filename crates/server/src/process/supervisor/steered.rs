@@ -1,7 +1,7 @@
 //! What `oribi ctl` asks of a supervisor without a master.
 
 use super::super::edges::Edges;
-use super::super::requests;
+use super::super::{requests, upgrade};
 use super::{Stage, Supervisor};
 use crate::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
 use std::time::Instant;
@@ -75,6 +75,10 @@ impl Steered for Supervisor<'_> {
     }
 
     fn begin_upgrade(&mut self) -> Result<(), String> {
-        Err(super::signals::NO_UPGRADE.to_owned())
+        upgrade::begin(self)
+    }
+
+    fn upgrade_progress(&self) -> Progress {
+        self.succession.outcome()
     }
 }

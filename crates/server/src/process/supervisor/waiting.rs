@@ -44,7 +44,8 @@ impl Supervisor<'_> {
         let of_edges = self.edges.as_ref().and_then(|edges| edges.patience(now));
         let of_control = self.control.as_ref().and_then(|control| control.patience(now));
         let waits = of_edges.into_iter().chain(of_control).chain(farewell);
-        waits.chain(self.notifier.patience(now)).for_each(&mut at_most);
+        waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now)).for_each(&mut at_most);
+        polled.extend(self.succession.descriptors().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
         if let Some(watch) = &self.watch {
             polled.push(PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN));

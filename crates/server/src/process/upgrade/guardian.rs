@@ -32,6 +32,11 @@ impl GuardianLink {
         self.socket.as_fd()
     }
 
+    /// The guardian.
+    pub(super) fn process(&self) -> u32 {
+        self.guardian.unsigned_abs()
+    }
+
     /// Whether the guardian is this process.
     pub(super) fn is(&self, process: i32) -> bool {
         self.guardian == process

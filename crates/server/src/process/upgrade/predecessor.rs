@@ -1,15 +1,16 @@
-//! The new master's view of the old one, until that has ended.
+//! The new server's view of the old one, until that has ended.
 
-use super::super::inheritance::{UPGRADE, inherit_listeners, inherit_socket};
+use super::super::inheritance::{GUARDIAN, TOTALS, UPGRADE, inherit_listeners, inherit_socket};
 use super::guardian::GuardianLink;
-use super::{GUARDIAN, Heard, Kind, TOTALS, hear, say};
+use super::{Heard, Kind, hear, say};
 use crate::handover::Sender;
 use crate::listen::Listener;
 use crate::totals::Totals;
 use oribi_io::process::adopt;
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// An old master that serves, or finishes.
+/// An old server that serves, or finishes.
 #[derive(Debug)]
 pub(in super::super) struct Predecessor {
     link: OwnedFd,
@@ -21,7 +22,7 @@ pub(in super::super) struct Predecessor {
 }
 
 impl Predecessor {
-    /// The old master that has started this process, and its listeners, which count as lent as long as that server needs them. `None`:
+    /// The old server that has started this process, and its listeners, which count as lent as long as that server needs them. `None`:
     /// this process was started otherwise.
     ///
     /// # Errors
@@ -70,8 +71,22 @@ pub(in super::super) fn guardian() -> Option<GuardianLink> {
     Some(GuardianLink::new(socket, process))
 }
 
-/// The totals of the server before; `None`: it has passed none on. An error says why they cannot be read.
-pub(in super::super) fn totals() -> Option<Result<Totals, String>> {
+/// The totals of the server: those of the one before, if this one can read them.
+///
+/// # Errors
+/// An error of the system.
+pub(in super::super) fn totals(is_first: bool) -> io::Result<Totals> {
+    match if is_first { None } else { totals_of_predecessor() } {
+        Some(Ok(totals)) => return Ok(totals),
+        Some(Err(why)) => log::warn!("all counters of the server begin anew: those of the one before cannot be read: {why}"),
+        None if is_first => {}
+        None => log::warn!("all counters of the server begin anew: the one before has not passed them on"),
+    }
+    Totals::in_file()
+}
+
+/// `None`: it has passed none on. An error says why they cannot be read.
+fn totals_of_predecessor() -> Option<Result<Totals, String>> {
     let number = std::env::var(TOTALS).ok()?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
 }

@@ -30,7 +30,7 @@ impl Program {
     /// Runs it anew. The file is looked for as it was the first time: a name with a slash is a path, which may lead over a link to
     /// another version by now; others are looked for in PATH.
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(self.find());
+        let mut command = Command::new(self.file());
         command.arg0(&self.name).args(&self.arguments);
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
@@ -38,10 +38,12 @@ impl Program {
         command
     }
 
-    fn find(&self) -> PathBuf {
+    /// The file that is run.
+    pub(super) fn file(&self) -> PathBuf {
         let directory = self.directory.clone().unwrap_or_default();
         let named = if self.name.as_bytes().contains(&b'/') {
-            Some(directory.join(&self.name)).filter(|path| is_program(path))
+            // What is there and cannot be run is a mistake that somebody has to hear of.
+            Some(directory.join(&self.name)).filter(|path| path.exists())
         } else {
             let folders = std::env::var_os("PATH").unwrap_or_default();
             std::env::split_paths(&folders).map(|folder| directory.join(folder).join(&self.name)).find(|path| is_program(path))
@@ -63,15 +65,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory is to be had");
         let link = folder.path().join("oribi");
         std::os::unix::fs::symlink("/bin/true", &link).expect("the folder is ours");
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").expect("the folder is ours");
         let program = |name: &str| Program {
             name: name.into(),
             arguments: vec!["app.psgi".into()],
             directory: Some(folder.path().to_owned()),
             file: Some("/opt/oribi-1/oribi".into()),
         };
-        assert_eq!(program("./oribi").find(), folder.path().join("./oribi"));
-        assert_eq!(program("./no-such-file").find(), Path::new("/opt/oribi-1/oribi"));
-        assert!(program("sh").find().ends_with("bin/sh"), "by PATH");
+        assert_eq!(program("./oribi").file(), folder.path().join("./oribi"));
+        assert_eq!(program("./no-such-file").file(), Path::new("/opt/oribi-1/oribi"));
+        assert_eq!(program("./file").file(), folder.path().join("./file"), "it cannot be run, and is there");
+        assert!(program("sh").file().ends_with("bin/sh"), "by PATH");
         let command = program("./oribi").command();
         assert_eq!(command.get_args().collect::<Vec<_>>(), ["app.psgi"]);
         assert_eq!(command.get_current_dir(), Some(folder.path()));

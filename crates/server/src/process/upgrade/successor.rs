@@ -1,23 +1,24 @@
-//! The old master's view of the new one, until that serves.
+//! The old server's view of the new one, until that serves.
 
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{LISTENERS, UPGRADE, describe};
+use super::super::inheritance::{GUARDIAN, LISTENERS, TOTALS, UPGRADE, describe};
 use super::guardian::GuardianLink;
 use super::program::Program;
-use super::{GUARDIAN, Heard, TOTALS, hear};
+use super::{Heard, hear};
 use crate::handover::Sender;
 use crate::listen::Listener;
 use crate::totals::Totals;
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// How long the new server may take to load its app and to serve.
-const LIMIT: Duration = Duration::from_secs(300);
+/// How often to look whether a server has ended that this process waits for at its own end.
+const LOOK: Duration = Duration::from_millis(20);
 
-/// A new master that does not serve yet.
+/// A new server that does not serve yet.
 #[derive(Debug)]
 pub(in super::super) struct Successor {
     pub(in super::super) pid: Pid,
@@ -38,7 +39,7 @@ pub(in super::super) enum Progress {
 }
 
 impl Successor {
-    /// Starts `program`, which inherits the listeners.
+    /// Starts `program`, which inherits the listeners, and has `limit` to load its app and to serve.
     ///
     /// # Errors
     /// The system refuses, or there is no such program.
@@ -47,6 +48,7 @@ impl Successor {
         listeners: &[Listener],
         guardian: Option<&GuardianLink>,
         totals: &Totals,
+        limit: Duration,
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         let mut command = program.command();
@@ -67,7 +69,7 @@ impl Successor {
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
-        Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + LIMIT })
+        Ok(Self { pid, link, edges: Vec::new(), late_at: Instant::now() + limit })
     }
 
     /// What it has said since the last call.
@@ -94,9 +96,42 @@ impl Successor {
         self.link.as_fd()
     }
 
-    /// Ends it.
-    pub(in super::super) fn end(&self) {
-        // It has not been waited for, so its process id cannot belong to another process.
-        let _ = kill_process(self.pid, Signal::KILL);
+    /// Tells it to end: it has that long until it is ended.
+    pub(super) fn dismiss(self, patience: Duration) -> Dismissed {
+        // If it serves after all by now, or is about to, it finishes what it has begun.
+        let _ = kill_process(self.pid, Signal::TERM);
+        Dismissed { pid: self.pid, end_at: Instant::now() + patience, ended: false }
+    }
+}
+
+/// A server that was told to end, and has not been waited for.
+#[derive(Debug)]
+pub(in super::super) struct Dismissed {
+    pub(super) pid: Pid,
+    end_at: Instant,
+    ended: bool,
+}
+
+impl Dismissed {
+    /// When it is to be ended.
+    pub(super) fn end_at(&self) -> Instant {
+        self.end_at
+    }
+
+    /// Ends it if it has not ended by itself.
+    pub(super) fn end_if_late(&mut self, now: Instant) {
+        if now >= self.end_at && !std::mem::replace(&mut self.ended, true) {
+            log::warn!("the server that was given up (pid {}) has not ended and is killed", self.pid);
+            // It has not been waited for, so its process id cannot belong to another process.
+            let _ = kill_process(self.pid, Signal::KILL);
+        }
+    }
+
+    /// Waits for its end.
+    pub(super) fn wait(mut self) {
+        while matches!(waitpid(Some(self.pid), WaitOptions::NOHANG), Ok(None) | Err(Errno::INTR)) {
+            self.end_if_late(Instant::now());
+            std::thread::sleep(LOOK);
+        }
     }
 }

@@ -1,0 +1,387 @@
+//! The `oribi` command itself is replaced: by itself, and by programs that cannot take its place.
+
+use crate::client::{Load, Manner, Target, get};
+use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
+use crate::service_manager::ServiceManager;
+use rustix::process::Signal;
+use std::fs;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+const ORIBI: &str = env!("CARGO_BIN_EXE_oribi");
+
+/// A server whose program is a link, which can be made to lead elsewhere.
+struct Site {
+    server: Server,
+    folder: Folder,
+}
+
+impl Site {
+    fn start(arguments: &[&str]) -> Self {
+        Self::start_with(arguments, &[])
+    }
+
+    fn start_with(arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        let folder = Folder::new();
+        symlink(ORIBI, folder.file("oribi")).expect("the folder is ours");
+        let mut command = Command::new(folder.file("oribi"));
+        command.args(["--native", "hello", "--workers", "2", "--control"]).arg(folder.file("control"));
+        if !arguments.contains(&"--listen") {
+            command.args(["--listen", "127.0.0.1:0"]);
+        }
+        // The same tests are run for each I/O model: see tests/run.
+        if let Ok(model) = std::env::var("ORIBI_TEST_IO") {
+            command.args(["--io", &model]);
+        }
+        let server = Server::run(command.args(arguments).envs(variables.iter().copied()));
+        Self { server, folder }
+    }
+
+    fn address(&mut self) -> SocketAddr {
+        self.server.address()
+    }
+
+    /// Puts a program in the place of the server's. `REAL` in it stands for the real one.
+    fn put(&self, program: &str) {
+        let file = self.folder.file("next");
+        fs::write(&file, program.replace("REAL", ORIBI)).expect("the folder is ours");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        fs::rename(file, self.folder.file("oribi")).expect("the folder is ours");
+    }
+
+    fn put_back(&self) {
+        symlink(ORIBI, self.folder.file("next")).expect("the folder is ours");
+        fs::rename(self.folder.file("next"), self.folder.file("oribi")).expect("the folder is ours");
+    }
+
+    fn ctl(&self, order: &str) -> Output {
+        Command::new(ORIBI).args(["ctl", order, "--control"]).arg(self.folder.file("control")).output().expect("it was built")
+    }
+
+    /// The process that serves below the first one after an upgrade.
+    fn present(&self) -> Option<u32> {
+        present_below(self.server.pid())
+    }
+
+    /// Upgrades the server by `oribi ctl`, and waits until only the new one is left.
+    fn upgrade(&self) -> u32 {
+        let output = self.ctl("upgrade");
+        let log = self.server.log();
+        assert_eq!(output.status.code(), Some(0), "{}{log}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8(output.stdout).expect("it is text");
+        let pid = said.strip_prefix("the new server has taken over (pid ").and_then(|rest| rest.strip_suffix(")\n"));
+        let pid = pid.and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{said}"));
+        wait_until("only the new server is left", || self.present() == Some(pid));
+        pid
+    }
+
+    /// Asks for an upgrade that fails; gives the reason.
+    fn fail(&self) -> String {
+        let output = self.ctl("upgrade");
+        assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stdout));
+        String::from_utf8(output.stderr).expect("it is text")
+    }
+
+    fn stop(mut self) {
+        self.server.signal(Signal::TERM);
+        assert_eq!(self.server.wait(), 0, "{}", self.server.log());
+        assert!(!self.folder.file("control").exists());
+    }
+}
+
+fn present_below(first: u32) -> Option<u32> {
+    match children(first)[..] {
+        [only] if title(only).starts_with("oribi: supervisor") && title(first).starts_with("oribi: guardian") => Some(only),
+        _ => None,
+    }
+}
+
+/// What a process has open: files by their paths, and of other kinds how many. No socket may be open twice.
+fn descriptors(process: u32) -> Vec<String> {
+    let entries = fs::read_dir(format!("/proc/{process}/fd")).expect("it runs");
+    let links = entries.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    let mut links: Vec<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
+    links.sort();
+    let twice = links.windows(2).find(|pair| pair[0] == pair[1] && pair[0].starts_with("socket:"));
+    assert_eq!(twice, None, "in process {process}");
+    links.iter_mut().for_each(|link| *link = link.split(":[").next().unwrap_or_default().to_owned());
+    links
+}
+
+#[test]
+fn after_five_upgrades_every_process_has_the_same_descriptors_and_no_connection_was_closed() {
+    let mut site = Site::start(&["--edge", "on"]);
+    let target = Target::Tcp(site.address());
+    let kept = Load::start(&target, 8, Manner::KeepAlive);
+    let short = Load::start(&target, 2, Manner::ConnectionPerRequest);
+    let mut first = None;
+    for number in 1..=5 {
+        kept.wait_for_more(100);
+        short.wait_for_more(20);
+        let present = site.upgrade();
+        site.server.wait_for_log("follows the first process");
+        wait_until("it follows", || site.server.log().matches("follows the first process").count() == number);
+        let found = (descriptors(site.server.pid()), descriptors(present));
+        assert_eq!(*first.get_or_insert(found.clone()), found, "after upgrade {number}: {}", site.server.log());
+    }
+    kept.wait_for_more(100);
+    assert_eq!(kept.connections(), 8, "{}", site.server.log());
+    for load in [kept, short] {
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+    }
+    site.stop();
+}
+
+#[test]
+fn upgrades_of_workers_with_connections_lose_no_request() {
+    let mut site = Site::start(&["--edge", "off"]);
+    let target = Target::Tcp(site.address());
+    let load = [Load::start(&target, 4, Manner::KeepAlive), Load::start(&target, 2, Manner::ConnectionPerRequest)];
+    for _ in 0..3 {
+        load.iter().for_each(|load| load.wait_for_more(100));
+        site.upgrade();
+    }
+    load.iter().for_each(|load| load.wait_for_more(100));
+    for load in load {
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+    }
+    site.stop();
+}
+
+/// What others see of a server.
+fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
+    let pid = site.server.pid();
+    let mut below = children(pid);
+    below.sort_unstable();
+    let status = String::from_utf8(site.ctl("status").stdout).expect("it is text");
+    let status = status.lines().filter(|line| !line.starts_with("since") && !line.starts_with("requests"));
+    (title(pid), below, descriptors(pid), status.collect())
+}
+
+#[test]
+fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
+    for edge in ["on", "off"] {
+        let mut site = Site::start(&["--edge", edge, "--upgrade-timeout", "2s"]);
+        let load = Load::start(&Target::Tcp(site.address()), 4, Manner::KeepAlive);
+        load.wait_for_more(50);
+        let before = wait_for("all processes", || Some(state(&site)).filter(|(_, below, ..)| below.len() >= 2));
+        let fakes = [
+            ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one serves on"),
+            ("#!/bin/sh\nsleep 1\nkill -9 $$\n", "was killed by signal 9"),
+            ("#!/bin/sh\nexec sleep 600\n", "does not serve after 2 s (--upgrade-timeout) and is ended; this one serves on"),
+            ("#!/no/such/interpreter\n", "cannot start "),
+            // Its edges and workers cannot start.
+            ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one serves on"),
+        ];
+        // Each twice in a row.
+        for (fake, reason) in fakes.into_iter().flat_map(|fake| [fake, fake]) {
+            site.put(fake);
+            let why = site.fail();
+            assert!(why.contains(reason), "{fake}: {why}");
+            wait_until("the same as before", || state(&site) == before);
+        }
+        // A file that cannot be run.
+        site.put("");
+        fs::set_permissions(site.folder.file("oribi"), fs::Permissions::from_mode(0o644)).expect("it is ours");
+        let why = site.fail();
+        assert!(why.contains("cannot start ") && why.contains("Permission denied"), "{why}");
+        assert_eq!(state(&site), before);
+        site.put_back();
+        site.upgrade();
+        load.wait_for_more(50);
+        if edge == "on" {
+            assert_eq!(load.connections(), 4, "{}", site.server.log());
+        }
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+        site.stop();
+    }
+}
+
+/// Speaks a later version of the messages, and answers requests by itself.
+const OTHER_VERSION: &str = r#"#!/usr/bin/perl
+use strict; use warnings; use IO::Socket::INET;
+$SIG{PIPE} = 'IGNORE';
+my ($link) = $ENV{ORIBI_UPGRADE} =~ /^(\d+):/;
+my ($listener) = $ENV{ORIBI_LISTENERS} =~ /^(\d+)/;
+open my $master, '+<&=', $link or die;
+my $server = IO::Socket::INET->new_from_fd($listener, 'r+') or die;
+for my $message ("OribiUpg" . pack('va', 99, 'e'), "OribiUpg" . pack('va', 99, '!'), "Later" x 50, "OribiUpg" . pack('va', 99, 'r')) {
+    send($master, $message, 0) or die;
+}
+my $end = 0;
+$SIG{TERM} = sub { exit 0 };
+while (1) {
+    my $ready = ''; vec($ready, $listener, 1) = 1;
+    next if select($ready, undef, undef, undef) < 1;
+    my $client = $server->accept or next;
+    my $head = '';
+    while ($head !~ /\r\n\r\n/) { sysread($client, $head, 4096, length $head) or last }
+    syswrite($client, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nother");
+}
+"#;
+
+#[test]
+fn a_program_of_another_version_takes_over_without_the_connections() {
+    for edge in ["on", "off"] {
+        let mut site = Site::start(&["--edge", edge]);
+        let target = Target::Tcp(site.address());
+        let load = Load::start(&target, 4, Manner::KeepAlive);
+        load.wait_for_more(50);
+        site.put(OTHER_VERSION);
+        site.server.signal(Signal::USR2);
+        site.server.wait_for_log("has taken over; this one finishes what it has");
+        let said = site.server.log().contains("they close after their next responses");
+        assert_eq!(said, edge == "on", "{}", site.server.log());
+        wait_until("the guardian", || title(site.server.pid()).starts_with("oribi: guardian"));
+        load.wait_for_more(50);
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+        assert!(get(&target).expect("it serves").text.ends_with("other"));
+        site.server.signal(Signal::TERM);
+        assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+    }
+}
+
+/// The real program, a moment later.
+const SLOW: &str = "#!/bin/bash\nsleep 1\nexec -a \"$0\" REAL \"$@\"\n";
+
+#[test]
+fn signals_during_an_upgrade_are_obeyed() {
+    let mut site = Site::start(&["--edge", "on"]);
+    let load = Load::start(&Target::Tcp(site.address()), 4, Manner::KeepAlive);
+    load.wait_for_more(50);
+    site.put(SLOW);
+    site.server.signal(Signal::USR2);
+    site.server.wait_for_log("a new server is starting");
+    site.server.signal(Signal::USR2);
+    site.server.wait_for_log("an upgrade is under way already");
+    site.server.signal(Signal::HUP);
+    site.server.wait_for_log("all workers have been replaced");
+    let present = wait_for("only the new server is left", || site.present());
+    assert_eq!(site.server.log().matches("a new server is starting").count(), 1, "{}", site.server.log());
+    load.wait_for_more(50);
+    // Before the next one serves, the whole server is told to stop.
+    site.server.signal(Signal::USR2);
+    wait_until("another one is starting", || site.server.log().matches("a new server is starting").count() == 2);
+    let next = wait_for("it", || children(present).into_iter().find(|child| !title(*child).starts_with("oribi: ")));
+    assert_eq!(load.connections(), 4, "{}", site.server.log());
+    assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+    let address = site.address();
+    site.stop();
+    wait_until("its end", || !runs(next) && !runs(present));
+    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+}
+
+#[test]
+fn in_the_background_the_pid_file_and_the_socket_stay_and_go_with_the_server() {
+    let folder = Folder::new();
+    let mut command = Command::new(ORIBI);
+    command.args(["-D", "--native", "hello", "--listen", "app.sock", "--error-log", "error.log", "--pid-file", "server.pid"]);
+    command.args(["--control", "control", "--edge", "on"]).current_dir(folder.file(""));
+    assert!(command.status().expect("it was built").success());
+    let pid = || fs::read_to_string(folder.file("server.pid")).expect("it is there").trim().parse::<u32>().expect("a number");
+    let (first, log) = (pid(), || fs::read_to_string(folder.file("error.log")).expect("it is there"));
+    let target = Target::Unix(folder.file("app.sock"));
+    let load = Load::start(&target, 4, Manner::KeepAlive);
+    let mut before = None;
+    for _ in 0..3 {
+        load.wait_for_more(50);
+        send(pid(), Signal::USR2);
+        before = Some(wait_for("only the new server is left", || present_below(first).filter(|pid| Some(*pid) != before)));
+        assert_eq!(pid(), first, "others know the server by the number of its first process");
+    }
+    load.wait_for_more(50);
+    assert_eq!(load.connections(), 4, "{}", log());
+    assert_eq!(load.stop(), Vec::<String>::new(), "{}", log());
+    send(pid(), Signal::TERM);
+    wait_until("its end", || !runs(first) && before.is_none_or(|last| !runs(last)));
+    for name in ["app.sock", "server.pid", "control"] {
+        assert!(!folder.file(name).exists(), "{name} is left:\n{}", log());
+    }
+}
+
+#[test]
+fn a_server_without_a_path_for_orders_is_found_by_its_first_process() {
+    let folder = Folder::new();
+    let mut command = Command::new(ORIBI);
+    command.args(["--native", "hello", "--listen", "127.0.0.1:0", "--edge", "on"]).env("XDG_RUNTIME_DIR", folder.file(""));
+    let mut server = Server::run(&mut command);
+    server.address();
+    for _ in 0..2 {
+        for order in ["upgrade", "status"] {
+            let mut ctl = Command::new(ORIBI);
+            ctl.args(["ctl", order, "--pid", &server.pid().to_string()]).env("XDG_RUNTIME_DIR", folder.file(""));
+            let output = ctl.output().expect("it was built");
+            assert!(output.status.success(), "{order}: {}{}", String::from_utf8_lossy(&output.stderr), server.log());
+        }
+        wait_until("only the new server is left", || present_below(server.pid()).is_some());
+    }
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+#[test]
+fn start_server_above_an_upgraded_server_starts_and_stops_it_as_before() {
+    let folder = Folder::new();
+    let socket: PathBuf = folder.file("socket");
+    let probe = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    let address = probe.local_addr().expect("it is bound");
+    drop(probe);
+    let mut command = Command::new("start_server");
+    command.arg(format!("--port={address}")).arg(format!("--path={}", socket.display()));
+    command.args(["--", ORIBI, "--native", "hello", "--edge", "on", "--control", "off"]);
+    let mut starter = Server::run(&mut command);
+    starter.wait_for_log("listening on unix:");
+    let only = || wait_for("one server", || Some(children(starter.pid())).filter(|all| all.len() == 1).map(|all| all[0]));
+    let load = [&Target::Tcp(address), &Target::Unix(socket)].map(|target| Load::start(target, 4, Manner::KeepAlive));
+    for _ in 0..2 {
+        let first = only();
+        let mut before = None;
+        for _ in 0..2 {
+            load.iter().for_each(|load| load.wait_for_more(50));
+            send(first, Signal::USR2);
+            before = Some(wait_for("the upgrade", || present_below(first).filter(|pid| Some(*pid) != before)));
+        }
+        load.iter().for_each(|load| load.wait_for_more(50));
+        starter.signal(Signal::HUP);
+        wait_until("the end of the old server", || !runs(first) && before.is_none_or(|last| !runs(last)));
+    }
+    load.iter().for_each(|load| load.wait_for_more(50));
+    for load in load {
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", starter.log());
+    }
+    let (last, log) = (only(), starter.log());
+    starter.signal(Signal::TERM);
+    starter.wait();
+    wait_until("the end of the last server", || !runs(last));
+    assert_eq!(log.matches("has taken over; this one finishes").count(), 4, "{log}");
+}
+
+#[test]
+fn listeners_that_a_service_manager_keeps_stay_its_own() {
+    let manager = ServiceManager::new();
+    let (folder, path) = (Folder::new(), manager.address());
+    let (socket, notify) = (folder.file("app.sock"), path.to_str().expect("it is ASCII"));
+    let name = socket.to_str().expect("it is ASCII");
+    let pid_file = folder.file("pid");
+    let arguments = ["--edge", "on", "--listen", name, "--pid-file", pid_file.to_str().expect("it is ASCII")];
+    let mut site = Site::start_with(&arguments, &[("NOTIFY_SOCKET", notify), ("FDSTORE", "16")]);
+    let stored = manager.hear("FDSTORE");
+    assert!(stored.descriptor.is_some());
+    manager.hear("READY");
+    let load = Load::start(&Target::Unix(socket.clone()), 4, Manner::KeepAlive);
+    load.wait_for_more(50);
+    site.server.signal(Signal::USR2);
+    let next: u32 = manager.hear("MAINPID").value("MAINPID").and_then(|pid| pid.parse().ok()).expect("a number");
+    assert_eq!(site.server.wait(), 0, "nobody needs the first process: {}", site.server.log());
+    assert_eq!(fs::read_to_string(&pid_file).expect("it is there").trim(), next.to_string());
+    load.wait_for_more(50);
+    assert_eq!(load.connections(), 4, "{}", site.server.log());
+    assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
+    send(next, Signal::TERM);
+    wait_until("its end", || !runs(next));
+    assert!(socket.exists(), "the next start finds its clients there");
+    assert!(!pid_file.exists());
+    drop(stored);
+}
