@@ -1,7 +1,7 @@
 //! The program itself is replaced, and no client notices.
 
 use crate::connection::Connection;
-use crate::language::Language;
+use crate::language::{Language, Launcher, Site};
 use crate::load::{Load, Plan, Question};
 use crate::server::{children, title, wait_for};
 use crate::turn;
@@ -9,6 +9,7 @@ use rustix::process::Signal;
 
 crate::in_language!(perl, Perl, upgrades_close_no_connection);
 crate::in_language!(ruby, Ruby, upgrades_close_no_connection);
+crate::in_language!(lua, Lua, upgrades_close_no_connection);
 
 const KEPT: usize = 32;
 
@@ -17,11 +18,22 @@ fn mixed(number: u64) -> Question {
     if number.is_multiple_of(8) { Question::nap(number, 0.05) } else { Question::fast(number) }
 }
 
+/// Whether a process leads a server.
+fn is_first(process: u32) -> bool {
+    ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role))
+}
+
 fn upgrades_close_no_connection(language: Language) {
     let _turn = turn::beside_others();
-    // Each language over another I/O model.
-    let io = if language == Language::Perl { "io_uring" } else { "epoll" };
-    let mut site = language.start(&["--workers", "2", "--edges", "2", "--io", io]);
+    // Each language over another I/O model, unless one was asked for: see tests/run.
+    let own = match language {
+        Language::Perl => "io_uring",
+        Language::Ruby => "epoll",
+        Language::Lua => "libevent",
+    };
+    let io = std::env::var("ORIBI_TEST_IO").unwrap_or_else(|_| own.to_owned());
+    let mut site = language.start(&["--workers", "2", "--edges", "2", "--io", &io]);
+    assert!(site.server.log().contains(&format!("I/O by {io}")), "{}", site.server.log());
     let load = Load::start(site.address, Plan { connections: KEPT, pace: None, requests: None, question: mixed });
     let mut before = None;
     for number in 1..=3 {
@@ -32,8 +44,8 @@ fn upgrades_close_no_connection(language: Language) {
         site.server.signal(Signal::USR2);
         let response = slow.answer().0;
         assert_eq!((response.status, response.content), (200, format!("sleep {number}\n").into_bytes()));
-        before = Some(wait_for("only the new master is left", || match children(site.server.pid())[..] {
-            [only] if Some(only) != before && title(only).starts_with("oribi: master") => Some(only),
+        before = Some(wait_for("only the new server is left", || match children(site.server.pid())[..] {
+            [only] if Some(only) != before && is_first(only) => Some(only),
             _ => None,
         }));
         slow.ask("/fast?7");
@@ -43,4 +55,29 @@ fn upgrades_close_no_connection(language: Language) {
     load.stop().must_be_perfect("requests while the program is upgraded");
     site.server.signal(Signal::TERM);
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+}
+
+/// A program that has called Oribi is not executed a second time: the log says why, and what can be done.
+fn is_not_upgraded(launcher: Launcher, language: Language) {
+    let _turn = turn::beside_others();
+    let mut site = Site::start(launcher, language, &[]);
+    let load = Load::start(site.address, Plan { connections: 2, pace: None, requests: None, question: mixed });
+    load.wait_for_more(20);
+    site.server.signal(Signal::USR2);
+    site.server.wait_for_log("not upgraded: this server is part of a program that has called it");
+    assert!(site.server.log().contains("run the program under start_server"), "{}", site.server.log());
+    load.wait_for_more(20);
+    load.stop().must_be_perfect("requests of a server that is not upgraded");
+    site.server.signal(Signal::TERM);
+    assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+}
+
+#[test]
+fn plackup_says_why_it_is_not_upgraded() {
+    is_not_upgraded(Launcher::Plackup, Language::Perl);
+}
+
+#[test]
+fn rackup_says_why_it_is_not_upgraded() {
+    is_not_upgraded(Launcher::Rackup, Language::Ruby);
 }

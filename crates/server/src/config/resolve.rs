@@ -401,6 +401,7 @@ mod tests {
             "request-kill=50",
             "boot-request=/up?deep=1",
             "boot-timeout=20s",
+            "upgrade-timeout=20s",
             "reload-mode=rolling",
             "max-worker-lifetime=1h",
             "reload-on-rss=300",

@@ -101,6 +101,38 @@ impl Deadlines {
         self.links[index as usize] = Link { previous: last, next: NONE, since: now.into(), kind: Some(kind) };
     }
 
+    /// Starts a deadline of which only `left` is left at the time `now`; at most its whole length.
+    pub(super) fn set_rest(&mut self, index: u32, kind: Deadline, left: Duration, now: Duration) {
+        let lasts = self.lists[kind as usize].lasts;
+        let since = (now + left.min(lasts)).saturating_sub(lasts);
+        self.set(index, kind, now);
+        // Its place is before those that began later.
+        let mut next = index;
+        let mut previous = self.links[index as usize].previous;
+        while previous != NONE && self.links[previous as usize].since.time() > since {
+            next = previous;
+            previous = self.links[previous as usize].previous;
+        }
+        self.links[index as usize].since = since.into();
+        if next == index {
+            return;
+        }
+        self.clear(index);
+        self.links[index as usize] = Link { previous, next, since: since.into(), kind: Some(kind) };
+        self.links[next as usize].previous = index;
+        if previous == NONE {
+            self.lists[kind as usize].first = index;
+        } else {
+            self.links[previous as usize].next = index;
+        }
+    }
+
+    /// How much is left of the deadline, if one of that kind runs.
+    pub(super) fn left(&self, index: u32, kind: Deadline, now: Duration) -> Option<Duration> {
+        let link = self.links.get(index as usize).filter(|link| link.kind == Some(kind))?;
+        Some((link.since.time() + self.lists[kind as usize].lasts).saturating_sub(now))
+    }
+
     #[cold]
     fn make_room(&mut self, index: u32) {
         while self.links.len() <= index as usize {
@@ -218,5 +250,29 @@ mod tests {
         // A second call changes nothing.
         deadlines.shorten(Deadline::Idle, SECOND, SECOND * 10);
         assert_eq!(deadlines.next(), Some(SECOND * 21 / 2));
+    }
+
+    #[test]
+    fn what_is_left_of_a_deadline_goes_on_elsewhere_in_its_order() {
+        let mut deadlines = deadlines();
+        for index in 0..4 {
+            deadlines.set(index, Deadline::Head, SECOND * 10 + SECOND / 4 * index);
+        }
+        // They expire at 13, 13.25, 13.5 and 13.75.
+        let now = SECOND * 11;
+        assert_eq!(deadlines.left(2, Deadline::Head, now), Some(SECOND * 5 / 2));
+        assert_eq!((deadlines.left(2, Deadline::Idle, now), deadlines.left(9, Deadline::Head, now)), (None, None));
+        assert_eq!(deadlines.left(0, Deadline::Head, SECOND * 20), Some(Duration::ZERO));
+        deadlines.set_rest(7, Deadline::Head, SECOND * 7 / 3, now);
+        deadlines.set_rest(8, Deadline::Head, SECOND, now);
+        deadlines.set_rest(9, Deadline::Head, Duration::ZERO, now);
+        deadlines.set_rest(10, Deadline::Head, SECOND * 100, now);
+        assert_eq!(deadlines.next(), Some(now));
+        let expired: Vec<u32> = std::iter::from_fn(|| deadlines.expired(SECOND * 14)).map(|(index, _)| index).collect();
+        assert_eq!(expired, [9, 8, 0, 1, 7, 2, 3, 10]);
+        // Alone, at a time before its length has passed once.
+        deadlines.set_rest(3, Deadline::Idle, SECOND, SECOND * 2);
+        assert!(deadlines.is_single(Deadline::Idle));
+        assert_eq!(deadlines.expired(SECOND * 10), Some((3, Deadline::Idle)));
     }
 }

@@ -10,12 +10,13 @@ use super::remote::Remote;
 use super::send::Still;
 use super::{Accepting, Engine};
 use crate::config::Protocol;
-use crate::handover::{LARGEST_UNREAD, Record};
+use crate::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
 use crate::totals::Counter;
 use oribi_io::{Backend, Peer};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
     /// Stops accepting. From now on the engine is finished when it has no connection.
@@ -65,6 +66,7 @@ impl<B: Backend> Engine<'_, B> {
     fn release(&mut self, index: u32) -> Option<(Record, OwnedFd)> {
         // If this fails, bytes of it have not left yet.
         let (descriptor, received) = self.backend.give_away(&mut self.connections[index].line.socket).ok()?;
+        let left = self.deadlines.left(index, Deadline::Head, self.backend.now());
         self.deadlines.clear(index);
         let mut connection = self.connections.remove(index)?;
         if let Some(census) = self.census {
@@ -77,6 +79,7 @@ impl<B: Backend> Engine<'_, B> {
             protocol: listener.protocol,
             listener: listener.display.clone(),
             requests: connection.requests,
+            left: left.map_or(NO_LIMIT, |left| u32::try_from(left.as_millis()).unwrap_or(NO_LIMIT)),
             address: connection.remote.address().to_vec(),
             port: connection.remote.port().to_vec(),
             unread: [connection.input.unread(), &received].concat(),
@@ -124,8 +127,11 @@ impl<B: Backend> Engine<'_, B> {
             self.carry(index);
             self.deadlines.set(index, Deadline::Kept, now);
         } else {
-            let kind = if begun || record.requests == 0 { Deadline::Head } else { Deadline::Idle };
-            self.deadlines.set(index, kind, now);
+            match record.left {
+                NO_LIMIT if begun || record.requests == 0 => self.deadlines.set(index, Deadline::Head, now),
+                NO_LIMIT => self.deadlines.set(index, Deadline::Idle, now),
+                left => self.deadlines.set_rest(index, Deadline::Head, Duration::from_millis(left.into()), now),
+            }
         }
         if self.open(index) == Still::Open {
             if begun {

@@ -8,4 +8,4 @@ mod line;
 mod record;
 
 pub(crate) use line::{Receipt, Receiver, Room, Sender, pair, receive_with_descriptor, send_with_descriptor};
-pub(crate) use record::{LARGEST_UNREAD, Record, VERSION};
+pub(crate) use record::{LARGEST_UNREAD, NO_LIMIT, Record, VERSION};

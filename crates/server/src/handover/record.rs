@@ -3,15 +3,19 @@
 use crate::config::Protocol;
 
 /// The version of the records. An edge hands its connections only to one that reads the same version.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
 
-/// The magic bytes, the version, the protocol, a byte that is zero, the count of requests, and the sizes of the four parts.
-const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 2 + 1 + 1 + 4;
+/// The magic bytes, the version, the protocol, a byte that is zero, the count of requests, the time that is left, and the sizes of the
+/// four parts.
+const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
 /// The most bytes of the next request that a record has. A connection with more stays until they have been read as a request.
 pub(crate) const LARGEST_UNREAD: usize = 64 << 10;
+
+/// Nothing limits the time.
+pub(crate) const NO_LIMIT: u32 = u32::MAX;
 
 /// The longest name of a listener: the path of a socket has at most 107 bytes, each of which may be shown as a character of three.
 const LONGEST_NAME: usize = 512;
@@ -27,6 +31,8 @@ pub(crate) struct Record {
     pub(crate) listener: String,
     /// How many requests have begun on it.
     pub(crate) requests: u32,
+    /// How many milliseconds its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
+    pub(crate) left: u32,
     /// The client's address, as text.
     pub(crate) address: Vec<u8>,
     /// The client's port, as text.
@@ -54,6 +60,7 @@ impl Record {
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&[protocol, 0]);
         bytes.extend_from_slice(&self.requests.to_le_bytes());
+        bytes.extend_from_slice(&self.left.to_le_bytes());
         bytes.extend_from_slice(&u16::try_from(self.listener.len()).ok()?.to_le_bytes());
         bytes.push(u8::try_from(self.address.len()).ok()?);
         bytes.push(u8::try_from(self.port.len()).ok()?);
@@ -71,6 +78,7 @@ impl Record {
         let version = u16::from_le_bytes(take(&mut rest)?);
         let [protocol, zero] = take(&mut rest)?;
         let requests = u32::from_le_bytes(take(&mut rest)?);
+        let left = u32::from_le_bytes(take(&mut rest)?);
         let listener = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let [address, port] = take(&mut rest)?;
         let unread = u32::from_le_bytes(take(&mut rest)?) as usize;
@@ -89,7 +97,7 @@ impl Record {
         };
         let listener = String::from_utf8(part(listener)?).map_err(|_| NoRecord)?;
         let (address, port, unread) = (part(usize::from(address))?, part(usize::from(port))?, part(unread)?);
-        if rest.is_empty() { Ok(Self { protocol, listener, requests, address, port, unread }) } else { Err(NoRecord) }
+        if rest.is_empty() { Ok(Self { protocol, listener, requests, left, address, port, unread }) } else { Err(NoRecord) }
     }
 }
 
@@ -108,6 +116,7 @@ mod tests {
             protocol: Protocol::Http,
             listener: "http://[::1]:5000".to_owned(),
             requests: 70_000,
+            left: 9_500,
             address: b"192.0.2.7".to_vec(),
             port: b"54321".to_vec(),
             unread: unread.to_vec(),
@@ -147,14 +156,16 @@ mod tests {
     #[test]
     fn every_wrong_header_is_refused() {
         let good = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
-        // Every bit of the header has a meaning; but the count of requests may be any number, and the other protocol is one, too:
-        // two bits differ between them.
+        // Every bit of the header has a meaning; but the count of requests and the time may be any number, and the other protocol is
+        // one, too: two bits differ between them.
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let read = Record::decode(&bytes);
             if (12 * 8..16 * 8).contains(&bit) {
                 assert!(read.is_ok_and(|record| record.requests != 70_000), "bit {bit}");
+            } else if (16 * 8..20 * 8).contains(&bit) {
+                assert!(read.is_ok_and(|record| record.left != 9_500), "bit {bit}");
             } else {
                 assert_eq!(read, Err(NoRecord), "bit {bit}");
             }
