@@ -71,7 +71,7 @@ fn with_threads_the_contexts_are_replaced_and_not_the_process() {
 #[test]
 fn hup_replaces_the_workers_one_after_the_other_without_a_gap() {
     for (workers, manner) in [(1, Manner::ConnectionPerRequest), (3, Manner::KeepAlive)] {
-        let mut server = native(&["--workers", &workers.to_string()]);
+        let mut server = native(&["--workers", &workers.to_string(), "--reload-mode", "rolling"]);
         let target = tcp(&mut server);
         let before = server.wait_for_workers(workers);
         let load = Load::start(&target, 8, manner);

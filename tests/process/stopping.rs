@@ -141,17 +141,6 @@ fn without_its_supervisor_no_process_stays() {
     assert!(get(&target).is_err(), "the port is free");
 }
 
-#[test]
-fn a_signal_without_a_meaning_is_reported_and_harmless() {
-    let mut server = native(&["--workers", "1"]);
-    let target = tcp(&mut server);
-    server.signal(Signal::USR2);
-    server.wait_for_log("signal USR2 does nothing here");
-    get(&target).expect("it serves on");
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait(), 0);
-}
-
 /// A client that ignores the server's part of the handshake until the test tells it to go on; then it sends its request. It
 /// reports what it is about to do, and prints the first line of the answer. The filter is that of `ignore_new_connections`, for
 /// SYN with ACK.

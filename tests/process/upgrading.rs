@@ -156,7 +156,8 @@ fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
     let mut below = children(pid);
     below.sort_unstable();
     let status = String::from_utf8(site.ctl("status").stdout).expect("it is text");
-    let status = status.lines().filter(|line| !line.starts_with("since") && !line.starts_with("requests"));
+    let stays = |line: &&str| ["server", "listening", "edges", "workers"].iter().any(|name| line.starts_with(name));
+    let status = status.lines().filter(stays);
     (title(pid), below, descriptors(pid), status.collect())
 }
 
