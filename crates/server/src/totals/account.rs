@@ -1,6 +1,6 @@
 //! The numbers of one process, in memory that its keeper reads.
 
-use super::counter::{COUNTERS, Counter, Counts, NAMES};
+use super::counter::{COUNTERS, Counter, Counts, in_words};
 use oribi_io::process::SharedLine;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,20 +14,6 @@ pub(crate) const ACCOUNT_LINES: usize = COUNTERS.div_ceil(EACH);
 /// The numbers of one process, or of several one after the other.
 #[derive(Clone, Copy, Debug)]
 pub struct Account(&'static [SharedLine; ACCOUNT_LINES]);
-
-/// All counters, in their order in memory.
-pub(super) fn in_words() -> impl Iterator<Item = Counter> {
-    const ORDERED: [Counter; COUNTERS] = {
-        let mut ordered = [Counter::Responses2xx; COUNTERS];
-        let mut index = 0;
-        while index < COUNTERS {
-            ordered[NAMES[index].0 as usize] = NAMES[index].0;
-            index += 1;
-        }
-        ordered
-    };
-    ORDERED.into_iter()
-}
 
 /// Adds to a word that others may add to at the same time.
 pub(super) fn add_saturating(word: &AtomicU64, amount: u64) {

@@ -1,7 +1,5 @@
 //! What is counted.
 
-use super::account::in_words;
-
 /// A counter, in the order in which they stand in memory. A new one comes behind the others, so that other versions of this program
 /// find the old ones where they were.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +169,20 @@ impl Counts {
     pub(super) fn less(self, before: &Self) -> Self {
         self.with(before, |unit, now, before| if unit == Unit::Longest { now } else { now.saturating_sub(before) })
     }
+}
+
+/// All counters, in their order in memory.
+pub(super) fn in_words() -> impl Iterator<Item = Counter> {
+    const ORDERED: [Counter; COUNTERS] = {
+        let mut ordered = [Counter::Responses2xx; COUNTERS];
+        let mut index = 0;
+        while index < COUNTERS {
+            ordered[NAMES[index].0 as usize] = NAMES[index].0;
+            index += 1;
+        }
+        ordered
+    };
+    ORDERED.into_iter()
 }
 
 #[cfg(test)]

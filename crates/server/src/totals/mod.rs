@@ -17,7 +17,8 @@ pub use account::Account;
 pub(crate) use counter::{Counter, Counts, NAMES, Unit};
 pub(crate) use tally::Tally;
 
-use account::{add_saturating, in_words};
+use account::add_saturating;
+use counter::in_words;
 use oribi_io::process::{SharedLine, lines_of_file, shared_file};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
