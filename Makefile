@@ -29,7 +29,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 installed = $(DESTDIR)$(PREFIX)
 
-.PHONY: build help serve test load endure sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study
+.PHONY: build help serve test load endure kubernetes sanitize leak bench study fuzz docs install install-perl install-gem uninstall clean setup-build setup-test setup-bench setup-study setup-kubernetes
 
 build: setup-build ## build target/release/oribi, the same with Lua 5.4, and the Perl and Ruby hosts beside it
 	cargo build --release --locked --package oribi-cli --package oribi-capi --features oribi-cli/libevent,oribi-capi/libevent
@@ -58,6 +58,9 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 
 endure: setup-test build ## reload, recycle, scale and kill the processes of a server for MINUTES=10, under load
 	ORIBI=$(CURDIR)/target/release/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --locked --package oribi-cli --test endure -- --nocapture
+
+kubernetes: setup-kubernetes build ## replace the pods of a real Kubernetes under load (needs root, and Go to build it once)
+	@tests/kubernetes/run
 
 sanitize: setup-test build ## let odd apps run under the address sanitizer and valgrind (half an hour)
 	@tests/sanitize/build
@@ -109,7 +112,8 @@ uninstall: ## remove what `make install` installed
 		"$(installed)/lib/oribi" "$(installed)/share/doc/oribi"
 
 clean: ## remove everything that was built
-	@[ ! -d target/debian13 ] || [ -w target/debian13 ] || sudo rm -rf --one-file-system target/debian13
+	@for folder in target/debian13 target/kubernetes; do \
+		[ ! -d $$folder ] || [ -w $$folder ] || sudo rm -rf --one-file-system $$folder || exit 1; done
 	cargo clean
 	@if [ -f hosts/perl/Makefile ]; then $(MAKE) -C hosts/perl realclean; fi
 
@@ -126,6 +130,9 @@ setup-test:
 
 setup-bench:
 	@setup/debian.sh build bench
+
+setup-kubernetes:
+	@setup/debian.sh kubernetes
 
 setup-study:
 	@setup/toolchain.sh

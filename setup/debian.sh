@@ -64,6 +64,7 @@ not_at_boot() {
 }
 not_at_boot nginx nginx
 not_at_boot lighttpd lighttpd
+not_at_boot containerd containerd
 not_at_boot request-tracker5 request-tracker5
 not_at_boot lemonldap-ng-fastcgi-server lemonldap-ng-fastcgi-server
 for part in handler portal; do
