@@ -9,7 +9,7 @@ mod roles;
 #[allow(dead_code)]
 mod server;
 
-use client::{Target, get};
+use client::{Load, Manner, Target, get};
 use oribi_host::Native;
 use oribi_io::process::Identity;
 use oribi_server::config::{AccessFormat, EdgeChoice, ListenAddress, LogTarget, Settings, value};
@@ -36,6 +36,7 @@ fn main() {
                     "an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers",
                     an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers,
                 ),
+                ("an_upgraded_server_is_the_same_users", an_upgraded_server_is_the_same_users),
                 ("new_privileges_are_out_of_reach", new_privileges_are_out_of_reach),
                 ("both_users_write_to_the_logs", both_users_write_to_the_logs),
                 ("a_mold_is_the_user_before_it_loads_the_app", a_mold_is_the_user_before_it_loads_the_app),
@@ -44,7 +45,8 @@ fn main() {
                 ("who_is_the_user_already_needs_no_root", who_is_the_user_already_needs_no_root),
             ]);
         }
-        Some("supervisor" | "mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
+        Some("mold") => std::process::exit(process::supervise(&settings(), &Native::new("hello"))),
+        Some("supervisor") => std::process::exit(process::supervise_program(&settings(), &Native::new("hello"))),
         Some(_) => std::process::exit(process::master::run(&settings(), roles::program("mold"), 1)),
     }
 }
@@ -192,6 +194,46 @@ fn an_edge_of_another_user_cannot_be_signalled_or_traced_by_workers() {
     get(&Target::Tcp(server.address())).expect("it answers");
     let edge = server.edges()[0];
     assert!(nobody_can(signal, edge) && !nobody_can(trace, edge));
+}
+
+fn an_upgraded_server_is_the_same_users() {
+    for role in ["supervisor", "master"] {
+        let site = Site::new();
+        let socket = site.folder.file("app.sock");
+        let mut command = site.command(role, &NOBODY);
+        command.env("ORIBI_EDGE", "on").env("ORIBI_TEST_EDGE_USER", "games").env("ORIBI_TEST_SOCKET", &socket);
+        let mut server = Server::run(&mut command);
+        server.addresses();
+        let target = Target::Unix(socket.clone());
+        let load = Load::start(&target, 4, Manner::KeepAlive);
+        let owner = |path: &PathBuf| std::fs::metadata(path).map(|found| (found.uid(), found.gid())).expect("it is there");
+        let before = owner(&socket);
+        let mut last = None;
+        for _ in 0..2 {
+            load.wait_for_more(50);
+            server.signal(Signal::USR2);
+            let present = wait_for("only the new server is left", || match children(server.pid())[..] {
+                [only] if Some(only) != last && title(server.pid()).starts_with("oribi: guardian") => Some(only),
+                _ => None,
+            });
+            let (games, (user, group)) = (Identity::named(Some("games"), None).expect("every system has it"), nobody());
+            wait_until("an edge of its user", || {
+                let edge = children(present).into_iter().find(|child| title(*child).starts_with("oribi: edge"));
+                edge.is_some_and(|edge| identity(edge) == (vec![games.user(); 4], vec![games.group(); 4]))
+            });
+            let is_mold = |child: &u32| title(*child).starts_with("oribi: mold");
+            let parent = children(present).into_iter().find(is_mold).unwrap_or(present);
+            workers_as(parent, user, group);
+            assert_eq!(owner(&socket), before);
+            last = Some(present);
+        }
+        load.wait_for_more(50);
+        assert_eq!(load.connections(), 4, "{}", server.log());
+        assert_eq!(load.stop(), Vec::<String>::new(), "{}", server.log());
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+        assert!(!socket.exists(), "the last one has removed it");
+    }
 }
 
 /// Whether a process can get more rights by executing a program.

@@ -295,6 +295,13 @@ fn in_the_background_the_pid_file_and_the_socket_stay_and_go_with_the_server() {
     load.wait_for_more(50);
     assert_eq!(load.connections(), 4, "{}", log());
     assert_eq!(load.stop(), Vec::<String>::new(), "{}", log());
+    let errors = fs::canonicalize(folder.file("")).expect("it is there").join("error.log");
+    fs::rename(&errors, folder.file("error.log.1")).expect("the folder is ours");
+    send(pid(), Signal::USR1);
+    for process in [Some(first), before].into_iter().flatten() {
+        let has_open = || fs::read_link(format!("/proc/{process}/fd/2")).expect("it runs") == errors;
+        wait_until("the new log is open", has_open);
+    }
     send(pid(), Signal::TERM);
     wait_until("its end", || !runs(first) && before.is_none_or(|last| !runs(last)));
     for name in ["app.sock", "server.pid", "control"] {

@@ -92,21 +92,24 @@ impl Ward {
         self.pid == pid
     }
 
-    /// Passes on the signals that have arrived.
-    pub(in super::super) fn pass_signals_on(&mut self) {
+    /// Passes on the signals that have arrived. Returns whether one of them was for those who have logs open.
+    pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         // A later master may have reported.
         let _ = self.is(self.pid);
-        pass_signals_on(self.pid);
+        pass_signals_on(self.pid)
     }
 }
 
-/// Passes the signals that have arrived on to `master`.
-pub(in super::super) fn pass_signals_on(master: Pid) {
+/// Passes the signals that have arrived on to `master`. Returns whether one of them was for those who have logs open.
+pub(in super::super) fn pass_signals_on(master: Pid) -> bool {
+    let mut reopen = false;
     for signal in PASSED_ON {
         for _ in 0..signals::take(signal) {
+            reopen |= signal == Signal::USR1;
             let _ = kill_process(master, signal);
         }
     }
+    reopen
 }
 
 #[cfg(test)]

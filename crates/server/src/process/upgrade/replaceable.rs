@@ -217,7 +217,7 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
         return 0;
     }
     server.entitle_guardian();
-    let Parts { succession, listeners, edges, signals, .. } = server.parts();
+    let Parts { settings, succession, listeners, edges, signals, .. } = server.parts();
     listeners.clear();
     *edges = None;
     // The new server learns by this that nothing is left here.
@@ -225,7 +225,12 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
     let Some(ward) = &mut succession.ward else { return 0 };
     loop {
         signals.rearm();
-        ward.pass_signals_on();
+        // Otherwise a log that was rotated away would take room as long as this process has it open.
+        if ward.pass_signals_on()
+            && let Err(error) = crate::log::reopen_error_log(settings)
+        {
+            log::error!("cannot open the error log again: {error}");
+        }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
             if ward.is(pid) {
                 succession.ward_ended = Some(exit_status(status));

@@ -191,8 +191,8 @@ impl Succession {
     /// Passes signals on if another server serves; `false`: they are for this one.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.ward, &self.after) {
-            (Some(ward), _) => ward.pass_signals_on(),
-            (None, Some(after)) => guardian::pass_signals_on(after.pid),
+            (Some(ward), _) => _ = ward.pass_signals_on(),
+            (None, Some(after)) => _ = guardian::pass_signals_on(after.pid),
             (None, None) => return false,
         }
         true
