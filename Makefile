@@ -56,8 +56,8 @@ load: setup-test build ## hold 8192 busy keep-alive connections for 20 seconds, 
 	cargo build --release --locked --package oribi-load
 	@tests/load/idle
 
-endure: setup-test build ## reload, recycle, scale and kill the processes of a server for MINUTES=10, under load
-	ORIBI=$(CURDIR)/target/release/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --locked --package oribi-cli --test endure -- --nocapture
+endure: setup-test build ## reload, upgrade, recycle, scale and kill the processes of servers for MINUTES=10, under load
+	ORIBI=$(CURDIR)/target/release/oribi ORIBI_ENDURE_MINUTES=$(MINUTES) cargo test --workspace --features oribi-cli/libevent --locked --test endure -- --nocapture
 
 kubernetes: setup-kubernetes build ## replace the pods of a real Kubernetes under load (needs root, and Go to build it once)
 	@tests/kubernetes/run

@@ -1,11 +1,12 @@
 //! The app of each language, and servers that run it.
 
 use crate::connection::Connection;
-use crate::server::{Folder, Server, children, title, wait_for, wait_until};
+use crate::server::{Folder, Server, descendants, title, wait_for, wait_until};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -46,6 +47,8 @@ pub enum Launcher {
     Oribi,
     Plackup,
     Rackup,
+    /// `oribi` below start_server, which has the socket.
+    StartServer,
 }
 
 impl Launcher {
@@ -54,10 +57,13 @@ impl Launcher {
         let host = |path: &str| format!("{}/../../hosts/{path}", env!("CARGO_MANIFEST_DIR"));
         match self {
             Self::Oribi => {
-                // Another build than this one, such as target/release/oribi.
-                let program = std::env::var_os("ORIBI").unwrap_or_else(|| env!("CARGO_BIN_EXE_oribi").into());
-                let mut command = Command::new(program);
+                let mut command = Command::new(program());
                 command.arg(app).args(options);
+                command
+            }
+            Self::StartServer => {
+                let mut command = Command::new("start_server");
+                command.arg(format!("--port={}", free_address())).arg("--").arg(program()).arg(app).args(options);
                 command
             }
             Self::Plackup => {
@@ -79,6 +85,17 @@ impl Launcher {
             }
         }
     }
+}
+
+/// `oribi`, or another build than this one, such as target/release/oribi.
+pub fn program() -> OsString {
+    std::env::var_os("ORIBI").unwrap_or_else(|| env!("CARGO_BIN_EXE_oribi").into())
+}
+
+/// An address that nobody listens on.
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
+    listener.local_addr().expect("it listens")
 }
 
 /// What `--edge` shall be: on, unless somebody wants to see these tests fail.
@@ -106,7 +123,10 @@ impl Site {
         }
         // Nobody writes to it, so that it keeps waiting who reads it.
         mknodat(CWD, inside.join(".fifo"), FileType::Fifo, Mode::RWXU, 0).expect("the folder is writable");
-        let mut options = vec!["--edge".to_owned(), edge(), "--static".into(), format!("/files={}", files.display())];
+        let mut options = vec!["--static".to_owned(), format!("/files={}", files.display())];
+        if !arguments.contains(&"--edge") {
+            options.extend(["--edge".to_owned(), edge()]);
+        }
         options.extend(["--sendfile-root".into(), files.display().to_string()]);
         options.extend(["--probe", "/healthz", "--respawn-interval", "100ms"].map(str::to_owned));
         if !arguments.contains(&"--listen") {
@@ -142,7 +162,12 @@ impl Site {
         std::fs::read_to_string(self.folder.file("inside").join(number.to_string())).ok()?.parse().ok()
     }
 
-    /// Has the answers to boot requests go like this from now on: `die`, `hang` or a status; `None`: well.
+    /// A file that belongs to this site alone.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.file(name)
+    }
+
+    /// Has the answers to boot requests go like this from now on: `die`, `hang`, a status or, for Lua, `slow`; `None`: well.
     pub fn set_boot(&self, word: Option<&str>) {
         let file = self.folder.file("inside").join("boot");
         match word {
@@ -164,13 +189,7 @@ impl Site {
 
     /// All processes of the server, the first one left out.
     pub fn processes(&self) -> Vec<u32> {
-        let mut found = children(self.server.pid());
-        let mut next = 0;
-        while next < found.len() {
-            found.extend(children(found[next]));
-            next += 1;
-        }
-        found
+        descendants(self.server.pid())
     }
 
     /// Its workers, those that are finishing included.

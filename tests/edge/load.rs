@@ -1,7 +1,7 @@
-//! Many kept connections at once, in one thread: each has one request at a time, and every byte of every answer is checked.
+//! Many connections at once, in one thread: each has one request at a time, and every byte of every answer is checked.
 
 use crate::connection::request;
-use crate::response::{self, Response};
+use crate::response::{self, Response, letters};
 use crate::server::wait_until;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// An answer that has not come for so long will not come.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -22,12 +22,14 @@ pub const ANYTHING: &[u8] = b"anything";
 /// A request and the answer that it shall have.
 pub struct Question {
     pub target: String,
+    /// What a POST sends; if it is empty, the request is a GET.
+    pub sent: Vec<u8>,
     pub content: Vec<u8>,
 }
 
 impl Question {
     pub fn new(target: String, content: impl Into<Vec<u8>>) -> Self {
-        Self { target, content: content.into() }
+        Self { target, sent: Vec::new(), content: content.into() }
     }
 
     pub fn fast(number: u64) -> Self {
@@ -42,6 +44,33 @@ impl Question {
     pub fn nap(number: u64, seconds: f64) -> Self {
         Self::new(format!("/nap?{number}&{seconds}"), format!("nap {number}\n"))
     }
+
+    /// A whole answer of so many bytes.
+    pub fn big(number: u64, length: usize) -> Self {
+        Self::new(format!("/big?{number}&{length}"), letters(number, length))
+    }
+
+    /// So many bytes, sent by the app in five pieces.
+    pub fn stream(number: u64, length: usize) -> Self {
+        Self::new(format!("/stream?{number}&{length}&5"), letters(number, length))
+    }
+
+    /// So many bytes, which the app sends back.
+    pub fn upload(number: u64, length: usize) -> Self {
+        let sent = letters(number, length);
+        Self { sent: sent.clone(), ..Self::new(format!("/upload?{number}"), sent) }
+    }
+}
+
+/// What becomes of a connection behind an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// It stays: an end is a fault.
+    Kept,
+    /// It stays unless the server has announced its end (`Connection: close`): an end without that is a fault.
+    Parting,
+    /// The client closes it: each request has a connection of its own.
+    Short,
 }
 
 /// What a load does.
@@ -65,6 +94,8 @@ pub struct Report {
     workers: BTreeSet<u32>,
     /// Connections that the server has closed or reset, whether they were waiting for an answer or not.
     pub closed: usize,
+    /// Connections whose end the server has announced, where it may.
+    pub parted: usize,
     /// What else was wrong: answers that are not what was asked for, or that never came.
     pub faults: Vec<String>,
 }
@@ -122,6 +153,8 @@ pub struct Load {
 struct Shared {
     stop: AtomicBool,
     answered: AtomicUsize,
+    /// Faults and connections that the server has closed.
+    faults: AtomicUsize,
     workers: Mutex<BTreeSet<u32>>,
 }
 
@@ -135,6 +168,11 @@ impl Load {
     /// How many requests have been answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Relaxed)
+    }
+
+    /// How many faults and closed connections there were so far.
+    pub fn faults(&self) -> usize {
+        self.shared.faults.load(Relaxed)
     }
 
     /// Waits until `count` more have been answered.
@@ -167,12 +205,13 @@ impl Load {
 pub struct Opened {
     address: SocketAddr,
     lines: Vec<Line>,
+    manner: Manner,
 }
 
 impl Opened {
     /// Connections on which nothing was asked yet.
     pub fn idle(address: SocketAddr, connections: usize) -> Self {
-        Self { address, lines: (0..connections).map(|_| Line::open(address)).collect() }
+        Self { address, lines: (0..connections).map(|_| Line::open(address)).collect(), manner: Manner::Kept }
     }
 
     /// Connections that have been answered once.
@@ -181,16 +220,23 @@ impl Opened {
         let mut report = Report::default();
         for line in &mut opened.lines {
             line.send(Question::fast(u64::MAX), u64::MAX, &mut report);
-            wait_until("the first answer of a connection", || line.receive(address, &mut report) || report.closed > 0);
+            let mut is_answered = || line.receive(address, Manner::Kept, &mut report) || report.closed > 0;
+            wait_until("the first answer of a connection", &mut is_answered);
         }
         report.must_be_perfect("the first answers");
         opened
     }
 
+    /// What is to become of the connections from now on.
+    pub fn behave(mut self, manner: Manner) -> Self {
+        self.manner = manner;
+        self
+    }
+
     pub fn begin(self, plan: Plan) -> Load {
         let shared = Arc::new(Shared::default());
         let of_thread = shared.clone();
-        let thread = std::thread::spawn(move || work(self.address, self.lines, &plan, &of_thread));
+        let thread = std::thread::spawn(move || work(self, &plan, &of_thread));
         Load { thread, shared }
     }
 }
@@ -213,55 +259,87 @@ struct Waiting {
 
 impl Line {
     fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("the server listens");
-        stream.set_nodelay(true).expect("it is ours");
-        stream.set_nonblocking(true).expect("it is ours");
-        Self { stream, bytes: Vec::new(), waiting: None }
+        Self::try_to_open(address).expect("the server listens")
+    }
+
+    fn try_to_open(address: SocketAddr) -> std::io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, bytes: Vec::new(), waiting: None })
+    }
+
+    /// Another connection in the place of this one. It is a fault if the server does not take it at once.
+    fn renew(&mut self, address: SocketAddr, report: &mut Report) {
+        let begun = Instant::now();
+        loop {
+            match Self::try_to_open(address) {
+                Ok(line) => return *self = line,
+                Err(error) => report.faults.push(format!("{}: a new connection: {error}", clock())),
+            }
+            assert!(begun.elapsed() < PATIENCE, "the server takes no connections: {:?}", report.first_faults());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// What tells this connection from others in lists of sockets, and the time.
+    fn here_and_now(&self) -> String {
+        let port = self.stream.local_addr().map_or(0, |own| own.port());
+        format!("{} port {port}", clock())
     }
 
     fn send(&mut self, question: Question, number: u64, report: &mut Report) {
         let sent = Instant::now();
-        // A request of a hundred bytes fits into any socket that waits for nothing.
-        if let Err(error) = self.stream.write_all(&request("GET", &question.target, &[])) {
-            report.faults.push(format!("{}: sending: {error}", question.target));
+        let method = if question.sent.is_empty() { "GET" } else { "POST" };
+        // It is shorter than the room of any socket that waits for nothing.
+        if let Err(error) = self.stream.write_all(&request(method, &question.target, &question.sent)) {
+            report.faults.push(format!("{}: {}: sending: {error}", self.here_and_now(), question.target));
         }
         self.waiting = Some(Waiting { number, question, sent });
     }
 
-    /// Takes what has come; true when that is a whole answer.
-    fn receive(&mut self, address: SocketAddr, report: &mut Report) -> bool {
+    /// Takes what has come; true when that is a whole answer, or the end.
+    fn receive(&mut self, address: SocketAddr, manner: Manner, report: &mut Report) -> bool {
         let mut buffer = [0; 65_536];
         match self.stream.read(&mut buffer) {
             Ok(count) if count > 0 => self.bytes.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
             ended => {
                 report.closed += 1;
-                if let Some(waiting) = &self.waiting {
-                    let after = waiting.sent.elapsed();
-                    report.faults.push(format!("{}: {ended:?} instead of an answer, after {after:?}", waiting.question.target));
-                }
-                *self = Self::open(address);
+                let what = match &self.waiting {
+                    Some(Waiting { question, sent, .. }) => {
+                        let (after, got) = (sent.elapsed(), self.bytes.len());
+                        format!("{}: {ended:?} behind {got} bytes of an answer, after {after:?}", question.target)
+                    }
+                    None => format!("{ended:?} while nothing was asked"),
+                };
+                report.faults.push(format!("{}: {what}", self.here_and_now()));
+                self.renew(address, report);
                 return true;
             }
         }
         match response::take(&mut self.bytes, false) {
             Ok(None) => false,
             Ok(Some(response)) => {
-                self.check(&response, report);
+                if self.check(&response, manner, report) {
+                    self.renew(address, report);
+                }
                 true
             }
             Err(why) => {
-                report.faults.push(why);
-                *self = Self::open(address);
+                report.faults.push(format!("{}: {why}", self.here_and_now()));
+                self.renew(address, report);
                 true
             }
         }
     }
 
-    fn check(&mut self, response: &Response, report: &mut Report) {
+    /// Compares a response with what was asked for. Returns whether this client closes the connection.
+    fn check(&mut self, response: &Response, manner: Manner, report: &mut Report) -> bool {
+        let here = self.here_and_now();
         let Some(waiting) = self.waiting.take() else {
-            report.faults.push(format!("an answer that nobody has asked for: {response:?}"));
-            return;
+            report.faults.push(format!("{here}: an answer that nobody has asked for: {response:?}"));
+            return false;
         };
         report.times.push(waiting.sent.elapsed());
         *report.statuses.entry(response.status).or_default() += 1;
@@ -269,19 +347,37 @@ impl Line {
         let target = &waiting.question.target;
         let expected = &waiting.question.content;
         if response.status == 200 && response.content != *expected && expected != ANYTHING {
-            report.faults.push(format!("{target} (request {}): the answer is not its own: {response:?}", waiting.number));
+            let number = waiting.number;
+            report.faults.push(format!("{here}: {target} (request {number}): the answer is not its own: {response:?}"));
         }
         if !self.bytes.is_empty() {
-            report.faults.push(format!("{target}: {} bytes behind the answer", self.bytes.len()));
+            report.faults.push(format!("{here}: {target}: {} bytes behind the answer", self.bytes.len()));
         }
-        if response.ends() {
-            report.closed += 1;
-            report.faults.push(format!("{target}: the server wants to end the connection"));
+        match manner {
+            Manner::Kept if response.ends() => {
+                report.closed += 1;
+                report.faults.push(format!("{here}: {target}: the server wants to end the connection"));
+                false
+            }
+            Manner::Kept => false,
+            Manner::Parting => {
+                report.parted += usize::from(response.ends());
+                response.ends()
+            }
+            Manner::Short => true,
         }
     }
 }
 
-fn work(address: SocketAddr, mut lines: Vec<Line>, plan: &Plan, shared: &Shared) -> Report {
+/// The time of the day in UTC, as the server's log has it.
+fn clock() -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let seconds = now.as_secs() % 86_400;
+    format!("{:02}:{:02}:{:02}.{:03}", seconds / 3600, seconds / 60 % 60, seconds % 60, now.subsec_millis())
+}
+
+fn work(opened: Opened, plan: &Plan, shared: &Shared) -> Report {
+    let Opened { address, mut lines, manner } = opened;
     let mut report = Report::default();
     let (mut sent, mut turn) = (0, 0);
     let mut due = Instant::now();
@@ -312,15 +408,16 @@ fn work(address: SocketAddr, mut lines: Vec<Line>, plan: &Plan, shared: &Shared)
         drop(waits);
         for at in ready {
             let before = report.answers();
-            lines[at].receive(address, &mut report);
+            lines[at].receive(address, manner, &mut report);
             shared.answered.fetch_add(report.answers() - before, Relaxed);
         }
+        shared.faults.store(report.faults.len() + report.closed, Relaxed);
         if !report.workers.is_empty() {
             shared.workers.lock().expect("nobody panicked").append(&mut report.workers);
         }
         let late = lines.iter().filter_map(|line| line.waiting.as_ref()).find(|waiting| waiting.sent.elapsed() > PATIENCE);
         if let Some(late) = late {
-            report.faults.push(format!("{}: no answer for {PATIENCE:?}", late.question.target));
+            report.faults.push(format!("{}: {}: no answer for {PATIENCE:?}", clock(), late.question.target));
             return report;
         }
     }

@@ -9,6 +9,7 @@ mod aging;
 #[allow(dead_code)]
 #[path = "../process/client.rs"]
 mod client;
+#[allow(dead_code)]
 mod connection;
 mod deaths;
 mod descriptors;
@@ -17,7 +18,9 @@ mod framing;
 #[path = "../process/held.rs"]
 mod held;
 mod in_front;
+#[allow(dead_code)]
 mod language;
+#[allow(dead_code)]
 mod load;
 mod queue;
 mod recycling;

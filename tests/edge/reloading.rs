@@ -10,6 +10,13 @@ use std::collections::BTreeSet;
 
 crate::in_every_language!(what_cannot_boot_changes_nothing, ten_reloads_in_a_row_close_nothing);
 
+mod lua_alone {
+    #[test]
+    fn reloads_that_overtake_one_another_leave_no_crowd() {
+        super::reloads_that_overtake_one_another_leave_no_crowd(super::Language::Lua);
+    }
+}
+
 /// How many times the log says that a reload has failed, in a master's words or in a supervisor's.
 fn failures(log: &str) -> usize {
     log.matches("the app could not be loaded anew").count() + log.matches("the present workers stay").count()
@@ -77,4 +84,31 @@ fn ten_reloads_in_a_row_close_nothing(language: Language) {
     site.server.signal(Signal::HUP);
     assert_eq!(short.wait(), [""; 0], "requests on short connections");
     assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+}
+
+/// Each comes while the workers of the one before are starting, or have just started. There is room for a few of them only.
+fn reloads_that_overtake_one_another_leave_no_crowd(language: Language) {
+    let _turn = turn::beside_others();
+    let site = language.start(&["--workers", "2", "--boot-request", "/boot", "--boot-timeout", "20s"]);
+    let load = Load::start(site.address, Plan { connections: 8, pace: None, requests: None, question: Question::fast });
+    load.wait_for_more(100);
+    let before = site.workers();
+    let begun = |site: &crate::language::Site| site.server.log().matches("replacing the workers").count();
+    for number in 0..40 {
+        // Some find workers that are starting, others such as serve.
+        if number == 20 {
+            site.set_boot(Some("slow"));
+        }
+        site.server.signal(Signal::HUP);
+        wait_until("the reload begins", || begun(&site) > number);
+    }
+    wait_until("two new workers are left", || {
+        let now = site.workers();
+        now.len() == 2 && now.iter().all(|worker| !before.contains(worker)) && site.server.log().contains("have been replaced")
+    });
+    load.stop().must_be_perfect("requests while reloads overtake one another");
+    let log = site.server.log();
+    assert!(!log.contains("[error]") && !log.contains("before it could serve"), "{log}");
+    let last = log.rfind("replacing the workers").expect("they were");
+    assert!(log[last..].contains("all workers have been replaced"), "{log}");
 }

@@ -2,6 +2,7 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -80,6 +81,19 @@ impl Server {
 
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).expect("the log is there")).into_owned()
+    }
+
+    /// How much it has written so far.
+    pub fn log_length(&self) -> u64 {
+        std::fs::metadata(&self.log).expect("the log is there").len()
+    }
+
+    /// What it has written since it had written `length` bytes.
+    pub fn log_since(&self, length: u64) -> String {
+        let mut file = File::open(&self.log).expect("the log is there");
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(length)).and_then(|_| file.read_to_end(&mut bytes)).expect("the log is a file");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 
     pub fn wait_for_log(&mut self, text: &str) {
@@ -182,6 +196,21 @@ pub fn children(parent: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
     let processes = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     processes.filter(|process| runs(*process) && state_and_parent(*process).is_some_and(|(_, found)| found == parent)).collect()
+}
+
+/// The processes below `process`, zombies left out.
+pub fn descendants(process: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("it is always there").filter_map(Result::ok);
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let living = numbers.filter_map(|number: u32| Some((number, state_and_parent(number)?)));
+    let living: Vec<(u32, u32)> =
+        living.filter(|(_, (state, _))| *state != 'Z').map(|(number, (_, of))| (number, of)).collect();
+    let (mut found, mut next) = (vec![process], 0);
+    while let Some(&parent) = found.get(next) {
+        found.extend(living.iter().filter(|(_, of)| *of == parent).map(|(number, _)| *number));
+        next += 1;
+    }
+    found.split_off(1)
 }
 
 /// What lists of processes show.

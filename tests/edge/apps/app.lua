@@ -100,6 +100,10 @@ local function boot()
     word:close()
     if how == "die" then error("no database") end
     if how == "hang" then sleep_for(LONG) end
+    if how == "slow" then
+        sleep_for(0.2)
+        return answer("booted\n")
+    end
     return tonumber(how), {}, ""
 end
 

@@ -39,12 +39,13 @@ pub(crate) struct Control {
 
 impl Control {
     /// Opens the socket that `settings` ask for; `None`: they ask for none, or none can be made where nobody has asked for a
-    /// certain one.
+    /// certain one. A server with `lent` listeners may follow another one, which listens there until this one serves: see
+    /// [`Self::take_name`].
     ///
     /// # Errors
     /// The socket that was asked for by its path cannot be made.
-    pub(crate) fn open(settings: &Settings) -> Result<Option<Self>, String> {
-        Self::at_place(settings, std::process::id(), Place::Free)
+    pub(crate) fn open(settings: &Settings, lent: bool) -> Result<Option<Self>, String> {
+        Self::at_place(settings, std::process::id(), if lent { Place::OfOneToFollow } else { Place::Free })
     }
 
     /// The same, at the place of the server before, which is known as process `pid`. Nobody finds that place empty meanwhile.
@@ -71,6 +72,13 @@ impl Control {
         };
         log::debug!("`oribi ctl` reaches this server at {}", socket.path().display());
         Ok(Some(Self { socket, clients: Clients::default(), waiting: Vec::new() }))
+    }
+
+    /// This server serves: from now on it is the one that is reached.
+    pub(crate) fn take_name(&mut self) {
+        if let Err(why) = self.socket.take_name() {
+            log::error!("`oribi ctl` cannot reach this server: {}: {why}", self.socket.path().display());
+        }
     }
 
     /// What to wait for.

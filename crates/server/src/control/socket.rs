@@ -20,6 +20,8 @@ pub(super) enum Place {
     Free,
     /// Also the socket of the server whose place this one takes.
     OfServerBefore,
+    /// Also the socket of a server that this one follows when it serves: see [`ControlSocket::take_name`].
+    OfOneToFollow,
 }
 
 /// A listening socket with a file, which goes when the process drops this that has made it.
@@ -27,6 +29,8 @@ pub(super) enum Place {
 pub(super) struct ControlSocket {
     socket: OwnedFd,
     path: PathBuf,
+    /// The name that it has until it takes that of another server.
+    draft: Option<PathBuf>,
     device: u64,
     inode: u64,
     /// Forked processes have copies of this, and must not remove the file.
@@ -39,22 +43,30 @@ impl ControlSocket {
     /// # Errors
     /// Says why it cannot.
     pub(super) fn bind(path: &Path, place: Place) -> Result<Self, String> {
-        match std::fs::symlink_metadata(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error.to_string()),
-            Ok(found) if !found.file_type().is_socket() => {
-                return Err("something that is not a socket is there; remove it or choose another path".to_owned());
-            }
-            Ok(_) if place == Place::Free && answers(path) => return Err("another server is listening there".to_owned()),
-            Ok(_) => {}
+        let taken = is_taken(path)?;
+        if taken && place == Place::Free {
+            return Err("another server is listening there".to_owned());
         }
+        if taken && place == Place::OfOneToFollow {
+            return Self::bind_beside(path, &format!(".{}", std::process::id()));
+        }
+        let mut socket = Self::bind_beside(path, ".new")?;
+        socket.take_name().inspect_err(|_| {
+            // What is left is useless, and the first error is the one to report.
+            socket.draft.iter().for_each(|draft| _ = std::fs::remove_file(draft));
+        })?;
+        Ok(socket)
+    }
+
+    /// Listens, so far with another name.
+    fn bind_beside(path: &Path, suffix: &str) -> Result<Self, String> {
         let words = |error: Errno| match error {
             Errno::NAMETOOLONG => "the path of a socket must be shorter than 108 bytes".to_owned(),
             _ => io::Error::from(error).to_string(),
         };
         // The file gets its name when the socket listens, so that nobody takes it for that of a dead server.
         let mut draft = path.as_os_str().to_owned();
-        draft.push(".new");
+        draft.push(suffix);
         let draft = PathBuf::from(draft);
         let address = SocketAddrUnix::new(&draft).map_err(words)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -64,15 +76,22 @@ impl ControlSocket {
         let bound = bind(&socket, &address);
         rustix::process::umask(umask);
         bound.map_err(words)?;
-        let made = listen(&socket, BACKLOG).map_err(words).and_then(|()| {
-            std::fs::rename(&draft, path).and_then(|()| std::fs::symlink_metadata(path)).map_err(|error| error.to_string())
-        });
-        let found = made.inspect_err(|_| {
-            // What is left is useless, and the first error is the one to report.
-            let _ = std::fs::remove_file(&draft);
-        })?;
+        let listens = listen(&socket, BACKLOG).map_err(words);
+        let found = listens.and_then(|()| std::fs::symlink_metadata(&draft).map_err(|error| error.to_string()));
+        let found = found.inspect_err(|_| _ = std::fs::remove_file(&draft))?;
         let (device, inode, owner) = (found.dev(), found.ino(), std::process::id());
-        Ok(Self { socket, path: path.to_owned(), device, inode, owner })
+        Ok(Self { socket, path: path.to_owned(), draft: Some(draft), device, inode, owner })
+    }
+
+    /// Takes the name that it is for, if it does not have it. A server that had it is not reached any more.
+    ///
+    /// # Errors
+    /// The system refuses.
+    pub(super) fn take_name(&mut self) -> Result<(), String> {
+        let Some(draft) = &self.draft else { return Ok(()) };
+        std::fs::rename(draft, &self.path).map_err(|error| error.to_string())?;
+        self.draft = None;
+        Ok(())
     }
 
     /// Listens at a socket named after process `pid`, in the directory for those of this user. Sweeps what dead servers have left
@@ -98,10 +117,26 @@ impl ControlSocket {
 impl Drop for ControlSocket {
     fn drop(&mut self) {
         let same = |found: std::fs::Metadata| found.dev() == self.device && found.ino() == self.inode;
-        if self.owner == std::process::id() && std::fs::symlink_metadata(&self.path).is_ok_and(same) {
+        let path = self.draft.as_ref().unwrap_or(&self.path);
+        if self.owner == std::process::id() && std::fs::symlink_metadata(path).is_ok_and(same) {
             // If it cannot be removed, the next server sweeps it.
-            let _ = std::fs::remove_file(&self.path);
+            let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+/// Whether another server listens there.
+///
+/// # Errors
+/// What is there is no socket, or cannot be looked at.
+fn is_taken(path: &Path) -> Result<bool, String> {
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.to_string()),
+        Ok(found) if !found.file_type().is_socket() => {
+            Err("something that is not a socket is there; remove it or choose another path".to_owned())
+        }
+        Ok(_) => Ok(answers(path)),
     }
 }
 
@@ -122,6 +157,25 @@ mod tests {
         assert!(refused.contains("another server"), "{refused}");
         drop(socket);
         assert!(!path.exists());
+        assert!(directory.path().read_dir().expect("it is there").next().is_none(), "nothing is left");
+    }
+
+    #[test]
+    fn a_server_that_follows_another_takes_its_place_when_it_is_told_to() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("a.sock");
+        let inode = || std::fs::metadata(&path).expect("it is there").ino();
+        let first = ControlSocket::bind(&path, Place::OfOneToFollow).expect("nobody listens");
+        let of_first = inode();
+        drop(ControlSocket::bind(&path, Place::OfOneToFollow).expect("the directory is writable"));
+        assert_eq!(inode(), of_first, "a server that never serves leaves the one before in its place");
+        let mut second = ControlSocket::bind(&path, Place::OfOneToFollow).expect("the directory is writable");
+        assert_eq!(inode(), of_first);
+        second.take_name().expect("the directory is writable");
+        assert_ne!(inode(), of_first);
+        drop(first);
+        assert!(answers(&path), "it is the file of the second");
+        drop(second);
         assert!(directory.path().read_dir().expect("it is there").next().is_none(), "nothing is left");
     }
 

@@ -48,6 +48,11 @@ struct SocketFile {
     inode: u64,
 }
 
+/// Whether another server may take connections from one of these before or after this one.
+pub(crate) fn is_any_lent(listeners: &[Listener]) -> bool {
+    listeners.iter().any(|listener| listener.lent)
+}
+
 impl Listener {
     /// A listener that another process opened. `host` is the host that it was asked to listen on, empty if unknown; `protocol`
     /// is the protocol of its clients, which the socket does not tell.

@@ -10,4 +10,4 @@ pub use bell::Bell;
 pub use door::{Door, Seat, doors};
 pub(crate) use kept::Kept;
 pub use listener::{Listener, open};
-pub(crate) use listener::{handshake_begun, open_or_take};
+pub(crate) use listener::{handshake_begun, is_any_lent, open_or_take};

@@ -15,7 +15,7 @@ use super::pace::Pace;
 use crate::config::{Settings, counted};
 use crate::handover::{self, Sender};
 use crate::keeper::{self, Plea, Pleas};
-use crate::listen::Listener;
+use crate::listen::{Listener, is_any_lent};
 use crate::log as log_file;
 use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
 use crate::totals::{Counter, Counts};
@@ -315,7 +315,7 @@ impl<'a> Edges<'a> {
             return;
         }
         let mut closing = Closing::default();
-        let lent = listeners.iter().any(|listener| listener.lent);
+        let lent = is_any_lent(listeners);
         let command = if lent { WorkerCommand::Retire } else { WorkerCommand::Drain };
         if !lent {
             closing.begin(listeners);

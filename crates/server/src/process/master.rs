@@ -31,7 +31,7 @@ use super::watch::{self, Watch};
 use super::{raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
-use crate::listen::Listener;
+use crate::listen::{Listener, is_any_lent};
 use generation::Generation;
 use oribi_io::process::fork;
 use rolling::Rolling;
@@ -147,7 +147,7 @@ impl<'a> Master<'a> {
             .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let made = Edges::new(settings, lanes).and_then(|edges| {
             // The socket for orders is that of the server before until this one takes over.
-            Ok((edges, if is_first { Control::open(settings)? } else { None }))
+            Ok((edges, if is_first { Control::open(settings, is_any_lent(&listeners))? } else { None }))
         });
         let (mut edges, control) = made.inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let mut notifier = Notifier::default();

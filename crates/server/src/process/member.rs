@@ -86,6 +86,12 @@ impl Member {
         retires && self.slot.state() == WorkerState::Starting
     }
 
+    /// Whether it was told to finish before it could serve, because another worker was asked for in its place.
+    pub(super) fn was_given_up(&self) -> bool {
+        let retires = self.slot.command() == WorkerCommand::Retire && self.end_by.is_some();
+        retires && self.slot.state() == WorkerState::Starting
+    }
+
     /// Whether it accepts connections and has not been told to stop.
     pub(super) fn accepts(&self) -> bool {
         matches!(self.serving(), Some(WorkerState::Ready | WorkerState::Retiring))

@@ -36,7 +36,7 @@ use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
-use crate::listen::Listener;
+use crate::listen::{Listener, is_any_lent};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
@@ -241,7 +241,7 @@ impl<'a> Supervisor<'a> {
                 supervisor.edges = Edges::new(settings, lanes)?;
                 // The socket for orders and the pid file are those of the server before until this one takes over.
                 if is_first {
-                    supervisor.control = Control::open(settings)?;
+                    supervisor.control = Control::open(settings, is_any_lent(&supervisor.listeners))?;
                     supervisor.pid_file = settings.pid_file.as_deref().map(PidFile::write).transpose()?;
                 }
                 Ok(())

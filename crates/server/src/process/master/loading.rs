@@ -5,6 +5,7 @@ use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
 use super::super::scaling;
 use super::{Generation, Master, Stage, entitle};
+use crate::control::Control;
 use crate::scoreboard::Board;
 use crate::totals::Counter;
 use std::io;
@@ -62,6 +63,7 @@ impl Master<'_> {
                 entitle(self.settings, "");
                 if !self.succession.is_not_ready() {
                     super::super::announce(&self.listeners, self.settings);
+                    self.control.iter_mut().for_each(Control::take_name);
                 }
             }
         }

@@ -51,13 +51,14 @@ impl Supervisor<'_> {
 
     pub(super) fn worker_ended(&mut self, index: usize, status: Option<WaitStatus>) {
         let member = self.members.remove(index);
+        let given_up = member.was_given_up();
         let (state, command) = (member.slot.state(), member.slot.command());
         let (requests, connections) = (member.slot.requests.load(Relaxed), member.slot.connections.load(Relaxed));
         member.slot.vacate();
         let (number, pid) = (member.number, member.pid);
         let well = status.is_none_or(|status| status.exit_status() == Some(0));
         let as_told = well && (state != WorkerState::Starting || command != WorkerCommand::Serve);
-        let ended_here = command == WorkerCommand::Quit && !member.late;
+        let ended_here = command == WorkerCommand::Quit && !member.late || given_up;
         self.count_end(&member, state, !as_told && !ended_here);
         if as_told {
             log::debug!("worker {number} (pid {pid}) ended after {}", counted(requests as usize, "request"));

@@ -38,8 +38,14 @@ impl Supervisor<'_> {
         if !matches!(self.stage, Stage::Serving) {
             return;
         }
+        let whole = self.settings.life.reload_mode == ReloadMode::Whole;
+        let end_by = Instant::now() + self.settings.timeouts.graceful;
         for member in &mut self.members {
             member.outdated = member.serving().is_some();
+            // It began to start before this was asked for, and others serve.
+            if whole && self.served && member.serving() == Some(WorkerState::Starting) {
+                member.retire(end_by);
+            }
         }
         self.replacing = true;
         self.replacement_failure = None;
@@ -71,6 +77,13 @@ impl Supervisor<'_> {
             }
         }
         if self.replaces_whole() && staff.fresh < self.wanted {
+            // When one replacement follows another before it is over, those that it has begun with take the places of those before.
+            while staff.accepting - staff.fresh > self.wanted
+                && let Some(index) = self.dispensable()
+            {
+                self.retire(index);
+                staff.accepting -= 1;
+            }
             return;
         }
         while staff.accepting > self.wanted

@@ -3,6 +3,7 @@
 use super::super::inheritance::Word;
 use super::super::member::Member;
 use super::{Stage, Supervisor};
+use crate::control::Control;
 use crate::scoreboard::WorkerState;
 use crate::totals::Counter;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ impl Supervisor<'_> {
                 self.scoreboard.keeper.count(Counter::GenerationsLoaded);
                 self.notifier.ready("serving");
                 super::super::announce(&self.listeners, self.settings);
+                self.control.iter_mut().for_each(Control::take_name);
             }
             Some(master) => master.say(Word::Ready),
         }

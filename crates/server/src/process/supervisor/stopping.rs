@@ -4,7 +4,7 @@ use super::super::closing::{Closing, Rest};
 use super::super::edges::Edges;
 use super::Supervisor;
 use crate::config::counted;
-use crate::listen::Seat;
+use crate::listen::{Seat, is_any_lent};
 use crate::scoreboard::WorkerCommand;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,7 @@ impl Supervisor<'_> {
     /// Begins to stop the workers. If there were edges in this process, they have ended.
     pub(super) fn stop_workers(&mut self, command: WorkerCommand) {
         // Clients that wait at a lent listener wait for the next server.
-        let lent = self.listeners.iter().any(|listener| listener.lent);
+        let lent = is_any_lent(&self.listeners);
         let command = if lent { WorkerCommand::Retire } else { command };
         match &mut self.stage {
             Stage::Serving | Stage::Leaving { .. } | Stage::Draining => {

@@ -1,0 +1,55 @@
+//! New code, by a signal or an order.
+
+use super::Act;
+use crate::language::Language;
+use crate::scene::{Scene, soon};
+use rustix::process::Signal;
+use std::time::Duration;
+
+pub const BY_SIGNAL: Act = Act { name: "reload", perform: by_signal };
+pub const BY_ORDER: Act = Act { name: "reload by ctl", perform: by_order };
+pub const TEN: Act = Act { name: "ten reloads in a row", perform: ten };
+pub const FAILING: Act = Act { name: "failing reload", perform: failing };
+
+/// Whether the reload that has begun last has ended well, by what the server has said.
+pub fn has_ended(log: &str) -> bool {
+    let of_master =
+        log.rfind("loading the app anew, as generation ").and_then(|at| log[at..].lines().next()?.rsplit(' ').next());
+    match of_master {
+        Some(number) => log.contains(&format!("generation {number} has taken over")),
+        None => log.rfind("replacing the workers").is_some_and(|begun| log[begun..].contains("all workers have been replaced")),
+    }
+}
+
+fn by_signal(scene: &Scene) -> Result<usize, String> {
+    let mark = scene.mark();
+    scene.signal(Signal::HUP)?;
+    soon("the reload", || has_ended(&scene.since(mark)))?;
+    Ok(1)
+}
+
+fn by_order(scene: &Scene) -> Result<usize, String> {
+    scene.obeys("reload")?;
+    Ok(1)
+}
+
+fn ten(scene: &Scene) -> Result<usize, String> {
+    let mark = scene.mark();
+    for _ in 0..10 {
+        scene.signal(Signal::HUP)?;
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    soon("the last of ten reloads", || has_ended(&scene.since(mark)))?;
+    Ok(1)
+}
+
+/// The app of the new workers cannot answer the boot request.
+fn failing(scene: &Scene) -> Result<usize, String> {
+    let mark = scene.mark();
+    scene.site.set_boot(Some("die"));
+    scene.signal(Signal::HUP)?;
+    let what = if scene.language == Language::Lua { "the present workers stay" } else { "could not be loaded anew" };
+    let said = scene.says(mark, what);
+    scene.site.set_boot(None);
+    said.map(|()| 1)
+}

@@ -1,0 +1,127 @@
+//! The courses of a language: which servers there are, and what happens to each.
+
+use crate::acts::{Act, deaths, reloads, staff, starter, upgrades};
+use crate::budget::Budget;
+use crate::clients::{anything, repeatable};
+use crate::course::Course;
+use crate::edge_death;
+use crate::language::{Language, Launcher};
+use crate::load::Manner;
+use crate::report::Outcome;
+
+/// Workers that answer some hundred requests, live for some seconds, and may not grow for ever.
+const RECYCLED: [&str; 8] = ["--min-requests", "100", "--max-requests", "200", "--max-lifetime", "4s", "--max-memory", "400m"];
+
+/// The courses, one after the other, each with the part of the time at which it is to end.
+pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
+    let courses = [
+        (0.42, edges(language)),
+        (0.54, rolling(language)),
+        (0.62, deaths(language)),
+        (0.76, without_edges(language)),
+        (0.90, started("start_server", "on")),
+        (0.97, started("start_server, no edges", "off")),
+    ];
+    let mut outcomes = Vec::new();
+    for (part, course) in courses {
+        if budget.includes(course.name) {
+            outcomes.push(course.run(language, &budget.until(part)));
+        }
+    }
+    if budget.includes(edge_death::NAME) {
+        outcomes.push(edge_death::run(language, &budget.until(1.0)));
+    }
+    outcomes
+}
+
+/// Lua is served without a master, and such a server does not upgrade itself.
+fn if_it_upgrades(language: Language, acts: &[Act]) -> Vec<Act> {
+    if language == Language::Lua { Vec::new() } else { acts.to_vec() }
+}
+
+/// A language that is built in has none.
+fn if_it_has_a_mold(language: Language, acts: &[Act]) -> Vec<Act> {
+    if language == Language::Lua { Vec::new() } else { acts.to_vec() }
+}
+
+/// Everything that may happen without a death. No connection closes.
+fn edges(language: Language) -> Course {
+    let acts = [
+        vec![reloads::BY_SIGNAL, staff::GROW, staff::RECYCLE, reloads::BY_ORDER],
+        if_it_upgrades(language, &[upgrades::PLAIN]),
+        vec![staff::SHRINK, reloads::FAILING, staff::SCALE],
+        if_it_upgrades(language, &[upgrades::UNDER_PRESSURE]),
+        vec![staff::RECYCLE, staff::RETIRE, staff::REOPEN],
+        if_it_upgrades(language, &[upgrades::FAILING, upgrades::WITH_RELOAD]),
+        if_it_upgrades(language, &[upgrades::BY_ORDER]),
+        if_it_has_a_mold(language, &[deaths::MOLD]),
+        vec![reloads::TEN],
+    ];
+    Course {
+        name: "edges",
+        launcher: Launcher::Oribi,
+        options: [&["--edge", "on", "--edges", "2"][..], &RECYCLED].concat(),
+        kept: Manner::Kept,
+        question: anything,
+        acts: acts.concat(),
+    }
+}
+
+/// One worker after the other, and the old one first.
+fn rolling(language: Language) -> Course {
+    let acts = [
+        vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, reloads::BY_ORDER, staff::RETIRE],
+        if_it_upgrades(language, &[upgrades::PLAIN]),
+        vec![reloads::TEN, staff::SCALE],
+    ];
+    Course {
+        name: "rolling",
+        launcher: Launcher::Oribi,
+        options: [&["--edge", "on", "--reload-mode", "rolling", "--replace-order", "old-first"][..], &RECYCLED].concat(),
+        kept: Manner::Kept,
+        question: anything,
+        acts: acts.concat(),
+    }
+}
+
+/// Workers that are killed take requests with them, which other workers answer.
+fn deaths(language: Language) -> Course {
+    let of_molds = if_it_has_a_mold(language, &[deaths::MOLD]);
+    Course {
+        name: "deaths",
+        launcher: Launcher::Oribi,
+        options: [&["--edge", "on", "--edges", "2", "--retry-lost"][..], &RECYCLED].concat(),
+        kept: Manner::Kept,
+        question: repeatable,
+        acts: [vec![deaths::WORKER, reloads::BY_SIGNAL, deaths::WORKER], of_molds].concat(),
+    }
+}
+
+/// Connections belong to workers, and end with them behind an answer that says so.
+fn without_edges(language: Language) -> Course {
+    let acts = [
+        vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, staff::SCALE],
+        if_it_upgrades(language, &[upgrades::PLAIN, upgrades::FAILING]),
+        vec![reloads::BY_ORDER, reloads::TEN, staff::RETIRE],
+    ];
+    Course {
+        name: "no edges",
+        launcher: Launcher::Oribi,
+        options: [&["--edge", "off"][..], &RECYCLED].concat(),
+        kept: Manner::Parting,
+        question: anything,
+        acts: acts.concat(),
+    }
+}
+
+/// One server after the other, each with connections of its own.
+fn started(name: &'static str, edge: &'static str) -> Course {
+    Course {
+        name,
+        launcher: Launcher::StartServer,
+        options: vec!["--edge", edge, "--shutdown-delay", "600ms"],
+        kept: Manner::Parting,
+        question: anything,
+        acts: vec![starter::HUP, starter::RELOAD_IN_DRAIN, reloads::BY_SIGNAL],
+    }
+}
