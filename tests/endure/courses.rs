@@ -16,9 +16,9 @@ const RECYCLED: [&str; 8] = ["--min-requests", "100", "--max-requests", "200", "
 pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
     let courses = [
         (0.42, edges(language)),
-        (0.54, rolling(language)),
+        (0.54, rolling()),
         (0.62, deaths(language)),
-        (0.76, without_edges(language)),
+        (0.76, without_edges()),
         (0.90, started("start_server", "on")),
         (0.97, started("start_server, no edges", "off")),
     ];
@@ -34,11 +34,6 @@ pub fn run_all(language: Language, budget: &Budget) -> Vec<Outcome> {
     outcomes
 }
 
-/// Lua is served without a master, and such a server does not upgrade itself.
-fn if_it_upgrades(language: Language, acts: &[Act]) -> Vec<Act> {
-    if language == Language::Lua { Vec::new() } else { acts.to_vec() }
-}
-
 /// A language that is built in has none.
 fn if_it_has_a_mold(language: Language, acts: &[Act]) -> Vec<Act> {
     if language == Language::Lua { Vec::new() } else { acts.to_vec() }
@@ -48,12 +43,12 @@ fn if_it_has_a_mold(language: Language, acts: &[Act]) -> Vec<Act> {
 fn edges(language: Language) -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::GROW, staff::RECYCLE, reloads::BY_ORDER],
-        if_it_upgrades(language, &[upgrades::PLAIN]),
+        vec![upgrades::PLAIN],
         vec![staff::SHRINK, reloads::FAILING, staff::SCALE],
-        if_it_upgrades(language, &[upgrades::UNDER_PRESSURE]),
+        vec![upgrades::UNDER_PRESSURE],
         vec![staff::RECYCLE, staff::RETIRE, staff::REOPEN],
-        if_it_upgrades(language, &[upgrades::FAILING, upgrades::WITH_RELOAD]),
-        if_it_upgrades(language, &[upgrades::BY_ORDER]),
+        vec![upgrades::FAILING, upgrades::WITH_RELOAD],
+        vec![upgrades::BY_ORDER],
         if_it_has_a_mold(language, &[deaths::MOLD]),
         vec![reloads::TEN],
     ];
@@ -68,10 +63,10 @@ fn edges(language: Language) -> Course {
 }
 
 /// One worker after the other, and the old one first.
-fn rolling(language: Language) -> Course {
+fn rolling() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, reloads::BY_ORDER, staff::RETIRE],
-        if_it_upgrades(language, &[upgrades::PLAIN]),
+        vec![upgrades::PLAIN],
         vec![reloads::TEN, staff::SCALE],
     ];
     Course {
@@ -98,10 +93,10 @@ fn deaths(language: Language) -> Course {
 }
 
 /// Connections belong to workers, and end with them behind an answer that says so.
-fn without_edges(language: Language) -> Course {
+fn without_edges() -> Course {
     let acts = [
         vec![reloads::BY_SIGNAL, staff::RECYCLE, reloads::FAILING, staff::SCALE],
-        if_it_upgrades(language, &[upgrades::PLAIN, upgrades::FAILING]),
+        vec![upgrades::PLAIN, upgrades::FAILING],
         vec![reloads::BY_ORDER, reloads::TEN, staff::RETIRE],
     ];
     Course {

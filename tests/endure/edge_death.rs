@@ -14,8 +14,9 @@ use std::time::Instant;
 
 pub const NAME: &str = "killed edge";
 
-/// How many connections there are.
-const CONNECTIONS: u64 = 24;
+/// How many connections each edge has at least, and how many there are at most.
+const EACH: usize = 6;
+const MOST: u64 = 200;
 
 /// How long each answer is.
 const LENGTH: usize = 50_000;
@@ -44,13 +45,17 @@ pub fn run(language: Language, until: &Until) -> Outcome {
 
 /// Kills one of two edges while each connection has a request; returns how many connections it had.
 fn round(site: &Site, round: usize) -> Result<usize, String> {
-    let begin = |number| {
+    let edges = site.edges();
+    let mut connections: Vec<(u64, Connection)> = Vec::new();
+    while edges.iter().any(|edge| ports_of(*edge).len() < EACH) {
+        let number = connections.len() as u64;
+        if number >= MOST {
+            return Err(format!("of {MOST} connections, an edge has fewer than {EACH}"));
+        }
         let mut connection = Connection::open(site.address);
         connection.get_fast(number);
-        (number, connection)
-    };
-    let mut connections: Vec<(u64, Connection)> = (0..CONNECTIONS).map(begin).collect();
-    let edges = site.edges();
+        connections.push((number, connection));
+    }
     let edge = *edges.get(round % edges.len().max(1)).ok_or("there is no edge")?;
     let of_edge = ports_of(edge);
     for (number, connection) in &mut connections {
@@ -88,5 +93,7 @@ fn ports_of(process: u32) -> BTreeSet<u16> {
     let table = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
     let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
     let own = rows.filter(|row| row.get(9).is_some_and(|inode| inodes.contains(*inode)));
-    own.filter_map(|row| u16::from_str_radix(row.get(2)?.rsplit_once(':')?.1, 16).ok()).collect()
+    let ports = own.filter_map(|row| u16::from_str_radix(row.get(2)?.rsplit_once(':')?.1, 16).ok());
+    // A listener has no client.
+    ports.filter(|port| *port != 0).collect()
 }

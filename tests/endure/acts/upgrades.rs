@@ -18,14 +18,15 @@ pub const FAILING: Act = Act { name: "failing upgrade", perform: failing };
 /// How many requests run or wait at the upgrade.
 const WAITING: u64 = 12;
 
-/// The master that serves: below the guardian, or the first process itself.
+/// The process that leads the server: below the guardian, or the first process itself.
 fn present(scene: &Scene) -> Option<u32> {
     let first = scene.first()?;
-    if title(first).starts_with("oribi: master") {
+    let leads = |process: u32| ["oribi: master", "oribi: supervisor"].iter().any(|role| title(process).starts_with(role));
+    if leads(first) {
         return Some(first);
     }
     match children(first)[..] {
-        [only] if title(only).starts_with("oribi: master") => Some(only),
+        [only] if leads(only) => Some(only),
         _ => None,
     }
 }

@@ -29,11 +29,11 @@ impl Pools {
     }
 
     /// Takes a place for a lane in the pool of each edge. If all are in use, which can be only if workers take long to end, it
-    /// waits as long as `serves` says that the worker is needed.
+    /// waits as long as `serves` says that the worker is needed; `None`: it is not.
     ///
     /// # Errors
-    /// There is no place, or the system refuses the memory.
-    pub(super) fn join(&self, serves: impl Fn() -> bool) -> Result<Vec<Worker>, String> {
+    /// The system refuses the memory.
+    pub(super) fn join(&self, serves: impl Fn() -> bool) -> Result<Option<Vec<Worker>>, String> {
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         let (pools, lanes) = &mut *memory;
         let mut places = Vec::new();
@@ -41,7 +41,10 @@ impl Pools {
         for pool in &*pools {
             let place = loop {
                 match Worker::attach_free(pool) {
-                    Err(error) if error.kind() == io::ErrorKind::AddrInUse && serves() => {
+                    Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                        if !serves() {
+                            return Ok(None);
+                        }
                         if !std::mem::replace(&mut told, true) {
                             log::warn!("{error}: waiting for another worker to end");
                         }
@@ -56,7 +59,7 @@ impl Pools {
         if *lanes == 0 {
             pools.clear();
         }
-        Ok(places)
+        Ok(Some(places))
     }
 }
 
@@ -72,9 +75,10 @@ mod tests {
     fn each_lane_has_a_place_at_each_edge_and_the_memory_is_dropped_then() {
         let pools = Pools::new(vec![Memory::new(SHAPE).expect("memory"), Memory::new(SHAPE).expect("memory")], 2);
         assert!(!pools.is_empty());
-        assert_eq!(pools.join(|| true).expect("places").len(), 2);
+        let join = || pools.join(|| true).expect("memory").expect("places").len();
+        assert_eq!(join(), 2);
         assert_eq!(pools.memory.lock().expect("nobody panics").0.len(), 2);
-        assert_eq!(pools.join(|| true).expect("places").len(), 2);
+        assert_eq!(join(), 2);
         assert!(pools.memory.lock().expect("nobody panics").0.is_empty());
         assert!(!pools.is_empty());
         assert!(Pools::new(Vec::new(), 1).is_empty());
@@ -87,7 +91,7 @@ mod tests {
         let pools = Pools::new(vec![memory], 4);
         let _first = pools.join(|| true).expect("a place");
         let _second = pools.join(|| true).expect("a place");
-        assert!(pools.join(|| false).is_err(), "nobody needs it");
+        assert!(pools.join(|| false).expect("memory").is_none(), "nobody needs it");
         let looks = Cell::new(0);
         let edge = RefCell::new(&mut edge);
         let serves = || {
@@ -99,7 +103,7 @@ mod tests {
             }
             true
         };
-        pools.join(serves).expect("the place of one that has ended");
+        assert!(pools.join(serves).expect("memory").is_some(), "the place of one that has ended");
         assert_eq!(looks.get(), 2);
     }
 }

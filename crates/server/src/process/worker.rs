@@ -191,7 +191,8 @@ fn run(post: &Post<'_>, seat: Seat, running: &'static [RunningLine], supply: &mu
         lane::run(&setup(post, &doors(post.listeners, seat), running), supply)
     } else {
         // The edges keep the deadlines of apps until these have answered, and then the supervisor does.
-        lane::run_behind(&setup(post, &[], running), places(post)?, supply)
+        let Some(places) = places(post)? else { return Ok(()) };
+        lane::run_behind(&setup(post, &[], running), places, supply)
     };
     outcome.map_err(|error| error.to_string())
 }
@@ -201,12 +202,12 @@ fn boot<'a>(post: &'a Post<'_>) -> Result<Option<Boot<'a>>, String> {
     Boot::new(post.settings, &post.slot, post.wake.as_fd()).map_err(|error| format!("cannot prepare the boot request: {error}"))
 }
 
-/// Takes a place in the pool of each edge.
-fn places(post: &Post<'_>) -> Result<Vec<Worker>, String> {
+/// Takes a place in the pool of each edge; `None`: while it waited for one, it was told to end.
+fn places(post: &Post<'_>) -> Result<Option<Vec<Worker>>, String> {
     let places = post.pools.join(|| post.slot.command() == WorkerCommand::Serve)?;
     if post.settings.has_app_deadlines() {
         // The edge calls on the line when an app takes too long.
-        for place in &places {
+        for place in places.iter().flatten() {
             orders::signal_on_input(place.line())
                 .map_err(|error| format!("cannot be told of an app that takes too long: {error}"))?;
         }
@@ -223,7 +224,8 @@ fn run_crew(post: &Post<'_>, lock: &dyn GlobalLock) -> Result<(), String> {
     if post.pools.is_empty() {
         SharedLane::new(&setup, lock, reporter).map_err(failed)?.work(boot(post)?)
     } else {
-        SharedLane::behind(&setup, places(post)?, lock, reporter).map_err(failed)?.work(boot(post)?)
+        let Some(places) = places(post)? else { return Ok(()) };
+        SharedLane::behind(&setup, places, lock, reporter).map_err(failed)?.work(boot(post)?)
     }
 }
 
