@@ -35,6 +35,8 @@ use std::process::ExitCode;
 use trouble::{Trouble, explain};
 
 fn main() -> ExitCode {
+    // Process 1 would ignore them. If it cannot be had, they work from the moment when the server begins.
+    let _ = process::end_when_told_while_loading();
     match run() {
         Ok(status) => ExitCode::from(status),
         Err(Trouble { message, status }) => {

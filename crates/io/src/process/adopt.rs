@@ -1,6 +1,7 @@
 //! Descriptors that a parent process left open for this one.
 #![allow(unsafe_code)]
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_getfd, fcntl_setfd};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{SendFlags, send};
@@ -52,6 +53,16 @@ pub fn adopt(number: i32) -> io::Result<OwnedFd> {
 /// There is no such process.
 pub fn peer(number: i32) -> io::Result<i32> {
     Ok(socket_peercred(borrow(number)?)?.pid.as_raw_nonzero().get())
+}
+
+/// Whether the process at the other end of the Unix socket with this number has closed it.
+///
+/// # Errors
+/// There is no such socket.
+pub fn has_hung_up(number: i32) -> io::Result<bool> {
+    let mut polled = [PollFd::from_borrowed_fd(borrow(number)?, PollFlags::empty())];
+    poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))?;
+    Ok(polled[0].revents().contains(PollFlags::HUP))
 }
 
 /// Sends `bytes` on the Unix socket with this number, without waiting.

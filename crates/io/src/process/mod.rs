@@ -11,11 +11,11 @@ mod shared;
 mod signal;
 mod title;
 
-pub use adopt::{adopt, claim, peer, tell};
+pub use adopt::{adopt, claim, has_hung_up, peer, tell};
 pub use children::{has_forked, note_forks};
 pub use fork::{Fork, exit_now, fork};
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;
 pub use shared::{SharedLine, lines_of_file, shared_file, shared_lines};
-pub use signal::{Effect, Heirs, Watch, watch};
+pub use signal::{Effect, Heirs, Watch, end_when_told_while_loading, survive_broken_pipes_while_loading, watch};
 pub use title::set_title;

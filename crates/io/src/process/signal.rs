@@ -1,14 +1,14 @@
 //! Turns signals into numbers that a loop can read.
 #![allow(unsafe_code)]
 
-use super::LastResort;
+use super::{LastResort, exit_now};
 use rustix::process::{Pid, Signal};
 use signal_hook_registry::{SigId, register, unregister};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32};
 
 /// What a signal does to its cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +53,7 @@ pub fn watch(
     last_resort: Option<LastResort>,
 ) -> io::Result<Watch> {
     let (process, was_default) = (rustix::process::getpid(), had_default_action(signal)?);
+    LOADER.store(LOADED, SeqCst);
     let action = move || {
         if runs_in_child_of_app(process) {
             if was_default {
@@ -136,6 +137,63 @@ fn had_default_action(signal: Signal) -> io::Result<bool> {
         }
     }
     Ok(BY_DEFAULT.load(SeqCst) & bit != 0)
+}
+
+/// The process that has called [`survive_broken_pipes_while_loading`] or [`end_when_told_while_loading`], or [`LOADED`].
+static LOADER: AtomicI32 = AtomicI32::new(0);
+
+/// The signals are watched, and the handlers for that decide.
+const LOADED: i32 = -1;
+
+/// From now on SIGPIPE does nothing in this process, unless something is set for it already. It is for the time before the signals
+/// are watched, in which an app is loaded and may say something to a log whose reader has gone. Children get the default action.
+///
+/// # Errors
+/// An error of the system.
+pub fn survive_broken_pipes_while_loading() -> io::Result<()> {
+    handle_while_loading(Signal::PIPE)
+}
+
+/// From now on TERM, INT and QUIT end this process even if it is process 1, for which their default action is to do nothing
+/// (pid_namespaces(7)). It is for the time before the signals are watched. Children get the default action.
+///
+/// # Errors
+/// An error of the system.
+pub fn end_when_told_while_loading() -> io::Result<()> {
+    if !rustix::process::getpid().is_init() {
+        return Ok(());
+    }
+    [Signal::TERM, Signal::INT, Signal::QUIT].into_iter().try_for_each(handle_while_loading)
+}
+
+fn handle_while_loading(signal: Signal) -> io::Result<()> {
+    let process = rustix::process::getpid().as_raw_nonzero().get();
+    let loads = LOADER.compare_exchange(0, process, SeqCst, SeqCst).map_or_else(|loader| loader == process, |_| true);
+    if !loads || !had_default_action(signal)? {
+        return Ok(());
+    }
+    // SAFETY: all zeros and a handler are a valid action; the pointer is valid for the call. The handler only reads an atomic, asks
+    // for the number of the process, and may end it or set a signal's action, all of which a signal handler may do.
+    let outcome = unsafe {
+        let mut action = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+        action.sa_sigaction = act_while_loading as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(signal.as_raw(), &raw const action, std::ptr::null_mut())
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+extern "C" fn act_while_loading(signal: libc::c_int) {
+    let loader = LOADER.load(SeqCst);
+    if loader == LOADED {
+        return;
+    }
+    if loader != rustix::process::getpid().as_raw_nonzero().get() {
+        Signal::from_named_raw(signal).into_iter().for_each(act_by_default);
+    } else if signal != libc::SIGPIPE {
+        // As a shell says it of a process that a signal has ended.
+        exit_now(128 + signal);
+    }
 }
 
 /// Called in a signal's handler: triggers the default action as soon as the handler returns, and at each later signal.

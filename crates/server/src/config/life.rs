@@ -33,6 +33,8 @@ pub struct Life {
     pub boot_timeout: Duration,
     /// How long a new server may take, in an upgrade, until it serves.
     pub upgrade_timeout: Duration,
+    /// How long a process that a master has started may take to load the app.
+    pub load_timeout: Duration,
     /// How a new generation takes over.
     pub reload_mode: ReloadMode,
     /// The age at which a worker is replaced, at the latest; `None`: any.
@@ -57,6 +59,8 @@ impl Default for Life {
             boot_timeout: Duration::from_secs(60),
             // The app is loaded, and then its workers start.
             upgrade_timeout: Duration::from_secs(300),
+            // Nobody whose app loads waits so long; an app that waits for something that never comes does not wait for ever.
+            load_timeout: Duration::from_secs(300),
             reload_mode: ReloadMode::default(),
             max_lifetime: None,
             max_memory: None,

@@ -402,6 +402,7 @@ mod tests {
             "boot-request=/up?deep=1",
             "boot-timeout=20s",
             "upgrade-timeout=20s",
+            "load-timeout=10m",
             "reload-mode=rolling",
             "max-worker-lifetime=1h",
             "reload-on-rss=300",

@@ -188,6 +188,7 @@ static TABLE: &[Setting] = &[
     life::BOOT_REQUEST,
     life::BOOT_TIMEOUT,
     life::UPGRADE_TIMEOUT,
+    life::LOAD_TIMEOUT,
     life::RELOAD_MODE,
     life::MAX_LIFETIME,
     life::MAX_MEMORY,

@@ -47,3 +47,23 @@ impl Stamp {
         Preset { date: &self.date, server: &self.server, prepared, until_close: self.until_close }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wall_clock_that_jumps_is_shown_with_the_next_second() {
+        let mut stamp = Stamp::new(&Settings::default());
+        let wall = Duration::from_secs(784_111_777);
+        for (now, shift, shown) in [
+            (1000, Duration::ZERO, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+            (1999, Duration::from_secs(6 * 3600), "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+            (2000, Duration::from_secs(6 * 3600), "Date: Sun, 06 Nov 1994 14:49:37 GMT\r\n"),
+            (3000, Duration::ZERO, "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n"),
+        ] {
+            stamp.update(Duration::from_millis(now), || wall + shift);
+            assert_eq!(String::from_utf8_lossy(&stamp.date), shown, "{now} ms");
+        }
+    }
+}

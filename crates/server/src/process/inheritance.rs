@@ -17,9 +17,10 @@ use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
 use crate::config::Protocol;
 use crate::keeper::Plea;
 use crate::listen::Listener;
-use oribi_io::process::{adopt, claim, peer, tell};
+use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::fmt::Write as _;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -40,6 +41,8 @@ pub(super) const BOARD: &str = "ORIBI_BOARD";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Word {
+    /// Mold to master: the app is loaded, and workers are started.
+    Loaded = b'm',
     /// Mold to master: this generation serves; it may replace the one before.
     Ready = b'r',
     /// Master to mold: the whole server stops; finish running and waiting requests.
@@ -67,9 +70,10 @@ pub(super) enum Word {
     Told = b't',
 }
 
-const WORDS: [Word; 12] = [
+const WORDS: [Word; 13] = [
     Word::Own,
     Word::Complete,
+    Word::Loaded,
     Word::Ready,
     Word::Stop,
     Word::Announce,
@@ -238,13 +242,19 @@ pub(super) struct Inheritance {
 }
 
 /// Hides what the master, or the server before, left for this process from programs that the app starts while it is loaded: they would
-/// hold the listeners until they end, perhaps for days. Call this as early as possible; otherwise [`supervise`](super::supervise) does
-/// it, but without a master each descriptor stays open twice then. Does nothing in a process that inherits nothing.
+/// hold the listeners until they end, perhaps for days. Has this process end if the master dies before the app is loaded: it would hold
+/// the listeners, too, as long as that takes. Call this as early as possible; otherwise [`supervise`](super::supervise) does it, but
+/// without a master each descriptor stays open twice then. Does nothing in a process that inherits nothing.
 pub fn claim_inheritance() {
     let socket = |name: &str| std::env::var(name).ok().and_then(|value| number_of_master(&value));
     let (master, before) = (socket(MASTER), socket(UPGRADE));
     if master.is_none() && before.is_none() {
         return;
+    }
+    if let Some((number, process)) = std::env::var(MASTER).ok().and_then(|value| socket_of_master(&value)) {
+        end_with(process, number);
+        // What the app says while it is loaded must not end this process because nobody reads the log any more.
+        let _ = survive_broken_pipes_while_loading();
     }
     if let Ok(value) = std::env::var(POOLS)
         && master.is_some()
@@ -260,6 +270,30 @@ pub fn claim_inheritance() {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }
+}
+
+/// Ends this process when `master`, at the other end of this socket, ends before the app is loaded. If a wrapper has started this
+/// process and stays its parent, that is found out only later.
+fn end_with(master: i32, socket: i32) {
+    if getppid().is_some_and(|parent| parent.as_raw_nonzero().get() == master) {
+        // An app that is being loaded may have changed what the gentler signals do.
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    }
+    if has_hung_up(socket).unwrap_or(false) {
+        exit_now(1);
+    }
+}
+
+/// Whether a master has started this process and its app was loaded before, in another process.
+#[must_use]
+pub fn is_loaded_anew() -> bool {
+    let has_master = std::env::var(MASTER).is_ok_and(|value| number_of_master(&value).is_some());
+    has_master && number_of_generation() > 1
+}
+
+/// How many times the app has been loaded, including this time.
+fn number_of_generation() -> u64 {
+    std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1)
 }
 
 /// Tells the master why the app cannot be loaded. The process that loads the app calls this and then ends. Does nothing in a
@@ -280,8 +314,11 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let Some(master) = std::env::var(MASTER).ok().and_then(|value| find_master(&value)) else { return Ok(None) };
     let pools = inherit_pools(&std::env::var(POOLS).unwrap_or_default())?;
     let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
-    let generation = std::env::var(GENERATION).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
+    let generation = number_of_generation();
     let board = number_of_board().and_then(|number| adopt(number).ok());
+    // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
+    let _ = set_parent_process_death_signal(None);
+    master.say(Word::Loaded);
     Ok(Some(Inheritance { master, listeners, pools, board, generation }))
 }
 
@@ -331,9 +368,14 @@ pub(super) fn inherit_socket(value: &str) -> Option<(OwnedFd, i32)> {
 /// The descriptor that `value` names, if it is a socket to the master. Otherwise a program further up has passed the variable
 /// on.
 fn number_of_master(value: &str) -> Option<i32> {
+    socket_of_master(value).map(|(number, _)| number)
+}
+
+/// The same, and the process of the master.
+fn socket_of_master(value: &str) -> Option<(i32, i32)> {
     let (number, process) = value.split_once(':')?;
     let (number, process) = (number.parse().ok()?, process.parse::<i32>().ok()?);
-    peer(number).is_ok_and(|peer| peer == process).then_some(number)
+    peer(number).is_ok_and(|peer| peer == process).then_some((number, process))
 }
 
 /// The value of `ORIBI_LISTENERS` for `listeners`.

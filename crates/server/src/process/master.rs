@@ -5,6 +5,7 @@ mod books;
 mod ends;
 mod farewell;
 mod generation;
+mod late;
 mod loading;
 mod replaced;
 mod rolling;
@@ -197,6 +198,7 @@ impl<'a> Master<'a> {
             self.roll();
             self.reap();
             self.end_overdue();
+            self.end_late_loads();
             self.pass_on_pleas();
             self.keep_watchdog();
             upgrade::go_on(self);

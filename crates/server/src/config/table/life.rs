@@ -38,6 +38,16 @@ pub(super) const UPGRADE_TIMEOUT: Setting = Setting::new(
 .apply(|draft, text| deadline(text).map(|time| draft.settings.life.upgrade_timeout = time))
 .show(|settings| show_duration(settings.life.upgrade_timeout));
 
+pub(super) const LOAD_TIMEOUT: Setting = Setting::new(
+    "load-timeout",
+    Section::Workers,
+    "TIME",
+    "Time for `oribi APP` to load an app in Perl or Ruby, before workers are started; then the process that loads it is ended, and the \
+     load counts as failed; or off",
+)
+.apply(|draft, text| deadline(text).map(|time| draft.settings.life.load_timeout = time))
+.show(|settings| show_duration(settings.life.load_timeout));
+
 pub(super) const RELOAD_MODE: Setting = Setting::new(
     "reload-mode",
     Section::Workers,

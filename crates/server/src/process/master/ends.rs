@@ -1,6 +1,5 @@
 //! The ends of molds and edges: what they mean, and what follows from them.
 
-use super::super::describe_end;
 use super::super::edges::End;
 use super::super::reloads::Outcome;
 use super::{Generation, Master, Stage, farewell, upgrade};
@@ -39,8 +38,8 @@ impl Master<'_> {
         let Some(index) = self.generations.iter().position(|generation| generation.pid == pid) else { return };
         let generation = self.generations.remove(index);
         self.close_books_of(&generation, status);
-        let Generation { number, born, ready, end_by, trouble, .. } = generation;
-        let end = describe_end(status);
+        let Generation { number, born, late, ready, end_by, trouble, .. } = generation;
+        let end = self.describe_end_of_mold(late, status);
         let why = trouble.unwrap_or_else(|| format!("the process that loads the app {end}"));
         let given_up = end_by.is_some() || self.stage != Stage::Serving;
         if !given_up && !ready {

@@ -21,6 +21,10 @@ pub(super) struct Generation {
     pub(super) pid: Pid,
     pub(super) link: Link,
     pub(super) born: Instant,
+    /// Whether it has loaded the app.
+    pub(super) loaded: bool,
+    /// It was ended because it took too long to load the app.
+    pub(super) late: bool,
     /// Whether its workers accept connections.
     pub(super) ready: bool,
     /// It has come to have as many workers as it should, after that number was changed.
@@ -65,9 +69,9 @@ impl Generation {
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
-        let (ready, settled, incomplete, trouble, told, end_by, seen) =
-            (false, false, false, None, false, None, Seen::default());
-        Ok(Self { number, pid, link, born, ready, settled, incomplete, trouble, told, end_by, board, seen })
+        let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
+        let (trouble, end_by, seen) = (None, None, Seen::default());
+        Ok(Self { number, pid, link, born, loaded, late, ready, settled, incomplete, trouble, told, end_by, board, seen })
     }
 
     /// Whether it has not been told to finish.
@@ -81,7 +85,9 @@ impl Generation {
         // The system reports its end, too, with the reason.
         loop {
             match self.link.hear() {
-                News::Word(Word::Ready) => self.ready = true,
+                News::Word(Word::Loaded) => self.loaded = true,
+                // Molds of earlier versions say nothing before.
+                News::Word(Word::Ready) => (self.loaded, self.ready) = (true, true),
                 News::Word(Word::Told) => self.told = true,
                 News::Word(Word::Settled) => self.settled = true,
                 News::Word(Word::Incomplete) => self.incomplete = true,

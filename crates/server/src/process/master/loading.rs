@@ -21,6 +21,8 @@ impl Master<'_> {
             generation.leave(patience);
             self.reloads.end(generation.number, Outcome::GivenUp);
         }
+        // What made generations fail may have been mended.
+        self.pace.forgive();
         self.notifier.reloading();
         match self.start_generation() {
             Ok(number) => {

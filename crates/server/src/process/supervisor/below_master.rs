@@ -39,7 +39,7 @@ impl Supervisor<'_> {
                 News::Word(Word::Quit) => self.end_now("told to end at once"),
                 News::Word(Word::Reopen) => self.reopen_logs(),
                 News::Word(Word::Own) => self.listeners.iter_mut().for_each(|listener| listener.lent = false),
-                News::Word(Word::Ready | Word::Settled | Word::Incomplete | Word::Told) => {}
+                News::Word(Word::Loaded | Word::Ready | Word::Settled | Word::Incomplete | Word::Told) => {}
                 News::Plea(plea) => self.hear_plea(plea),
                 // Molds say this to masters.
                 News::Trouble(_) => {}
