@@ -29,7 +29,11 @@ pub unsafe extern "C" fn oribi_run(config: *const OribiConfig, host: *const Orib
             Err(error) => return failed(&error.to_string()),
         };
         if let Err(error) = log::prepare(&settings) {
-            return failed(&error);
+            if !process::is_loaded_anew() {
+                return failed(&error);
+            }
+            // A log is no reason to end a service. Standard error is still that of the master.
+            ::log::error!("{error}; serving on without it");
         }
         // SAFETY: the caller's promise.
         let runtime = unsafe { CRuntime::new(table, lock) };

@@ -52,13 +52,18 @@ pub struct LaneSetup<'a> {
     pub running: &'static [RunningLine],
     /// The read end of a pipe: a write to it makes the lane read its command in `slot`.
     pub wake: BorrowedFd<'a>,
+    /// Whether an access log that cannot be opened prevents the start. A server that serves already goes on without.
+    pub must_log: bool,
 }
 
 impl<'a> LaneSetup<'a> {
     /// An engine over `backend`, one of `lanes` in all workers, and its attention.
     pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, B>, Attention)> {
         let settings = self.settings;
-        let access_log = settings.access_log.as_ref().map(|target| AccessLog::open(target, settings.access_log_format));
+        let (format, must_log) = (settings.access_log_format, self.must_log);
+        let open =
+            |target| if must_log { AccessLog::open(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };
+        let access_log = settings.access_log.as_ref().map(open);
         let attention = Attention::new(self.wake)?;
         let (doors, wake) = (self.doors.to_vec(), attention.descriptor());
         let mut engine = Engine::with_doors(backend, settings, self.listeners, doors, wake, access_log.transpose()?)?;

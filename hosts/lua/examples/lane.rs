@@ -41,6 +41,7 @@ fn main() -> std::io::Result<()> {
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),
+        must_log: true,
     };
     run(&setup, &mut Only(runtime))
 }

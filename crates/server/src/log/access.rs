@@ -52,6 +52,11 @@ impl AccessLog {
         Ok(Self { format, stamp: Stamp::new(), sink: LineSink::open(target)? })
     }
 
+    /// The same for a server that serves already: a file that cannot be opened is tried again later.
+    pub fn open_or_wait(target: &LogTarget, format: AccessFormat) -> Self {
+        Self { format, stamp: Stamp::new(), sink: LineSink::open_or_wait(target) }
+    }
+
     /// Opens the file again by its name, after log rotation has moved the old one away. Lines gathered so far go to the old
     /// file.
     ///

@@ -2,33 +2,39 @@
 //!
 //! It is always standard error. If there is a log file, it replaces standard error, so that messages of the app, its modules
 //! and the C library go to the same file, in every process that is forked from now on.
+//!
+//! No message stops the server: what a full disk or a pipe that nobody reads does not take is lost, and counted.
 
 use super::escape::Message;
+use super::output::{self, Kind, has_room, reason};
 use super::stamp::Stamp;
 use crate::config::LogTarget;
 use log::{Level, LevelFilter, Log, Metadata, Record};
+use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 /// The longest message in bytes: the stack trace of a deep app fits, but a whole response that an app died with does not.
 const MESSAGE_BYTES: usize = 32 << 10;
+
+/// How long the reader of a pipe is waited for that has stopped reading: the messages of a moment fit into no pipe. Once it has been
+/// waited for in vain, it is not waited for again until it reads.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// Sends the messages of the `log` facade from `level` on to standard error, or to a file that replaces it. A second call
 /// changes both.
 ///
 /// # Errors
-/// The file cannot be opened.
+/// The file cannot be opened; then messages go to standard error.
 pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
-    reopen(target)?;
     // It fails if there is a logger already: ours, or that of a program that contains Oribi, which takes precedence.
     let _ = log::set_logger(&SINK);
     log::set_max_level(level);
-    Ok(())
+    SINK.look();
+    reopen(target)
 }
 
 /// Opens the file again by its name, after log rotation has moved the old one away. Does nothing without a file.
@@ -37,14 +43,11 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
 /// The file cannot be opened; then the old one stays.
 pub fn reopen(target: &LogTarget) -> io::Result<()> {
     if let LogTarget::File(path) = target {
-        rustix::stdio::dup2_stderr(open(path)?)?;
+        rustix::stdio::dup2_stderr(output::open(path)?)?;
+        SINK.torn.store(false, Ordering::Relaxed);
     }
-    SINK.to_journal.store(stderr_is_journal(), Ordering::Relaxed);
+    SINK.look();
     Ok(())
-}
-
-fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).open(path)
 }
 
 /// Whether standard error is the journal: JOURNAL_STREAM then names its device and inode (systemd.exec(5)).
@@ -53,16 +56,113 @@ fn stderr_is_journal() -> bool {
     std::env::var("JOURNAL_STREAM").is_ok_and(|stream| stream == format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-static SINK: Sink = Sink { to_journal: AtomicBool::new(false) };
+static SINK: Sink = Sink::new();
 
-/// Standard error as a sink for messages.
+/// Standard error as a sink for messages. It is written to by every thread, and copied by a fork.
 struct Sink {
     to_journal: AtomicBool,
+    /// It is a file, which is always as fast as it can be.
+    is_file: AtomicBool,
+    is_socket: AtomicBool,
+    /// The last written byte is not the end of a line.
+    torn: AtomicBool,
+    /// The process that has lost messages, how many, and the number of the last error.
+    loser: AtomicU32,
+    lost: AtomicU64,
+    why: AtomicI32,
 }
 
 thread_local! {
     /// The line and the clock are reused: a server in trouble should not allocate for each message.
     static LINE: RefCell<(Vec<u8>, Stamp)> = RefCell::new((Vec::new(), Stamp::new()));
+}
+
+impl Sink {
+    const fn new() -> Self {
+        Self {
+            to_journal: AtomicBool::new(false),
+            is_file: AtomicBool::new(false),
+            is_socket: AtomicBool::new(false),
+            torn: AtomicBool::new(false),
+            loser: AtomicU32::new(0),
+            lost: AtomicU64::new(0),
+            why: AtomicI32::new(Errno::AGAIN.raw_os_error()),
+        }
+    }
+
+    /// Looks at what standard error is.
+    fn look(&self) {
+        let kind = Kind::of(rustix::stdio::stderr());
+        self.is_file.store(kind == Kind::File, Ordering::Relaxed);
+        self.is_socket.store(kind == Kind::Socket, Ordering::Relaxed);
+        self.to_journal.store(stderr_is_journal(), Ordering::Relaxed);
+    }
+
+    fn kind(&self) -> Kind {
+        match (self.is_file.load(Ordering::Relaxed), self.is_socket.load(Ordering::Relaxed)) {
+            (true, _) => Kind::File,
+            (_, true) => Kind::Socket,
+            _ => Kind::Stream,
+        }
+    }
+
+    /// Makes the line of `record` in `line`, and writes it. A message that cannot be written is lost and counted; the next one
+    /// that can be says so.
+    fn write(&self, record: &Record<'_>, line: &mut Vec<u8>, stamp: &mut Stamp) {
+        let (process, time, to_journal) = (std::process::id(), SystemTime::now(), self.to_journal.load(Ordering::Relaxed));
+        line.clear();
+        if self.torn.load(Ordering::Relaxed) {
+            line.push(b'\n');
+        }
+        // What its parent has lost is not for a forked process to say.
+        let lost = if self.loser.load(Ordering::Relaxed) == process { self.lost.load(Ordering::Relaxed) } else { 0 };
+        if lost > 0 {
+            let why = reason(Errno::from_raw_os_error(self.why.load(Ordering::Relaxed)));
+            let text = format_args!("error log: {lost} messages before this one could not be written: {why}");
+            let report = &Record::builder().level(Level::Warn).args(text).build();
+            append_line(report, to_journal, process, time, stamp, line);
+        }
+        append_line(record, to_journal, process, time, stamp, line);
+        match self.put(line, lost == 0) {
+            Ok(()) if lost > 0 => {
+                // Another thread may have lost more meanwhile.
+                self.lost.fetch_sub(lost, Ordering::Relaxed);
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if self.loser.swap(process, Ordering::Relaxed) != process {
+                    self.lost.store(0, Ordering::Relaxed);
+                }
+                self.why.store(error.raw_os_error(), Ordering::Relaxed);
+                self.lost.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes `line`; `waits` says whether its reader may be waited for.
+    fn put(&self, mut line: &[u8], waits: bool) -> Result<(), Errno> {
+        let (kind, patience) = (self.kind(), if waits { PATIENCE } else { Duration::ZERO });
+        loop {
+            let written = match output::write(rustix::stdio::stderr(), kind, line) {
+                Ok(written) => written,
+                Err(Errno::AGAIN) if kind != Kind::File && has_room(rustix::stdio::stderr(), patience) => {
+                    // Others may have been faster. Who reads so slowly is not waited for a second time.
+                    output::write(rustix::stdio::stderr(), kind, line)?
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(last) = written.checked_sub(1) {
+                self.torn.store(line[last] != b'\n', Ordering::Relaxed);
+            }
+            line = &line[written..];
+            if line.is_empty() {
+                return Ok(());
+            }
+            if kind == Kind::File || written == 0 {
+                return Err(Errno::NOSPC);
+            }
+        }
+    }
 }
 
 impl Log for Sink {
@@ -74,21 +174,15 @@ impl Log for Sink {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let write = |line: &mut Vec<u8>, stamp: &mut Stamp| {
-            line.clear();
-            append_line(record, self.to_journal.load(Ordering::Relaxed), std::process::id(), SystemTime::now(), stamp, line);
-            // There is nowhere to report that the log cannot be written.
-            let _ = rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stderr(), line));
-        };
         let kept = LINE.try_with(|kept| {
             kept.try_borrow_mut().map(|mut kept| {
                 let (line, stamp) = &mut *kept;
-                write(line, stamp);
+                self.write(record, line, stamp);
             })
         });
         // A message that logs while it is being formatted, or a thread that is ending: rare enough to allocate.
         if !matches!(kept, Ok(Ok(()))) {
-            write(&mut Vec::new(), &mut Stamp::new());
+            self.write(record, &mut Vec::new(), &mut Stamp::new());
         }
     }
 
@@ -120,7 +214,7 @@ fn append_line(record: &Record<'_>, to_journal: bool, process: u32, time: System
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     fn line(level: Level, to_journal: bool, text: &str) -> String {
         let time = UNIX_EPOCH + Duration::from_millis(784_111_777_123);

@@ -6,6 +6,7 @@
 mod access;
 mod error;
 mod escape;
+mod output;
 mod sink;
 mod stamp;
 

@@ -1,17 +1,14 @@
 //! Writes lines to a file or a pipe.
 //!
 //! If a log cannot be written, lines are lost, but requests are not affected: the lost lines are counted, and the error log
-//! reports the number once a minute.
+//! reports the number once a minute, and when the log can be written again.
 
+use super::output::{self, Kind, has_room, reason};
 use crate::config::LogTarget;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FileType, OFlags};
 use rustix::io::Errno;
-use rustix::net::SendFlags;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -23,6 +20,8 @@ const WAITING_BYTES: usize = 256 << 10;
 const PIPE_BYTES: usize = 4096;
 /// How often lost lines are reported.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);
+/// How often it is tried to open a file that could not be opened.
+const OPEN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a lane that ends waits for a slow reader of its last lines.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
@@ -43,25 +42,26 @@ enum Output {
     Standard,
     /// A file with its path, for opening it again.
     File(File, PathBuf),
+    /// A file that could not be opened: the error, and when to try again.
+    Missing(PathBuf, Errno, Instant),
 }
 
 impl Output {
     fn open(target: &LogTarget) -> io::Result<Self> {
         match target {
             LogTarget::Standard => Ok(Self::Standard),
-            LogTarget::File(path) => {
-                // It may be a named pipe; then opening must not wait for its reader.
-                let flags = OFlags::NONBLOCK.bits() as i32;
-                let file = OpenOptions::new().append(true).create(true).custom_flags(flags).open(path)?;
-                Ok(Self::File(file, path.clone()))
-            }
+            LogTarget::File(path) => Ok(Self::File(output::open(path)?, path.clone())),
         }
+    }
+
+    fn missing(path: PathBuf, error: &io::Error) -> Self {
+        Self::Missing(path, Errno::from_io_error(error).unwrap_or(Errno::IO), Instant::now() + OPEN_INTERVAL)
     }
 
     fn name(&self) -> String {
         match self {
             Self::Standard => "standard output".to_owned(),
-            Self::File(_, path) => path.display().to_string(),
+            Self::File(_, path) | Self::Missing(path, ..) => path.display().to_string(),
         }
     }
 }
@@ -69,29 +69,9 @@ impl Output {
 impl AsFd for Output {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Standard => rustix::stdio::stdout(),
+            // Nothing is written to a file that is missing.
+            Self::Standard | Self::Missing(..) => rustix::stdio::stdout(),
             Self::File(file, _) => file.as_fd(),
-        }
-    }
-}
-
-/// How an output accepts lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// At once, whole, or not at all.
-    File,
-    /// A pipe or a terminal: as fast as its reader.
-    Stream,
-    /// The same, and the system can be asked not to wait.
-    Socket,
-}
-
-impl Kind {
-    fn of(output: &Output) -> Self {
-        match rustix::fs::fstat(output).map(|stat| FileType::from_raw_mode(stat.st_mode)) {
-            Ok(FileType::Socket) => Self::Socket,
-            Ok(FileType::Fifo | FileType::CharacterDevice) => Self::Stream,
-            _ => Self::File,
         }
     }
 }
@@ -102,6 +82,10 @@ struct Losses {
     lines: u64,
     last_error: Option<Errno>,
     reported: Option<Instant>,
+    /// Lines were lost, and nobody has been told yet that they are written again.
+    failing: bool,
+    /// When that was told last.
+    recovered: Option<Instant>,
 }
 
 impl LineSink {
@@ -111,6 +95,19 @@ impl LineSink {
     /// The file cannot be opened.
     pub fn open(target: &LogTarget) -> io::Result<Self> {
         Output::open(target).map(Self::new)
+    }
+
+    /// The same for a server that serves already, which does not end for want of a log: a file that cannot be opened is tried
+    /// again later, and lines are lost meanwhile.
+    pub fn open_or_wait(target: &LogTarget) -> Self {
+        let output = Output::open(target).unwrap_or_else(|error| match target {
+            LogTarget::Standard => Output::Standard,
+            LogTarget::File(path) => {
+                log::error!("cannot open the access log {}: {error}; serving on without it", path.display());
+                Output::missing(path.clone(), &error)
+            }
+        });
+        Self::new(output)
     }
 
     fn new(output: Output) -> Self {
@@ -123,7 +120,7 @@ impl LineSink {
     /// The file cannot be opened; then the old one stays.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.flush();
-        if let Output::File(_, path) = &self.output {
+        if let Output::File(_, path) | Output::Missing(path, ..) = &self.output {
             self.output = Output::open(&LogTarget::File(path.clone()))?;
             self.kind = Kind::of(&self.output);
             self.torn = false;
@@ -152,15 +149,33 @@ impl LineSink {
         if self.buffer.is_empty() {
             return;
         }
-        match self.kind {
-            Kind::File => self.write_file(),
-            Kind::Stream | Kind::Socket => self.write_stream(Duration::ZERO),
+        self.look_for_missing();
+        let lost = self.losses.lines;
+        match (&self.output, self.kind) {
+            (Output::Missing(_, error, _), _) => {
+                let error = *error;
+                self.lose(0, error);
+            }
+            (_, Kind::File) => self.write_file(),
+            (_, Kind::Stream | Kind::Socket) => self.write_stream(Duration::ZERO),
         }
-        self.report();
+        self.report(self.losses.lines == lost && self.buffer.is_empty());
+    }
+
+    /// Tries to open a file that could not be opened before.
+    fn look_for_missing(&mut self) {
+        if let Output::Missing(path, _, next) = &self.output
+            && Instant::now() >= *next
+        {
+            let path = path.clone();
+            let target = LogTarget::File(path.clone());
+            self.output = Output::open(&target).unwrap_or_else(|error| Output::missing(path, &error));
+            self.kind = Kind::of(&self.output);
+        }
     }
 
     fn write_file(&mut self) {
-        match rustix::io::retry_on_intr(|| rustix::io::write(&self.output, &self.buffer)) {
+        match output::write(&self.output, Kind::File, &self.buffer) {
             Ok(written) if written == self.buffer.len() => self.take(written),
             Ok(written) => self.lose(written, Errno::NOSPC),
             Err(error) => self.lose(0, error),
@@ -169,19 +184,13 @@ impl LineSink {
 
     /// Writes pieces that a pipe takes whole, each when the reader has room, and waits for that up to `patience`.
     fn write_stream(&mut self, patience: Duration) {
-        let wait = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 0, tv_nsec: 0 });
         let mut done = 0;
         while done < self.buffer.len() {
             let piece = &self.buffer[done..done + whole_lines(&self.buffer[done..])];
-            let mut polled = [PollFd::new(&self.output, PollFlags::OUT)];
-            if !matches!(poll(&mut polled, Some(&wait)), Ok(1)) {
+            if !patience.is_zero() && !has_room(&self.output, patience) {
                 break;
             }
-            let result = rustix::io::retry_on_intr(|| match self.kind {
-                Kind::Socket => rustix::net::send(&self.output, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL),
-                _ => rustix::io::write(&self.output, piece),
-            });
-            match result {
+            match output::write(&self.output, self.kind, piece) {
                 Ok(written) => done += written,
                 Err(Errno::AGAIN) => break,
                 Err(error) => return self.lose(done, error),
@@ -207,22 +216,28 @@ impl LineSink {
         self.take(written);
         self.losses.lines += self.buffer.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.losses.last_error = Some(error);
+        self.losses.failing = true;
         self.buffer.clear();
     }
 
-    /// Reports the number of lost lines, unless it has done so recently.
-    fn report(&mut self) {
-        let Some(error) = self.losses.last_error else { return };
+    /// Reports the number of lost lines, unless it has done so recently. `works` says that all lines have just been written: then
+    /// there are no more to come.
+    fn report(&mut self, works: bool) {
+        let losses = &mut self.losses;
         let now = Instant::now();
-        if self.losses.reported.is_some_and(|last| now.duration_since(last) < REPORT_INTERVAL) {
-            return;
+        let recently = |last: Option<Instant>| last.is_some_and(|last| now.duration_since(last) < REPORT_INTERVAL);
+        if works && losses.failing && !recently(losses.recovered) {
+            let (name, lines) = (self.output.name(), losses.lines);
+            log::warn!("access log: {name} can be written again; {lines} more lines were lost");
+            *losses = Losses { recovered: Some(now), reported: losses.reported, ..Losses::default() };
+        } else if let Some(error) = losses.last_error
+            && !recently(losses.reported)
+        {
+            let (name, lines) = (self.output.name(), losses.lines);
+            log::warn!("access log: {lines} lines could not be written to {name}: {}", reason(error));
+            let Losses { recovered, failing, .. } = *losses;
+            *losses = Losses { reported: Some(now), recovered, failing, ..Losses::default() };
         }
-        let reason = match error {
-            Errno::AGAIN => "its reader is too slow".to_owned(),
-            error => io::Error::from(error).to_string(),
-        };
-        log::warn!("access log: {} lines could not be written to {}: {reason}", self.losses.lines, self.output.name());
-        self.losses = Losses { reported: Some(now), ..Losses::default() };
     }
 }
 
@@ -238,7 +253,7 @@ impl Drop for LineSink {
         }
         if self.losses.lines > 0 {
             self.losses.reported = None;
-            self.report();
+            self.report(false);
         }
     }
 }
@@ -318,6 +333,27 @@ mod tests {
             assert_eq!(std::mem::take(&mut log.losses.lines), 2);
             assert_eq!(log.losses.last_error, Some(Errno::NOSPC));
         }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_opened_when_it_can_be() {
+        let place = Place::new("missing");
+        std::fs::create_dir(&place.0).expect("the folder is writable");
+        let mut log = LineSink::open_or_wait(&LogTarget::File(place.0.clone()));
+        log.add(line);
+        log.flush();
+        assert!(matches!(log.output, Output::Missing(..)) && log.losses.failing && log.losses.reported.is_some());
+        std::fs::remove_dir(&place.0).expect("it is empty");
+        log.add(line);
+        log.flush();
+        assert_eq!(log.losses.lines, 1, "it is not tried for each line");
+        if let Output::Missing(_, _, next) = &mut log.output {
+            *next = Instant::now();
+        }
+        log.add(line);
+        log.flush();
+        assert_eq!(place.read().lines().count(), 1);
+        assert!(!log.losses.failing && log.losses.lines == 0 && log.losses.recovered.is_some());
     }
 
     #[test]

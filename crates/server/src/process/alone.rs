@@ -30,6 +30,7 @@ pub fn serve_alone(settings: &Settings, runtime: &dyn Runtime, announce: impl Fn
         slot: &WorkerSlot::unshared(),
         running: &[],
         wake: wake.as_fd(),
+        must_log: true,
     };
     lane::run(&setup, &mut Only(runtime)).map_err(|error| error.to_string())
 }

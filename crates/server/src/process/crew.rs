@@ -343,7 +343,15 @@ mod tests {
         let (_reader, notice) = rustix::pipe::pipe().expect("a pipe is to be had");
         let doors = doors(&listeners, Seat::ONLY);
         let wake = woken.as_fd();
-        let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot: &slot, wake, running: &[] };
+        let setup = LaneSetup {
+            settings: &settings,
+            listeners: &listeners,
+            doors: &doors,
+            slot: &slot,
+            wake,
+            running: &[],
+            must_log: true,
+        };
         let reporter = Reporter { slot: &slot, notice: &notice, entitle: &|_| () };
         let crew = SharedLane::new(&setup, lock, reporter).expect("epoll works");
         let address = format!("127.0.0.1:{}", listeners[0].server_port);

@@ -49,6 +49,8 @@ pub(super) struct Post<'a> {
     /// The write end of the pipe that wakes the supervisor.
     pub(super) notice: OwnedFd,
     pub(super) reasons: &'a Reasons,
+    /// Nobody has been served yet: see [`LaneSetup::must_log`].
+    pub(super) must_log: bool,
     pub(super) supervisor: Pid,
 }
 
@@ -175,8 +177,8 @@ fn take_over_signals(post: &Post<'_>, supervisor_signals: &mut signals::Signals,
 
 /// The setup of a lane that accepts at `doors` and whose threads are watched at `running`.
 fn setup<'a>(post: &'a Post<'_>, doors: &'a [Door<'a>], running: &'static [RunningLine]) -> LaneSetup<'a> {
-    let Post { settings, listeners, slot, wake, .. } = post;
-    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd() }
+    let Post { settings, listeners, slot, wake, must_log, .. } = post;
+    LaneSetup { settings, listeners, doors, slot, running, wake: wake.as_fd(), must_log: *must_log }
 }
 
 fn run_lane(post: &Post<'_>) -> Result<(), String> {

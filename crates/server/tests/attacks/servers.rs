@@ -165,7 +165,15 @@ impl Real {
         let thread = std::thread::spawn(move || {
             let doors = doors(&listeners, Seat::ONLY);
             let (slot, wake) = (&slot, woken.as_fd());
-            let setup = LaneSetup { settings: &settings, listeners: &listeners, doors: &doors, slot, running: &[], wake };
+            let setup = LaneSetup {
+                settings: &settings,
+                listeners: &listeners,
+                doors: &doors,
+                slot,
+                running: &[],
+                wake,
+                must_log: true,
+            };
             lane::run(&setup, &mut Answering(app)).expect("epoll works");
         });
         Self { address: ([127, 0, 0, 1], port).into(), slot, wake, thread: Some(thread) }

@@ -53,7 +53,7 @@ impl Site {
         let listeners = listeners(settings.protocol);
         let doors: &'static [Door<'static>] = Vec::leak(doors(listeners, Seat::ONLY));
         let slot: &'static WorkerSlot = Box::leak(Box::new(WorkerSlot::unshared()));
-        let lane_setup = LaneSetup { settings, listeners, doors, slot, running: &[], wake: wake().as_fd() };
+        let lane_setup = LaneSetup { settings, listeners, doors, slot, running: &[], wake: wake().as_fd(), must_log: true };
         let (engine, attention) = lane_setup.engine(Sim::new(&world), 1).expect("nothing can refuse");
         let lane = Lane::new(engine, slot).woken_by(attention).with_settings(settings).expect("its directories exist");
         let (pleas, keeper) = keeper::socket().expect("a socket");

@@ -97,7 +97,15 @@ impl Birth {
             _ => Seat::ONLY,
         };
         let doors = doors(listeners, seat);
-        let lane = LaneSetup { settings, listeners, doors: &doors, slot: &slot, running: &[], wake: wake.as_fd() };
+        let lane = LaneSetup {
+            settings,
+            listeners,
+            doors: &doors,
+            slot: &slot,
+            running: &[],
+            wake: wake.as_fd(),
+            must_log: !takes_over,
+        };
         edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref() })
             .map_err(|error| error.to_string())
     }

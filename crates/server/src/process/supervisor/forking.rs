@@ -95,6 +95,7 @@ impl Supervisor<'_> {
             waker,
             notice,
             reasons: &self.reasons,
+            must_log: !self.served && self.generation == 1,
             supervisor,
         };
         post.entitle("");
