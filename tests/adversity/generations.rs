@@ -1,0 +1,66 @@
+//! Generations that die: while the app is loaded, and after they have taken over.
+
+use crate::pressure::Pressure;
+use crate::server::wait_until;
+use crate::site::{Edge, Language, Site};
+use rustix::process::Signal;
+
+crate::everywhere!(what_cannot_be_loaded_changes_nothing, what_dies_soon_is_tried_again_ever_later_until_it_is_mended);
+
+fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
+    let site = Site::start(language, edge, &["--load-timeout", "8s", "--boot-timeout", "8s"]);
+    let pressure = Pressure::on(&site, edge);
+    let workers = site.titled("worker");
+    let hangs = if language.has_mold() {
+        "was ended after 8 s (--load-timeout) without having loaded the app"
+    } else {
+        "was ended after 8 s (--boot-timeout) before it could serve"
+    };
+    for (word, reason) in [("die", "the app is broken"), ("hang", hangs)] {
+        let failures = site.failures();
+        site.set_load(Some(word));
+        site.server.signal(Signal::HUP);
+        wait_until("the reload has failed", || site.failures() > failures);
+        assert!(site.server.log().contains(reason), "{word}: {}", site.server.log());
+        pressure.go_on();
+        site.set_load(None);
+    }
+    assert!(workers.is_subset(&site.titled("worker")), "the present workers stay");
+    site.reload();
+    pressure.go_on();
+    site.wait_for_others(&workers);
+    pressure.must_have_been_perfect("while the app could not be loaded");
+    site.stop();
+}
+
+/// There is no way back: the processes of the generation before have ended, and its files are no more.
+fn what_dies_soon_is_tried_again_ever_later_until_it_is_mended(language: Language, edge: Edge) {
+    let site = Site::start(language, edge, &[]);
+    let pressure = Pressure::on(&site, edge);
+    let workers = site.titled("worker");
+    site.set_load(Some("doomed"));
+    site.reload();
+    wait_until("the third death", || site.count(&["(failure 3 in a row)"]) > 0);
+    let log = site.server.log();
+    let (words, end) = if language.has_mold() {
+        ("the app is loaded again in 0.2 s (failure 2 in a row)", "was killed by signal 9")
+    } else {
+        ("the next one starts in 0.2 s (failure 2 in a row)", "was killed by signal 9")
+    };
+    assert!(log.contains(words) && log.contains(end), "{log}");
+    site.set_load(None);
+    let deaths = site.count(&[end]);
+    // Those that run already are doomed, too, but HUP does not wait for anything.
+    site.reload();
+    pressure.go_on();
+    site.wait_for_others(&workers);
+    wait_until("those that were doomed have died", || {
+        site.count(&[end]) >= deaths && site.titled("worker").len() == 2 && site.get("/fast?1").is_some()
+    });
+    if language.has_mold() {
+        pressure.must_have_been_perfect("while generations died");
+    } else {
+        pressure.must_have_lost_only_what_workers_had("while workers died");
+    }
+    site.stop();
+}

@@ -1,0 +1,59 @@
+//! What a server must outlive: apps that break while they are loaded or soon after, orders in the wrong moment, full disks and
+//! log readers that stall, what dead servers have left, clocks that jump, and being process 1. With an app of each language,
+//! with edges and without, and with clients that check every byte and count every connection.
+//!
+//! `apps/` holds the same app three times; what it does is listed in `app.psgi`.
+
+// Each test program uses its own part of them.
+#[allow(dead_code)]
+#[path = "../process/client.rs"]
+mod client;
+mod clock;
+#[allow(dead_code)]
+#[path = "../edge/connection.rs"]
+mod connection;
+mod generations;
+mod init;
+#[allow(dead_code)]
+#[path = "../edge/load.rs"]
+mod load;
+mod logs;
+mod pressure;
+mod reloads;
+#[allow(dead_code)]
+#[path = "../edge/response.rs"]
+mod response;
+#[allow(dead_code)]
+#[path = "../process/server.rs"]
+mod server;
+mod site;
+mod stale;
+
+/// Makes a test of each function for each language that the server runs, with an edge and without.
+macro_rules! everywhere {
+    ($($test:ident),* $(,)?) => {
+        crate::in_shape!(perl, Perl, Edge::On, $($test),*);
+        crate::in_shape!(ruby, Ruby, Edge::On, $($test),*);
+        crate::in_shape!(lua, Lua, Edge::On, $($test),*);
+        crate::in_shape!(perl_alone, Perl, Edge::Off, $($test),*);
+        crate::in_shape!(ruby_alone, Ruby, Edge::Off, $($test),*);
+        crate::in_shape!(lua_alone, Lua, Edge::Off, $($test),*);
+    };
+}
+
+/// Makes a test of each function for one language and shape.
+macro_rules! in_shape {
+    ($module:ident, $language:ident, $edge:expr, $($test:ident),*) => {
+        mod $module {
+            use crate::site::{Edge, Language};
+            $(
+                #[test]
+                fn $test() {
+                    super::$test(Language::$language, $edge);
+                }
+            )*
+        }
+    };
+}
+
+pub(crate) use {everywhere, in_shape};
