@@ -2,10 +2,11 @@
 
 use super::super::closing::{Closing, Rest};
 use super::super::edges::Edges;
+use super::super::member::Member;
 use super::Supervisor;
 use crate::config::counted;
 use crate::listen::{Seat, is_any_lent};
-use crate::scoreboard::WorkerCommand;
+use crate::scoreboard::{WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 /// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they
@@ -30,6 +31,8 @@ pub(super) enum Stage {
         deadline: Instant,
         /// What becomes of the listeners.
         closing: Closing,
+        /// When to end workers that are still starting then; `None`: they are waited for.
+        starters: Option<Instant>,
         /// Requests had to be cut off.
         cut: bool,
     },
@@ -63,7 +66,10 @@ impl Supervisor<'_> {
             Stage::Serving | Stage::Leaving { .. } | Stage::Draining => {
                 let (now, graceful) = (Instant::now(), self.settings.timeouts.graceful);
                 let deadline = self.stop_by.unwrap_or(now + graceful).max(now + LAST_MOMENT.min(graceful));
-                self.stage = Stage::Stopping { command, deadline, closing: Closing::default(), cut: false };
+                // They have no request, and others answer who waits. What their app does while it is loaded may take for ever.
+                let needed = self.served && !self.has_edges() && !self.members.iter().any(Member::accepts);
+                let starters = (!needed).then_some(now + LAST_MOMENT);
+                self.stage = Stage::Stopping { command, deadline, closing: Closing::default(), starters, cut: false };
                 self.entitle("stopping");
                 let finish = if self.members.len() == 1 { "finishes what it has" } else { "finish what they have" };
                 log::info!("stopping: {} {finish} begun", counted(self.members.len(), "worker"));
@@ -143,8 +149,21 @@ impl Supervisor<'_> {
         }
     }
 
+    /// While stopping: ends workers that are still starting.
+    fn end_starters(&mut self) {
+        let Stage::Stopping { starters, .. } = &mut self.stage else { return };
+        if starters.take_if(|moment| Instant::now() >= *moment).is_none() {
+            return;
+        }
+        for member in self.members.iter().filter(|member| member.slot.state() == WorkerState::Starting) {
+            log::info!("worker {} (pid {}) was still starting, and is ended", member.number, member.pid);
+            member.end();
+        }
+    }
+
     /// While stopping: ends what takes too long. Returns whether everything has ended.
     pub(super) fn finish_up(&mut self) -> bool {
+        self.end_starters();
         let Stage::Stopping { deadline, closing, .. } = &mut self.stage else { return false };
         closing.close_if_quiet(&self.listeners);
         if !self.members.is_empty() {

@@ -19,8 +19,8 @@ impl Supervisor<'_> {
         let now = Instant::now();
         let mut timeout = match self.stage {
             Stage::Serving => Some(self.pace.wait(now)).filter(|wait| !wait.is_zero()),
-            Stage::Stopping { deadline, ref closing, .. } => {
-                let next = closing.next_look().map_or(deadline, |moment| moment.min(deadline));
+            Stage::Stopping { deadline, ref closing, starters, .. } => {
+                let next = closing.next_look().into_iter().chain(starters).fold(deadline, Instant::min);
                 Some(next.saturating_duration_since(now))
             }
             Stage::Leaving { next } => Some(next.saturating_duration_since(now)),
