@@ -1,6 +1,7 @@
 //! A server process under test.
 
 use rustix::process::{Pid, Signal, kill_process};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::net::SocketAddr;
@@ -74,6 +75,11 @@ impl Server {
         let output = File::create(&log).expect("the folder is writable");
         for variable in ["PORT", "HOST", "WEB_CONCURRENCY"] {
             command.env_remove(variable);
+        }
+        // Those of root that are killed would leave sockets in /run/oribi.
+        let chosen = ["ORIBI_CONTROL", "XDG_RUNTIME_DIR"].map(OsStr::new);
+        if !command.get_envs().any(|(name, _)| chosen.contains(&name)) {
+            command.env("ORIBI_CONTROL", "off");
         }
         let child = command.stdin(input).stdout(Stdio::null()).stderr(output).spawn().expect("the program was built");
         Self { child, log, _folder: folder }

@@ -19,7 +19,7 @@ if file then
         ffi.C.poll(nil, 0, 100000)
     end
     if word == "warn" then io.stderr:write(("one of many lines\n"):rep(20)) end
-    if word == "doomed" then os.execute("(sleep 1; kill -9 " .. pid() .. ") >/dev/null 2>&1 &") end
+    if word == "doomed" then os.execute("(sleep 5; kill -9 " .. pid() .. ") >/dev/null 2>&1 &") end
 end
 
 local function answer(text) return 200, { ["Content-Type"] = "text/plain", ["X-Worker"] = pid() }, text end

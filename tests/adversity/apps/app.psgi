@@ -26,7 +26,7 @@ if (open my $in, '<', "$folder/load") {
     die "the app is broken\n"                      if $word eq 'die';
     wait_for_nothing()                             if $word eq 'hang';
     warn "one of many lines\n" x 20                if $word eq 'warn';
-    system "(sleep 1; kill -9 $$) >/dev/null 2>&1 &" if $word eq 'doomed';
+    system "(sleep 5; kill -9 $$) >/dev/null 2>&1 &" if $word eq 'doomed';
 }
 
 sub answer ($text) {

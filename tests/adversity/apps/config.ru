@@ -11,7 +11,7 @@ if File.exist?("#{FOLDER}/load")
     File.write("#{FOLDER}/loading", "")
     sleep 100
   when "warn" then 20.times { warn "one of many lines" }
-  when "doomed" then system "(sleep 1; kill -9 #{Process.pid}) >/dev/null 2>&1 &"
+  when "doomed" then system "(sleep 5; kill -9 #{Process.pid}) >/dev/null 2>&1 &"
   end
 end
 
