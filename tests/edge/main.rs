@@ -28,10 +28,12 @@ mod reloading;
 mod requests;
 mod response;
 mod saturated;
+mod scaling;
 #[allow(dead_code)]
 #[path = "../process/server.rs"]
 mod server;
 mod slow;
+mod steered;
 mod stuck;
 mod transfers;
 mod turn;

@@ -2,7 +2,7 @@
 
 use crate::client::{Load, Manner, Target, get};
 use crate::native;
-use crate::server::{Server, wait_until};
+use crate::server::{Server, children, send, title, wait_for, wait_until};
 use crate::service_manager::ServiceManager;
 use rustix::process::Signal;
 use rustix::time::{ClockId, clock_gettime};
@@ -38,6 +38,33 @@ fn a_service_manager_is_told_each_change() {
     assert_eq!(manager.hear("READY").value("STATUS"), Some("serving"));
     server.signal(Signal::TERM);
     assert_eq!(manager.hear("STOPPING").value("STOPPING"), Some("1"));
+    assert_eq!(server.wait(), 0, "{}", server.log());
+}
+
+#[test]
+fn an_edge_whose_loop_does_not_turn_is_no_sign_of_life() {
+    let manager = ServiceManager::new();
+    let mut command = Command::new(ORIBI);
+    command.args(["--native", "hello", "--listen", "127.0.0.1:0", "--workers", "1", "--edge", "on"]);
+    command.env("NOTIFY_SOCKET", manager.address()).env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID");
+    let mut server = Server::run(&mut command);
+    manager.hear("READY");
+    // An edge that has nothing to do lives, too.
+    for _ in 0..5 {
+        assert_eq!(manager.hear("WATCHDOG").lines, ["WATCHDOG=1"]);
+    }
+    let is_edge = |process: &u32| title(*process).starts_with("oribi: edge");
+    let edge = wait_for("the edge", || children(server.pid()).into_iter().find(is_edge));
+    assert!(!server.log().contains("does not turn"), "{}", server.log());
+    send(edge, Signal::STOP);
+    server.wait_for_log("does not turn");
+    manager.forget("WATCHDOG");
+    std::thread::sleep(Duration::from_millis(500));
+    assert_eq!(manager.forget("WATCHDOG"), 0, "nobody says that the server is alive");
+    send(edge, Signal::CONT);
+    server.wait_for_log("turns again");
+    manager.hear("WATCHDOG");
+    server.signal(Signal::TERM);
     assert_eq!(server.wait(), 0, "{}", server.log());
 }
 

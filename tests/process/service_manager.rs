@@ -57,6 +57,12 @@ impl ServiceManager {
         Some(Message { lines: text.lines().map(str::to_owned).collect(), descriptor })
     }
 
+    /// How many messages with a value for `name` have come and were not heard; they and all others are forgotten.
+    pub fn forget(&self, name: &str) -> usize {
+        let waiting = self.waiting.take().into_iter().chain(std::iter::from_fn(|| self.receive()));
+        waiting.filter(|message| message.value(name).is_some()).count()
+    }
+
     /// Waits for the next message that has a value for `name`, and passes over others.
     pub fn hear(&self, name: &str) -> Message {
         wait_for(&format!("a message with {name}"), || {

@@ -49,12 +49,13 @@ pub fn run(arguments: Vec<OsString>) -> Result<u8, Trouble> {
         Err(said) => return Ok(explain(&said)),
     };
     let Some((order, arguments)) = matches.subcommand() else { return list(&matches) };
+    let waits = !matches!(arguments.try_get_one::<bool>("no-wait"), Ok(Some(true)));
     let line = match arguments.try_get_one::<u32>("NUMBER") {
-        Ok(Some(number)) => format!("{order} {number}"),
+        Ok(Some(number)) => format!("{order} {number}{}", if waits { "" } else { " no-wait" }),
         Ok(None) | Err(_) => order.to_owned(),
     };
     let path = socket(arguments)?;
-    let answer = ask(&path, &line, !matches!(order, "reload" | "upgrade" | "stop"))?;
+    let answer = ask(&path, &line, !(waits && matches!(order, "reload" | "upgrade" | "scale" | "stop")))?;
     show(order, &answer, arguments.get_flag("json"))
 }
 
@@ -177,8 +178,9 @@ fn command() -> Command {
             ))
             .subcommand(order("stop", "Finish running requests and stop; waits for the end"))
             .subcommand(
-                order("scale", "Have that many workers")
-                    .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..))),
+                order("scale", "Have that many workers; waits until they serve, or until the others have finished")
+                    .arg(Arg::new("NUMBER").required(true).value_parser(value_parser!(u32).range(1..)))
+                    .arg(Arg::new("no-wait").long("no-wait").action(ArgAction::SetTrue).help("Return when it has begun")),
             )
             .subcommand(order("reopen-logs", "Open the log files again, after they have been rotated")),
     )

@@ -346,7 +346,7 @@ impl<'a, S: Source> Lane<'a, S> {
         let mut request = exchange.request(listeners);
         request.underscores = self.underscores;
         if let Some(running) = &self.running {
-            running.begin(id, &request.head);
+            running.begin(id, &request.head, self.source.borrow().now());
         }
         self.enter_app(id);
         {

@@ -69,6 +69,12 @@ pub trait Source {
     /// The number of complete requests that wait for an answer.
     fn waiting_requests(&self) -> usize;
 
+    /// What time it is, on a clock that all processes have and that is never set, as of the last wait. Zero: the source keeps no clock,
+    /// because somebody else knows since when requests are there.
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// The number of exchanges that were lent and whose responses are not finished.
     fn answering(&self) -> usize;
 

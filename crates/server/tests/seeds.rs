@@ -1,18 +1,31 @@
-//! Replays the seeds of the fuzz target, so that every test run tries again what a fuzzer has found once.
+//! Replays the seeds of the fuzz targets for slots, so that every test run tries again what a fuzzer has found once.
 
+#[path = "../../../fuzz/bodies/slot_request.rs"]
+mod slot_request;
 #[path = "../../../fuzz/bodies/slot_response.rs"]
 mod slot_response;
 
-#[test]
-fn heads_of_responses_in_slots() {
-    let folder = format!("{}/../../fuzz/seeds/slot_response", env!("CARGO_MANIFEST_DIR"));
+/// How many seeds of a target are what it looks for.
+fn replay(target: &str, check: fn(&[u8]) -> bool) -> usize {
+    let folder = format!("{}/../../fuzz/seeds/{target}", env!("CARGO_MANIFEST_DIR"));
     let mut paths: Vec<_> = std::fs::read_dir(&folder).expect("the seeds").map(|entry| entry.expect("a seed").path()).collect();
     assert!(paths.len() >= 10, "{folder} is nearly empty");
     paths.sort();
-    let mut sent = 0;
-    for path in paths {
+    let is_one = |path: &std::path::PathBuf| {
         println!("{}", path.display());
-        sent += usize::from(slot_response::check(&std::fs::read(&path).expect("a seed")));
-    }
+        check(&std::fs::read(path).expect("a seed"))
+    };
+    paths.iter().filter(|path| is_one(path)).count()
+}
+
+#[test]
+fn heads_of_responses_in_slots() {
+    let sent = replay("slot_response", slot_response::check);
     assert!(sent >= 5, "only {sent} heads were sent");
+}
+
+#[test]
+fn requests_in_slots() {
+    let read = replay("slot_request", slot_request::check);
+    assert!(read >= 6, "only {read} requests were read");
 }

@@ -15,14 +15,14 @@ pub(crate) enum Order {
     Upgrade,
     /// Finish, and end.
     Stop,
-    /// Have that many workers.
-    Scale(usize),
+    /// Have that many workers; `waits`: the answer comes when they are there.
+    Scale { workers: usize, waits: bool },
     /// Open the log files again.
     ReopenLogs,
 }
 
 /// The orders, as they are told to whoever sends another one.
-const KNOWN: &str = "status, workers, requests, reload, upgrade, stop, scale NUMBER, reopen-logs";
+const KNOWN: &str = "status, workers, requests, reload, upgrade, stop, scale NUMBER [no-wait], reopen-logs";
 
 impl Order {
     /// Reads a line without its end.
@@ -32,8 +32,8 @@ impl Order {
     pub(crate) fn parse(line: &[u8]) -> Result<Self, String> {
         let line = std::str::from_utf8(line).map_err(|_| "the request is not text".to_owned())?;
         let mut words = line.split_ascii_whitespace();
-        let (name, argument) = (words.next().unwrap_or_default(), words.next());
-        if words.next().is_some() {
+        let (name, argument, second) = (words.next().unwrap_or_default(), words.next(), words.next());
+        if words.next().is_some() || second.is_some() && name != "scale" {
             return Err(format!("too many words; the orders are: {KNOWN}"));
         }
         let order = match (name, argument) {
@@ -46,7 +46,13 @@ impl Order {
             ("reopen-logs", None) => Self::ReopenLogs,
             ("scale", Some(number)) => {
                 let number = number.parse().ok().filter(|number| *number > 0);
-                Self::Scale(number.ok_or("scale: expected a number of workers, at least 1")?)
+                let workers = number.ok_or("scale: expected a number of workers, at least 1")?;
+                let waits = match second {
+                    None => true,
+                    Some("no-wait") => false,
+                    Some(_) => return Err("scale: only no-wait may follow the number".to_owned()),
+                };
+                Self::Scale { workers, waits }
             }
             ("scale", None) => return Err("scale: expected a number of workers".to_owned()),
             ("status" | "workers" | "requests" | "reload" | "upgrade" | "stop" | "reopen-logs", Some(_)) => {
@@ -70,15 +76,27 @@ mod tests {
             ("requests", Order::Requests),
             ("reload\r", Order::Reload),
             (" stop ", Order::Stop),
-            ("scale 4", Order::Scale(4)),
+            ("scale 4", Order::Scale { workers: 4, waits: true }),
+            ("scale 4 no-wait", Order::Scale { workers: 4, waits: false }),
             ("reopen-logs", Order::ReopenLogs),
             ("upgrade", Order::Upgrade),
         ] {
             assert_eq!(Order::parse(line.as_bytes()), Ok(order), "{line:?}");
         }
-        for line in
-            ["", "STATUS", "scale", "scale 0", "scale -1", "scale 1 2", "scale x", "stop now", "status\0", "GET / HTTP/1.1"]
-        {
+        for line in [
+            "",
+            "STATUS",
+            "scale",
+            "scale 0",
+            "scale -1",
+            "scale 1 2",
+            "scale 1 no-wait 2",
+            "scale x",
+            "reload no wait",
+            "stop now",
+            "status\0",
+            "GET / HTTP/1.1",
+        ] {
             assert!(Order::parse(line.as_bytes()).is_err(), "{line:?}");
         }
         assert!(Order::parse(b"\xff\xfe").is_err());

@@ -67,6 +67,22 @@ impl About {
     }
 }
 
+impl About {
+    /// From the beginning of what a worker is seen to run: its method and its target. `more`: it may have been cut.
+    pub(crate) fn of_text(text: &[u8], more: bool) -> Self {
+        let mut parts = text.splitn(2, |byte| *byte == b' ');
+        let (method, target) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let query = target.iter().position(|byte| *byte == b'?');
+        let mark = match (query, more) {
+            (Some(_), _) => "?...",
+            (None, true) => "...",
+            (None, false) => "",
+        };
+        let target = format!("{}{mark}", harmless(&target[..query.unwrap_or(target.len())]));
+        Self { method: harmless(method), target, client: String::new() }
+    }
+}
+
 /// As the access log writes it.
 fn harmless(bytes: &[u8]) -> String {
     let mut text = Vec::new();
@@ -136,6 +152,18 @@ mod tests {
         let about = glance(&[b'/'; 1000], true, [b"192.0.2.1", b"9"]);
         assert_eq!((about.target.len(), &about.client[..]), (203, "192.0.2.1:9"));
         assert_eq!(glance(b"/a", false, [b"", b""]), About { target: "/a".to_owned(), client: String::new(), ..about });
+    }
+
+    #[test]
+    fn a_text_is_told_in_the_same_way() {
+        let told = |text: &[u8], more| {
+            let About { method, target, .. } = About::of_text(text, more);
+            format!("{method}|{target}")
+        };
+        assert_eq!(told(b"GET /a?secret", true), "GET|/a?...");
+        assert_eq!(told(b"GET /a\x1b", true), "GET|/a\\x1b...");
+        assert_eq!(told(b"GET /a b", false), "GET|/a b");
+        assert_eq!(told(b"", false), "|");
     }
 
     #[test]

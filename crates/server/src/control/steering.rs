@@ -35,11 +35,15 @@ pub(crate) trait Steered {
     /// Begins to stop.
     fn begin_stop(&mut self);
 
-    /// Changes how many workers there should be; returns how many there should have been.
+    /// Changes how many workers there should be; returns how many there should have been, and a number for
+    /// [`Steered::scale_progress`].
     ///
     /// # Errors
     /// Says why it cannot.
-    fn scale(&mut self, workers: usize) -> Result<usize, String>;
+    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String>;
+
+    /// How far that has come.
+    fn scale_progress(&self, number: u64) -> Progress;
 
     /// Has all processes open their logs again.
     fn reopen_all_logs(&mut self);
@@ -70,6 +74,7 @@ pub(crate) enum Progress {
 pub(super) enum Awaited {
     Reload(u64),
     Upgrade,
+    Workers { number: u64, workers: usize, before: usize },
     End,
 }
 
@@ -109,8 +114,9 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
             server.begin_stop();
             Err(Awaited::End)
         }
-        Order::Scale(workers) => match server.scale(workers) {
-            Ok(before) => Ok(Object::well().raw("workers", workers).raw("before", before).end()),
+        Order::Scale { workers, waits } => match server.scale(workers) {
+            Ok((before, number)) if waits => Err(Awaited::Workers { number, workers, before }),
+            Ok((before, _)) => Ok(scaled(workers, before)),
             Err(why) => refused(why),
         },
         Order::ReopenLogs => {
@@ -124,6 +130,11 @@ fn carry_out(server: &mut impl Steered, order: Order) -> Result<String, Awaited>
     }
 }
 
+/// The answer to who has changed the number of workers.
+fn scaled(workers: usize, before: usize) -> String {
+    Object::well().raw("workers", workers).raw("before", before).end()
+}
+
 fn answer_those_who_wait(server: &mut impl Steered) {
     let Some(control) = server.control() else { return };
     if control.waiting.is_empty() {
@@ -134,12 +145,14 @@ fn answer_those_who_wait(server: &mut impl Steered) {
         let progress = match awaited {
             Awaited::Reload(number) => server.reload_progress(*number),
             Awaited::Upgrade => server.upgrade_progress(),
+            Awaited::Workers { number, .. } => server.scale_progress(*number),
             Awaited::End => return true,
         };
-        let answer = match progress {
-            Progress::Pending => return true,
-            Progress::Done(what) => Object::well().text("message", &what).end(),
-            Progress::Failed(why) => Object::failure(&why),
+        let answer = match (progress, awaited) {
+            (Progress::Pending, _) => return true,
+            (Progress::Done(_), Awaited::Workers { workers, before, .. }) => scaled(*workers, *before),
+            (Progress::Done(what), _) => Object::well().text("message", &what).end(),
+            (Progress::Failed(why), _) => Object::failure(&why),
         };
         if let Some(control) = server.control() {
             control.clients.answer(*caller, answer);
@@ -158,7 +171,7 @@ pub(crate) fn say_end(server: &mut impl Steered, status: i32) {
     for (caller, awaited) in std::mem::take(&mut control.waiting) {
         let answer = match awaited {
             Awaited::End => Object::well().raw("status", status).end(),
-            Awaited::Reload(_) | Awaited::Upgrade => Object::failure("the server has stopped"),
+            Awaited::Reload(_) | Awaited::Upgrade | Awaited::Workers { .. } => Object::failure("the server has stopped"),
         };
         control.clients.answer_finally(caller, answer);
     }

@@ -162,6 +162,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Does everything there is to do now, and waits once; `false`: the edge ends.
     fn turn(&mut self) -> io::Result<bool> {
+        self.slot.turn();
         // Before their next requests are received, which have perhaps arrived.
         self.hand_over();
         let now = self.now();

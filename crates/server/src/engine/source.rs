@@ -57,6 +57,10 @@ impl<B: Backend> Source for Engine<'_, B> {
     }
 
     #[inline]
+    fn now(&self) -> Duration {
+        self.backend.now()
+    }
+
     fn waiting_requests(&self) -> usize {
         self.waiting_requests()
     }

@@ -5,8 +5,10 @@
 
 mod child;
 pub(super) mod pools;
+mod turning;
 
 pub(super) use child::Birth;
+use turning::Turning;
 
 use super::closing::{Closing, Rest};
 use super::describe_end;
@@ -55,6 +57,7 @@ struct Place {
     process: Option<Process>,
     /// Its memory was used by an edge before.
     used: bool,
+    turning: Turning,
 }
 
 /// An edge that has not been waited for yet.
@@ -206,7 +209,7 @@ impl<'a> Edges<'a> {
                 slot.pid.store(pid.as_raw_nonzero().get().unsigned_abs(), Relaxed);
                 let process = pidfd_open(pid, PidfdFlags::empty()).ok();
                 let process = Process { pid, process, waker, pleas, born: Instant::now(), successor };
-                self.places[number] = Place { process: Some(process), used: true };
+                self.places[number] = Place { process: Some(process), used: true, ..Place::default() };
                 slot.keeper.count(Counter::EdgesStarted);
                 log::info!("{} started (pid {pid})", self.name(number));
                 Ok(None)

@@ -2,6 +2,7 @@
 //! workers. It starts another mold if that one dies, or when it is told to reload the app.
 
 mod books;
+mod changing;
 mod ends;
 mod farewell;
 mod generation;
@@ -97,6 +98,9 @@ struct Master<'a> {
     born: Instant,
     /// How many workers each generation should have.
     wanted: usize,
+    /// Threads of a worker that take requests by themselves.
+    lanes: usize,
+    change: changing::Changing,
     pid_file: Option<PidFile>,
     succession: Succession,
     /// The files of the app, if it is loaded anew when one of them changes.
@@ -184,6 +188,8 @@ impl<'a> Master<'a> {
             books,
             born: Instant::now(),
             wanted: settings.workers.max(1),
+            lanes,
+            change: changing::Changing::default(),
             pid_file,
             succession,
         })
@@ -196,6 +202,7 @@ impl<'a> Master<'a> {
             self.go_on_with_farewell();
             self.listen_to_molds();
             self.roll();
+            self.go_on_with_change();
             self.reap();
             self.end_overdue();
             self.end_late_loads();
@@ -242,7 +249,7 @@ impl<'a> Master<'a> {
         }
         let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
         if more + fewer > 0
-            && let Err(why) = self.have_workers(scaling::changed(self.settings, self.wanted, more, fewer))
+            && let Err(why) = self.have_workers(scaling::changed(self.most_workers(), self.wanted, more, fewer))
         {
             log::warn!("{why}");
         }
@@ -280,7 +287,7 @@ impl<'a> Master<'a> {
     fn keep_watchdog(&mut self) {
         let Self { notifier, generations, edges, stage, .. } = self;
         let has_mold = generations.iter().any(Generation::stays);
-        let alive = || *stage != Stage::Serving || has_mold && edges.as_ref().is_none_or(Edges::are_all_there);
+        let alive = || *stage != Stage::Serving || has_mold && edges.as_mut().is_none_or(Edges::are_all_turning);
         notifier.keep_watchdog(Instant::now(), alive);
     }
 

@@ -5,6 +5,8 @@
 
 use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
+use crate::scoreboard::Shown;
+use crate::scoreboard::running::OwnDeadline;
 use crate::slot::{Malformed, glance, size_for_glance};
 use oribi_pool::{Memory, Sighting, Stage};
 use rustix::time::{ClockId, clock_gettime};
@@ -12,7 +14,8 @@ use std::io;
 use std::time::Duration;
 
 /// Why requests are not known.
-pub(super) const UNKNOWN: &str = "which requests are in it is known of a server with edges (--edge on)";
+const UNKNOWN: &str = "which requests are in a server is only known with edges (--edge on) or with a deadline for apps, such as \
+                       --request-warning: each worker would have to say for each request what it runs";
 
 /// How many bytes of a request are copied at first. The heads of most requests are shorter.
 const FIRST_LOOK: usize = 4096;
@@ -42,6 +45,45 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         }
     }
     let more = seen.len() - shown.len() - ended;
+    Ok(Requests { shown, more })
+}
+
+/// The requests that `processes` are seen to run, where workers have their own connections.
+///
+/// # Errors
+/// Nobody looks at what they run.
+pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[ProcessReport]) -> Result<Requests, String> {
+    if settings.watched_threads() == 0 {
+        return Err(UNKNOWN.to_owned());
+    }
+    let mut running: Vec<&Shown> = running.iter().collect();
+    running.sort_by_key(|shown| std::cmp::Reverse(shown.age));
+    let all = AppDeadlines::of(settings);
+    let report = |shown: &&Shown| {
+        let asked = match shown.deadline {
+            OwnDeadline::None => all,
+            OwnDeadline::Never => all.moved(None),
+            OwnDeadline::After(time) => all.moved(Some(time)),
+        };
+        let interrupted = shown.quiet.is_some_and(|quiet| quiet >= asked.timeout);
+        let next = if interrupted { asked.kill } else { asked.timeout };
+        RequestReport {
+            state: match (shown.quiet, interrupted) {
+                (None, _) => "sending",
+                (Some(_), true) => "interrupted",
+                (Some(_), false) => "running",
+            },
+            edge: None,
+            position: None,
+            about: About::of_text(&shown.text.0, shown.text.1),
+            age: shown.age,
+            quiet: shown.quiet,
+            deadline: shown.quiet.and_then(|quiet| after(next, quiet)),
+            worker: Some(worker(shown.pid, processes)),
+        }
+    };
+    let shown: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
+    let more = running.len() - shown.len();
     Ok(Requests { shown, more })
 }
 

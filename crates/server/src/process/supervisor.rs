@@ -127,6 +127,8 @@ struct Supervisor<'a> {
     members: Vec<Member>,
     /// How many workers should accept connections.
     wanted: usize,
+    /// The last change of that number.
+    change: scaling::Change,
     /// The master is to be told when there are so many.
     owes_settled: bool,
     pace: Pace,
@@ -211,6 +213,7 @@ impl<'a> Supervisor<'a> {
             ends_for: Counter::EndedByStop,
             members: Vec::new(),
             wanted,
+            change: scaling::Change::default(),
             owes_settled: false,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
             stage: Stage::Serving,
@@ -376,7 +379,7 @@ impl<'a> Supervisor<'a> {
         }
         let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
         if more + fewer > 0
-            && let Err(why) = self.have_workers(scaling::changed(self.settings, self.wanted, more, fewer))
+            && let Err(why) = self.have_workers(scaling::changed(self.most_workers(), self.wanted, more, fewer))
         {
             log::warn!("{why}");
         }
@@ -394,7 +397,8 @@ impl<'a> Supervisor<'a> {
     /// Tells the service manager that this server is alive, as long as its edges and workers are there.
     fn keep_watchdog(&mut self) {
         let Self { notifier, members, edges, stage, .. } = self;
-        let serves = !members.is_empty() && edges.as_ref().is_none_or(Edges::are_all_there);
-        notifier.keep_watchdog(Instant::now(), || serves || !matches!(stage, Stage::Serving));
+        let alive =
+            || !matches!(stage, Stage::Serving) || !members.is_empty() && edges.as_mut().is_none_or(Edges::are_all_turning);
+        notifier.keep_watchdog(Instant::now(), alive);
     }
 }

@@ -3,9 +3,11 @@
 mod prospect;
 mod rows;
 pub(crate) mod running;
+mod shown;
 
 pub use prospect::Prospect;
 pub(crate) use rows::{Board, Row};
+pub(crate) use shown::Shown;
 
 use crate::listen::Bell;
 use crate::totals::{Account, Counts};
@@ -73,6 +75,8 @@ pub struct WorkerSlot {
     pub all_connections: &'static AtomicU32,
     /// Lanes of this worker that have nothing to do.
     pub idle: &'static AtomicU32,
+    /// How often the loop of an edge has turned: see [`WorkerSlot::turn`].
+    turns: &'static AtomicU32,
     /// What all workers have, for lanes that share listeners with theirs.
     pub workers: &'static [Presence],
     /// Lanes ring it when they leave a connection to another lane; `None` if there is no other lane.
@@ -101,7 +105,7 @@ struct Common {
 impl WorkerSlot {
     const fn of(line: &'static SharedLine, account: Account, running: &'static [RunningLine], common: Common) -> Self {
         let Common { line: common, keeper } = common;
-        let [pid, state, command, connections, idle, ..] = &line.halves;
+        let [pid, state, command, connections, idle, turns, ..] = &line.halves;
         let [requests, ..] = &line.words;
         let [all_connections, log_opening, prospect, ..] = &common.halves;
         let (workers, bell): (&[Presence], _) = (&[], None);
@@ -113,6 +117,7 @@ impl WorkerSlot {
             requests,
             all_connections,
             idle,
+            turns,
             workers,
             bell,
             log_opening,
@@ -169,6 +174,17 @@ impl WorkerSlot {
     /// Sets the worker's command. The worker reads it when it is woken.
     pub fn set_command(&self, command: WorkerCommand) {
         self.command.store(command as u32, Release);
+    }
+
+    /// An edge's loop has turned.
+    #[inline]
+    pub(crate) fn turn(&self) {
+        self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// How often it has.
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(Relaxed)
     }
 
     /// Whether the server is about to end.

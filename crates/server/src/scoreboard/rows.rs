@@ -115,6 +115,17 @@ impl Board {
         self.rows().len()
     }
 
+    /// The processes of workers, and the lines about what their threads run.
+    pub(super) fn lines_of_workers(&self) -> Vec<(u32, Vec<[u8; 64]>)> {
+        let lines = self.read();
+        let workers = lines.get(LINES_OF_ALL..).unwrap_or_default().chunks(lines_each(self.threads));
+        let one = |(index, lines): (usize, &[[u8; 64]])| {
+            let row = Row::of(index, halves_in(lines.first()?), words_in(lines.first()?))?;
+            Some((row.pid, lines.get(1 + Account::LINES..)?.to_vec()))
+        };
+        workers.enumerate().filter_map(one).collect()
+    }
+
     /// All of it; nothing, if the system refuses.
     fn read(&self) -> Vec<[u8; 64]> {
         let mut bytes = vec![0; lines(self.count, self.threads) * size_of::<SharedLine>()];
@@ -130,12 +141,12 @@ impl Board {
     }
 }
 
-fn halves_in(line: &[u8; 64]) -> [u32; 8] {
+pub(super) fn halves_in(line: &[u8; 64]) -> [u32; 8] {
     let mut halves = line.as_chunks::<4>().0.iter().map(|bytes| u32::from_ne_bytes(*bytes));
     std::array::from_fn(|_| halves.next().unwrap_or_default())
 }
 
-fn words_in(line: &[u8; 64]) -> [u64; 4] {
+pub(super) fn words_in(line: &[u8; 64]) -> [u64; 4] {
     let mut words = line.as_chunks::<8>().0.iter().skip(4).map(|bytes| u64::from_ne_bytes(*bytes));
     std::array::from_fn(|_| words.next().unwrap_or_default())
 }

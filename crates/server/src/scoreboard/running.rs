@@ -23,6 +23,10 @@ pub type RunningLine = [SharedLine; 2];
 
 /// The deadline that an app has set for its present exchange, in milliseconds; 0: none.
 const OWN_DEADLINE: usize = 1;
+/// When the present exchange began, in milliseconds of [`super::rows::clock`]; 0: nothing runs.
+pub(super) const SINCE: usize = 2;
+/// When the supervisor first saw the present number; it writes this, and nobody else.
+pub(super) const SEEN: usize = 3;
 /// In its place: the app may take as long as it likes.
 const LIFTED: u64 = u64::MAX;
 
@@ -39,9 +43,12 @@ impl RunningApps {
         (!lines.is_empty()).then(|| Self { lines, exchanges: RefCell::new(vec![None; lines.len()]) })
     }
 
-    /// An app is about to be called for an exchange.
-    pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>) {
+    /// An app is about to be called for an exchange, at this time of the clock that never is set.
+    pub(crate) fn begin(&self, exchange: ExchangeId, head: &RequestHead<'_>, now: Duration) {
         self.enter(exchange, head);
+        if let Some([_, orders]) = self.line(exchange) {
+            orders.words[SINCE].store(now.as_millis() as u64, Relaxed);
+        }
         self.note_progress(exchange);
     }
 
@@ -89,6 +96,7 @@ impl RunningApps {
         let mut exchanges = self.exchanges.borrow_mut();
         if let Some(index) = exchanges.iter().position(|present| *present == Some(exchange)) {
             exchanges[index] = None;
+            self.lines[index][1].words[SINCE].store(0, Relaxed);
             rest(&self.lines[index]);
         }
     }
@@ -112,6 +120,7 @@ fn rest([line, _]: &RunningLine) {
 /// Clears the line of a worker that has ended, for the next worker.
 pub(super) fn clear(line: &RunningLine) {
     line.iter().for_each(|part| part.words[0].store(0, Relaxed));
+    line[1].words[SINCE].store(0, Relaxed);
 }
 
 fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
@@ -129,11 +138,16 @@ fn write_text(line: &SharedLine, method: &[u8], target: &[u8]) {
 
 /// Method and target of the exchange whose app runs, cut to the available room.
 pub(crate) fn text_of([line, _]: &RunningLine) -> String {
-    let words = line.words[1..].iter().flat_map(|word| word.load(Relaxed).to_ne_bytes());
-    let halves = line.halves.iter().flat_map(|half| half.load(Relaxed).to_ne_bytes());
-    let bytes: Vec<u8> = words.chain(halves).take_while(|byte| *byte != 0).collect();
-    let more = if bytes.len() == TEXT_BYTES { "..." } else { "" };
-    format!("{}{more}", String::from_utf8_lossy(&bytes))
+    let (bytes, more) = text_in(super::rows::words(line), super::rows::halves(line));
+    format!("{}{}", String::from_utf8_lossy(&bytes), if more { "..." } else { "" })
+}
+
+/// The same from copies, and whether there may be more of it.
+pub(super) fn text_in(words: [u64; 4], halves: [u32; 8]) -> (Vec<u8>, bool) {
+    let words = words.into_iter().skip(1).flat_map(u64::to_ne_bytes);
+    let bytes: Vec<u8> = words.chain(halves.into_iter().flat_map(u32::to_ne_bytes)).take_while(|byte| *byte != 0).collect();
+    let more = bytes.len() == TEXT_BYTES;
+    (bytes, more)
 }
 
 /// The deadline that an app has set for itself.
@@ -149,7 +163,12 @@ pub(crate) enum OwnDeadline {
 
 /// The deadline that the running app has set for itself.
 pub(crate) fn own_deadline([_, line]: &RunningLine) -> OwnDeadline {
-    match line.words[OWN_DEADLINE].load(Relaxed) {
+    own_deadline_in(super::rows::words(line))
+}
+
+/// The same from a copy.
+pub(super) const fn own_deadline_in(words: [u64; 4]) -> OwnDeadline {
+    match words[OWN_DEADLINE] {
         0 => OwnDeadline::None,
         LIFTED => OwnDeadline::Never,
         milliseconds => OwnDeadline::After(Duration::from_millis(milliseconds)),
@@ -165,12 +184,13 @@ pub(crate) struct Sighting {
 
 impl Sighting {
     /// Looks again; returns for how long the app has certainly run without progress.
-    pub(crate) fn look(&mut self, [line, _]: &RunningLine, now: Instant) -> Duration {
+    pub(crate) fn look(&mut self, [line, orders]: &RunningLine, now: Instant) -> Duration {
         let number = line.words[0].load(Acquire);
         match self.seen {
             Some((seen, since)) if seen == number => now - since,
             _ => {
                 *self = Self { seen: (number % 2 == 1).then_some((number, now)), ordered: 0 };
+                orders.words[SEEN].store(super::rows::clock(), Relaxed);
                 Duration::ZERO
             }
         }
@@ -202,7 +222,7 @@ mod tests {
         let bytes = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut layout = HeadLayout::default();
         h1::Machine::new().handle_input(bytes.as_bytes(), &mut layout, &h1::Limits::default());
-        apps.begin(exchange, &RequestHead::new(bytes.as_bytes(), &layout));
+        apps.begin(exchange, &RequestHead::new(bytes.as_bytes(), &layout), SECOND);
     }
 
     #[test]

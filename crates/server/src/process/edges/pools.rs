@@ -3,10 +3,12 @@
 //! `ORIBI_POOLS=1060,110000,24,64,262144:5,6,7,8,...;...` describes the memory of each edge: the numbers of its shape, then those
 //! of its descriptors.
 
+use super::super::scaling;
 use crate::config::Settings;
 use crate::edge::shape;
 use oribi_io::process::{adopt, claim};
 use oribi_pool::{Memory, Shape};
+use rustix::process::{Resource, getrlimit};
 use std::os::fd::AsRawFd;
 
 /// The variable by which a master tells its mold about the memory.
@@ -17,10 +19,12 @@ pub(in super::super) const POOLS: &str = "ORIBI_POOLS";
 /// # Errors
 /// The system refuses.
 pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, String> {
-    let places = places(settings.workers, lanes);
+    let descriptors = getrlimit(Resource::Nofile).maximum;
+    let places = scaling::places(settings, lanes, descriptors);
+    let places = u32::try_from(places).unwrap_or(u32::MAX).min(65_535);
     let make = |_| {
         Memory::new(shape(settings, places)).map_err(|error| {
-            let descriptors = places.saturating_mul(3).saturating_add(2);
+            let descriptors = places.saturating_mul(3).saturating_add(3);
             format!(
                 "cannot make memory for an edge and workers with {places} threads in all: {error} (it needs {descriptors} \
                  descriptors; see ulimit -Hn, and --workers, --threads)"
@@ -28,13 +32,6 @@ pub(super) fn make(settings: &Settings, lanes: usize) -> Result<Vec<Memory>, Str
         })
     };
     (0..settings.edges_wanted()).map(make).collect()
-}
-
-/// How many threads of workers may take requests by themselves at the same time: as many generations as the scoreboard has room
-/// for, and workers that TTIN adds.
-fn places(workers: usize, lanes: usize) -> u32 {
-    let workers = workers.max(1).saturating_mul(4).saturating_add(16);
-    u32::try_from(workers.saturating_mul(lanes.max(1))).unwrap_or(u32::MAX).min(65_535)
 }
 
 /// The value of [`POOLS`] for `pools`.
@@ -116,12 +113,5 @@ mod tests {
         {
             assert!(parse(value).is_err(), "{value:?}");
         }
-    }
-
-    #[test]
-    fn there_is_room_for_several_generations() {
-        assert_eq!(places(1, 1), 20);
-        assert_eq!(places(4, 8), 256);
-        assert_eq!(places(usize::MAX, 8), 65_535);
     }
 }

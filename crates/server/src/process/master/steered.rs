@@ -3,9 +3,10 @@
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
-use super::super::{requests, scaling, upgrade};
+use super::super::{requests, upgrade};
 use super::{Generation, Master, Stage};
 use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
+use crate::scoreboard::Shown;
 use std::time::Instant;
 
 impl Master<'_> {
@@ -14,18 +15,6 @@ impl Master<'_> {
         super::super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
         self.say(Word::Reopen);
-    }
-
-    /// Changes how many workers each generation should have.
-    pub(super) fn have_workers(&mut self, workers: usize) -> Result<(), String> {
-        self.wanted = scaling::check(self.settings, workers)?;
-        // While a reload is rolling, the generations change their numbers until the new one has so many.
-        if self.rolling.is_some() {
-            return Ok(());
-        }
-        let told = u32::try_from(self.wanted).unwrap_or(u32::MAX);
-        self.generations.iter().for_each(|generation| generation.link.scale(told));
-        Ok(())
     }
 }
 
@@ -77,8 +66,12 @@ impl Steered for Master<'_> {
     }
 
     fn requests(&self) -> Result<Requests, String> {
-        let Some(edges) = &self.edges else { return Err(requests::UNKNOWN.to_owned()) };
-        requests::in_pools(edges.pools(), self.settings, &self.processes())
+        let processes = self.processes();
+        let Some(edges) = &self.edges else {
+            let running: Vec<Shown> = self.generations.iter().flat_map(|generation| generation.board.shown()).collect();
+            return requests::in_workers(&running, self.settings, &processes);
+        };
+        requests::in_pools(edges.pools(), self.settings, &processes)
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {
@@ -108,10 +101,16 @@ impl Steered for Master<'_> {
         self.say_farewell(Instant::now());
     }
 
-    fn scale(&mut self, workers: usize) -> Result<usize, String> {
+    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
+        if self.stage != Stage::Serving {
+            return Err("the server is stopping".to_owned());
+        }
         let before = self.wanted;
-        self.have_workers(workers)?;
-        Ok(before)
+        Ok((before, self.have_workers(workers)?))
+    }
+
+    fn scale_progress(&self, number: u64) -> Progress {
+        self.change_progress(number)
     }
 
     fn reopen_all_logs(&mut self) {

@@ -1,8 +1,9 @@
 //! While serving: keeps the wanted number of workers, and replaces workers that are due.
 
+use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::scaling;
-use super::{Stage, Supervisor};
+use super::{Stage, Supervisor, lanes_of_worker};
 use crate::config::{ReloadMode, ReplaceOrder};
 use crate::listen::Seat;
 use crate::scoreboard::{WorkerCommand, WorkerState};
@@ -23,14 +24,22 @@ struct Staff {
 }
 
 impl Supervisor<'_> {
-    /// Changes how many workers are wanted.
-    pub(super) fn have_workers(&mut self, workers: usize) -> Result<(), String> {
-        let workers = scaling::check(self.settings, workers)?;
+    /// Changes how many workers are wanted; returns the number of this change.
+    pub(super) fn have_workers(&mut self, workers: usize) -> Result<u64, String> {
+        let workers = scaling::check(self.settings, workers, self.most_workers())?;
+        let number = self.change.begin();
         if workers != self.wanted {
             self.wanted = workers;
             log::info!("workers: {workers}");
         }
-        Ok(())
+        Ok(number)
+    }
+
+    /// The most workers that may be wanted.
+    pub(super) fn most_workers(&self) -> usize {
+        let pools = self.edges.as_ref().map_or(&self.pools[..], Edges::pools);
+        let places = pools.first().map(|memory| memory.shape().workers as usize);
+        scaling::most_with(self.settings, places, lanes_of_worker(self.settings, self.runtime))
     }
 
     /// Begins to replace all present workers.
@@ -72,6 +81,7 @@ impl Supervisor<'_> {
                 Ok(()) => staff.staying += 1,
                 Err(error) => {
                     log::error!("cannot start a worker: {error}");
+                    self.tell_of_shortage(&format!("a worker cannot be started: {error}"));
                     self.pace.failed(Instant::now(), Duration::ZERO);
                 }
             }
@@ -105,9 +115,22 @@ impl Supervisor<'_> {
     fn tell_if_settled(&mut self, staff: &Staff) {
         let all_serve = self.members.iter().all(|member| member.serving().is_some());
         let settled = all_serve && !staff.changing && staff.accepting == self.wanted;
+        if settled {
+            self.change.end();
+        }
         if let Some(master) = self.master.as_ref().filter(|_| settled && self.owes_settled) {
             self.owes_settled = false;
             master.say(Word::Settled);
+        }
+    }
+
+    /// Some worker cannot start: tells those who wait for it.
+    pub(super) fn tell_of_shortage(&mut self, why: &str) {
+        self.change.fail(why);
+        if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled) {
+            // The reload that this worker may be a step of must not go on.
+            master.tell_trouble(why);
+            master.say(Word::Incomplete);
         }
     }
 

@@ -78,11 +78,7 @@ impl Supervisor<'_> {
             }
             return false;
         }
-        if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled) {
-            // The reload that this worker may be a step of must not go on.
-            master.tell_trouble(why);
-            master.say(Word::Incomplete);
-        }
+        self.tell_of_shortage(why);
         if !self.replacing || outdated {
             return false;
         }

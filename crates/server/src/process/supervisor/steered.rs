@@ -39,8 +39,11 @@ impl Steered for Supervisor<'_> {
     }
 
     fn requests(&self) -> Result<Requests, String> {
-        let Some(edges) = &self.edges else { return Err(requests::UNKNOWN.to_owned()) };
-        requests::in_pools(edges.pools(), self.settings, &self.processes())
+        let processes = self.processes();
+        match &self.edges {
+            Some(edges) => requests::in_pools(edges.pools(), self.settings, &processes),
+            None => requests::in_workers(&self.scoreboard.shown(), self.settings, &processes),
+        }
     }
 
     fn begin_reload(&mut self) -> Result<u64, String> {
@@ -64,10 +67,20 @@ impl Steered for Supervisor<'_> {
         self.say_farewell(Instant::now());
     }
 
-    fn scale(&mut self, workers: usize) -> Result<usize, String> {
+    fn scale(&mut self, workers: usize) -> Result<(usize, u64), String> {
+        if !matches!(self.stage, Stage::Serving) {
+            return Err("the server is stopping".to_owned());
+        }
         let before = self.wanted;
-        self.have_workers(workers)?;
-        Ok(before)
+        Ok((before, self.have_workers(workers)?))
+    }
+
+    fn scale_progress(&self, number: u64) -> Progress {
+        match (self.change.progress(number, self.wanted), &self.stage) {
+            (Progress::Pending, Stage::Serving) => Progress::Pending,
+            (Progress::Pending, _) => Progress::Failed("the server is stopping".to_owned()),
+            (progress, _) => progress,
+        }
     }
 
     fn reopen_all_logs(&mut self) {

@@ -1,0 +1,21 @@
+//! What must hold whatever stands where an edge should have written a request.
+
+use oribi_server::slot::{Stored, glance, size_for_glance};
+
+/// Reads `data` as a worker does, and as somebody who only wants to know what it is about; returns whether it is a request.
+pub fn check(data: &[u8]) -> bool {
+    let mut stored = Stored::default();
+    let is_request = stored.read(data).is_ok();
+    let seen = glance(data);
+    if let Ok(seen) = &seen {
+        let size = size_for_glance(data).expect("it has been read");
+        assert_eq!(glance(&data[..size]).as_ref(), Ok(seen), "so many bytes are enough");
+        assert!(!seen.target.contains(&b'?'), "no query is told");
+    }
+    if is_request {
+        let (head, seen) = (stored.head(), seen.expect("who can answer it can tell what it is about"));
+        assert_eq!(head.method(), seen.method);
+        assert_eq!(head.target().split(|byte| *byte == b'?').next(), Some(seen.target));
+    }
+    is_request
+}
