@@ -16,6 +16,9 @@ use std::time::{Duration, Instant, SystemTime};
 /// An answer that has not come for so long will not come.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a server that ends waits for the next request of an idle client, less what answers take on their way.
+const IDLE: Duration = Duration::from_millis(900);
+
 /// Content that differs from time to time: only its length is checked.
 pub const ANYTHING: &[u8] = b"anything";
 
@@ -67,7 +70,8 @@ impl Question {
 pub enum Manner {
     /// It stays: an end is a fault.
     Kept,
-    /// It stays unless the server has announced its end (`Connection: close`): an end without that is a fault.
+    /// It stays unless the server has announced its end (`Connection: close`): an end without that is a fault, except for a client
+    /// that has asked for nothing for the second that a server gives to idle ones before it ends.
     Parting,
     /// The client closes it: each request has a connection of its own.
     Short,
@@ -249,6 +253,8 @@ struct Line {
     stream: TcpStream,
     bytes: Vec<u8>,
     waiting: Option<Waiting>,
+    /// When it was opened, or had its last answer.
+    idle_since: Instant,
 }
 
 struct Waiting {
@@ -266,7 +272,7 @@ impl Line {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, bytes: Vec::new(), waiting: None })
+        Ok(Self { stream, bytes: Vec::new(), waiting: None, idle_since: Instant::now() })
     }
 
     /// Another connection in the place of this one. It is a fault if the server does not take it at once.
@@ -305,6 +311,12 @@ impl Line {
             Ok(count) if count > 0 => self.bytes.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
             ended => {
+                let asked = self.waiting.as_ref().map_or_else(Instant::now, |waiting| waiting.sent);
+                if manner == Manner::Parting && self.bytes.is_empty() && asked.duration_since(self.idle_since) >= IDLE {
+                    report.parted += 1;
+                    self.renew(address, report);
+                    return true;
+                }
                 report.closed += 1;
                 let what = match &self.waiting {
                     Some(Waiting { question, sent, .. }) => {
@@ -341,6 +353,7 @@ impl Line {
             report.faults.push(format!("{here}: an answer that nobody has asked for: {response:?}"));
             return false;
         };
+        self.idle_since = Instant::now();
         report.times.push(waiting.sent.elapsed());
         *report.statuses.entry(response.status).or_default() += 1;
         report.workers.extend(response.field("X-Worker").and_then(|worker| worker.parse::<u32>().ok()));
