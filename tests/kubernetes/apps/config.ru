@@ -1,3 +1,5 @@
+# frozen_string_literal: true
+
 # Answers each request with its path, this version of the app, the pod, and what was sent or asked for.
 require "socket"
 

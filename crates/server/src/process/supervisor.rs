@@ -59,7 +59,7 @@ pub fn supervise(settings: &Settings, runtime: &dyn Runtime) -> i32 {
 }
 
 /// The same, in a process whose program does nothing else, and does this again whenever it is executed with the same arguments. On
-/// USR2 it is, to take the place of this process: see [`super::upgrade`]. The process must have no children of its own.
+/// USR2 it is, to take the place of this process: see the folder `upgrade`. The process must have no children of its own.
 pub fn supervise_program(settings: &Settings, runtime: &dyn Runtime) -> i32 {
     run(Supervisor::start(settings, runtime, true))
 }
