@@ -40,7 +40,7 @@
 //!
 //! # Who else may look
 //! The process that made the memory may ask at any time which requests are in it ([`Memory::survey`]). It maps nothing and stops
-//! nobody: it copies what it needs, and looks twice. The edge's notes for it are in [`crate::diary`].
+//! nobody: it copies what it needs, and looks twice. The edge's notes for it are in `diary.rs`.
 //!
 //! # How they sleep
 //! Both sides announce that they will sleep and look once more before they do ([`Edge::prepare_to_sleep`],
