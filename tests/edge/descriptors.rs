@@ -4,7 +4,7 @@
 use crate::connection::Connection;
 use crate::held::{foreign, held, holding};
 use crate::language::{Language, Launcher, Site};
-use crate::server::{children, title};
+use crate::server::{Folder, children, title};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,14 @@ crate::in_every_language![
 
 const WORKERS: usize = 2;
 
-/// Places for workers in the memory of an edge: see `pools::places`.
-const PLACES: usize = WORKERS * 4 + 16;
+/// Places for workers in the memory of an edge: see `scaling::places`.
+const PLACES: usize = 2 * 64 + WORKERS;
 
-/// What a keeper and an edge have of it: both ends of a line for each place, besides events.
-const MEMORY: [(&str, usize); 2] = [("shared memory", 1), ("unix", 2 * PLACES)];
+/// What a keeper and an edge have of it: the edge's notes, and both ends of a line for each place, besides events.
+const MEMORY: [(&str, usize); 2] = [("shared memory", 2), ("unix", 2 * PLACES)];
+
+/// The totals, to which only the first process adds.
+const TOTALS: [(&str, usize); 1] = [("shared memory", 1)];
 
 /// The scoreboard of a generation, which its master reads.
 const BOARD: [(&str, usize); 1] = [("shared memory", 1)];
@@ -31,8 +34,13 @@ const MEMORY_OF_WORKERS: [(&str, usize); 3] = [("shared memory", 1), ("unix", PL
 /// The socket of `oribi ctl`, which only the first process has.
 const CONTROL: [(&str, usize); 1] = [("unix", 1)];
 
-fn start(language: Language, edge: &str) -> Site {
-    Site::start(Launcher::Oribi, language, &["--workers", &WORKERS.to_string(), "--edge", edge])
+/// The server, and the folder of its control socket.
+fn start(language: Language, edge: &str) -> (Site, Folder) {
+    let folder = Folder::new();
+    let control = folder.file("control");
+    let control = control.to_str().expect("its name is text");
+    let workers = WORKERS.to_string();
+    (Site::start(Launcher::Oribi, language, &["--workers", &workers, "--edge", edge, "--control", control]), folder)
 }
 
 /// The first process and everything below it, by role.
@@ -83,7 +91,7 @@ fn compare(site: &Site, expected: &[(&str, BTreeMap<String, usize>)]) {
 }
 
 fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
-    let site = start(language, "on");
+    let (site, _folder) = start(language, "on");
     let worker = [("pipe to read", 1), ("pipe to write", 3), ("eventpoll", 1), ("eventfd", 3), ("unix", 1), ("folder", 1)];
     let edge = [
         ("listener", 1),
@@ -101,17 +109,17 @@ fn each_process_holds_what_it_needs_with_an_edge(language: Language) {
     let keeper = [("unix", 1), ("pipe to write", 1), ("pidfd", 1), ("listener", 1)];
     let pools = [&MEMORY[..], &[("eventfd", 1 + PLACES)]].concat();
     if language == Language::Lua {
-        expected.push(("supervisor", supervisor(&[&keeper[..], &pools, &CONTROL].concat())));
+        expected.push(("supervisor", supervisor(&[&keeper[..], &pools, &CONTROL, &TOTALS].concat())));
     } else {
         let signals = [("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
-        expected.push(("master", sum(&[&signals[..], &keeper, &CONTROL, &BOARD].concat(), &pools)));
+        expected.push(("master", sum(&[&signals[..], &keeper, &CONTROL, &BOARD, &TOTALS].concat(), &pools)));
         expected.push(("mold", supervisor(&[&MEMORY_OF_WORKERS[..], &[("unix", 1)], &runtime].concat())));
     }
     compare(&site, &expected);
 }
 
 fn each_process_holds_what_it_needs_without_an_edge(language: Language) {
-    let site = start(language, "off");
+    let (site, _folder) = start(language, "off");
     let runtime = of_runtime(language);
     let worker = [("listener", 1), ("pipe to read", 1), ("pipe to write", 3), ("eventpoll", 2), ("eventfd", 2), ("folder", 2)];
     // The thread that waits for events does so at an instance of its own.
@@ -119,10 +127,10 @@ fn each_process_holds_what_it_needs_without_an_edge(language: Language) {
     let mut expected = vec![("worker", sum(&worker, &[&runtime[..], &crew].concat()))];
     let shared = [("listener", 1), ("eventfd", 1)];
     if language == Language::Lua {
-        expected.push(("supervisor", supervisor(&[&shared[..], &CONTROL].concat())));
+        expected.push(("supervisor", supervisor(&[&shared[..], &CONTROL, &TOTALS].concat())));
     } else {
         let own = [("listener", 1), ("pipe to read", 1), ("pipe to write", 1), ("unix", 1)];
-        expected.push(("master", sum(&own, &[CONTROL, BOARD].concat())));
+        expected.push(("master", sum(&own, &[CONTROL, BOARD, TOTALS].concat())));
         expected.push(("mold", supervisor(&[&shared[..], &[("unix", 1)], &runtime].concat())));
     }
     compare(&site, &expected);
@@ -130,7 +138,7 @@ fn each_process_holds_what_it_needs_without_an_edge(language: Language) {
 
 fn a_program_that_an_app_starts_gets_the_standard_streams_alone(language: Language) {
     for edge in ["on", "off"] {
-        let site = start(language, edge);
+        let (site, _folder) = start(language, edge);
         let answer = Connection::open(site.address).get("/ls?0");
         let numbers = String::from_utf8_lossy(&answer.content).into_owned();
         let foreign = foreign();

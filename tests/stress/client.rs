@@ -91,7 +91,8 @@ impl<'a> Connection<'a> {
         self.stream.shutdown(Shutdown::Write).map_err(|error| self.ended(format!("ending: {error}")))
     }
 
-    fn ended(&self, what: String) -> Loss {
+    /// Nobody can say what became of the last request, or the server says that its worker has died.
+    pub fn ended(&self, what: String) -> Loss {
         let what = format!("{what}, {:.1?} after the request and behind {} responses", self.asked.elapsed(), self.responses);
         Loss::Ended { what, in_order: self.in_order }
     }

@@ -86,10 +86,9 @@ impl<'a> Visit<'a> {
         if response.status != 200 || response.content != expected {
             let start = String::from_utf8_lossy(&response.content[..response.content.len().min(60)]).into_owned();
             let length = response.content.len();
-            return Err(Loss::Wrong(format!(
-                "{method} {path} was answered {} with {length} bytes: {start:?}",
-                response.status
-            )));
+            let what = format!("{method} {path} was answered {} with {length} bytes: {start:?}", response.status);
+            // So an edge answers for a worker that was killed.
+            return Err(if response.status == 502 { connection.ended(what) } else { Loss::Wrong(what) });
         }
         self.note_answer();
         Ok(response)

@@ -151,6 +151,10 @@ pub trait Backend {
         false
     }
 
+    /// Says that a process which had accepted in advance from the same listeners may have been killed just now. The kernel may tell
+    /// what is left of that process of a connection, and nobody else; so for a second this backend accepts nothing in advance.
+    fn be_cautious(&mut self) {}
+
     /// Takes a connection that was accepted in advance, or that only this backend may have been told of, if there is one. A
     /// caller that stops accepting from `listener` must call this after [`Backend::unlisten`] until it returns none, so that no
     /// connection is lost with the backend. A caller that will listen again gets them from [`Backend::accept`] later.

@@ -212,3 +212,28 @@ fn a_client_that_resets_while_its_answer_is_in_the_ring_costs_no_descriptor() {
     // Other tests of this file have some open, too.
     assert!(open() < before + 300, "{} descriptors are open", open());
 }
+
+#[test]
+fn nobody_is_accepted_ahead_while_a_killed_process_may_have_left_accepts_behind() {
+    let listener = listener("127.0.0.1:0");
+    let mut backend = Uring::new().unwrap_or_else(|refusal| panic!("{refusal}"));
+    backend.accept_ahead(0, 4);
+    backend.be_cautious();
+    backend.listen(0, listener.as_fd()).expect("it can be listened on");
+    look(&mut backend);
+    for _ in 0..3 {
+        let mut far = connect(&listener);
+        assert_eq!(look(&mut backend), [Event::Connection(0)]);
+        let accepted = backend.accept(0, listener.as_fd());
+        answer(&mut backend, accepted, &mut far);
+    }
+    let _waiting = connect(&listener);
+    assert_eq!(look(&mut backend), [Event::Connection(0)]);
+    listener.accept().expect("the ring has left it in the queue");
+    // Later the ring accepts ahead as ever.
+    std::thread::sleep(Duration::from_secs(1));
+    look(&mut backend);
+    let _taken = connect(&listener);
+    assert_eq!(look(&mut backend), [Event::Connection(0)]);
+    listener.accept().expect_err("the ring has taken it");
+}

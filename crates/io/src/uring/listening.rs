@@ -8,6 +8,10 @@
 //!
 //! A lane whose app may keep it busy arms none, and is only told that a connection waits: a connection that its ring had
 //! accepted would wait for the app although other lanes are idle.
+//!
+//! The kernel tells one armed accept of a connection, whatever process has armed it. It takes those of a killed process back only
+//! some time after the process is gone. A connection of which such an accept was told would stay in the queue until the next one
+//! comes. So a lane that may take the place of a killed one arms no accept at first: a poll is told in any case.
 
 use super::name::{GENERATIONS, Name, Operation};
 use super::ring::ACCEPTS;
@@ -17,10 +21,15 @@ use rustix::event::PollFlags;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
 
 /// Under load more accepts are armed, one for each so many completions of a turn. Otherwise the queue of the listener would
 /// overflow while the lane is busy with its connections.
 const COMPLETIONS_PER_ACCEPT: usize = 8;
+
+/// How long listeners are polled after a process may have been killed. Its accepts went within milliseconds where that was tried.
+/// A second is much longer, and costs a busy lane a call more for each connection of its first second.
+const CAUTION: Duration = Duration::from_secs(1);
 
 /// All listeners, and the accepts that are armed.
 #[derive(Default)]
@@ -28,6 +37,8 @@ pub(super) struct Listeners {
     all: Vec<Listener>,
     /// The listener of each armed accept.
     accepts: [Accept; ACCEPTS],
+    /// Until then no accept is armed; `None`: that time is over.
+    cautious_until: Option<Instant>,
 }
 
 /// One listener.
@@ -91,6 +102,10 @@ impl Uring {
         self.listener(number).ahead = most.min(ACCEPTS);
     }
 
+    pub(super) fn poll_listeners_first(&mut self) {
+        self.listeners.cautious_until = Some(Instant::now() + CAUTION);
+    }
+
     fn listener(&mut self, number: usize) -> &mut Listener {
         let all = &mut self.listeners.all;
         while all.len() <= number {
@@ -113,10 +128,14 @@ impl Uring {
     /// Hands the operations for the listeners to the kernel.
     pub(super) fn hand_over_listeners(&mut self) -> io::Result<()> {
         let listeners = &mut self.listeners;
+        listeners.cautious_until.take_if(|until| Instant::now() >= *until);
+        let trusts = listeners.cautious_until.is_none();
         for number in 0..listeners.all.len() {
             let listener = &mut listeners.all[number];
             let most = match listener.ahead {
-                1.. if listener.wanted && !listener.asks_first => listener.ahead.max(self.completed / COMPLETIONS_PER_ACCEPT),
+                1.. if trusts && listener.wanted && !listener.asks_first => {
+                    listener.ahead.max(self.completed / COMPLETIONS_PER_ACCEPT)
+                }
                 _ => 0,
             };
             let to_poll = listener.wanted && most == 0;
@@ -191,11 +210,12 @@ impl Uring {
     }
 
     pub(super) fn accept_from(&mut self, number: usize, socket: BorrowedFd<'_>) -> Accepted<Socket> {
+        let trusts = self.listeners.cautious_until.is_none();
         if let Some(listener) = self.listeners.all.get_mut(number) {
             if let Some((descriptor, peer)) = listener.taken.pop_front() {
                 return Accepted::Connection(Socket(self.sockets.insert(descriptor)), peer);
             }
-            if listener.wanted && listener.ahead > 0 && !listener.asks_first {
+            if trusts && listener.wanted && listener.ahead > 0 && !listener.asks_first {
                 return Accepted::None;
             }
         }

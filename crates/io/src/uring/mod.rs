@@ -151,6 +151,10 @@ impl Backend for Uring {
         wall()
     }
 
+    fn be_cautious(&mut self) {
+        self.poll_listeners_first();
+    }
+
     fn accept_ahead(&mut self, listener: usize, most: usize) -> bool {
         self.set_accepts_ahead(listener, most);
         most > 0

@@ -82,6 +82,8 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Accepts connections before the lane asks for them, if the host is `prompt`: such a lane is never busy for long.
     pub fn accept_ahead(&mut self, prompt: bool) {
+        // This lane may have been started because another one was killed.
+        self.backend.be_cautious();
         for door in 0..self.doors.len() {
             let most = if self.shares(door) { 1 } else { ACCEPTS_PER_EVENT };
             self.line.ahead = self.backend.accept_ahead(door, if prompt { most } else { 0 });
