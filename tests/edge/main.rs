@@ -11,6 +11,7 @@ mod aging;
 mod client;
 #[allow(dead_code)]
 mod connection;
+mod counters;
 mod deaths;
 mod descriptors;
 mod developing;
@@ -33,6 +34,9 @@ mod scaling;
 #[path = "../process/server.rs"]
 mod server;
 mod slow;
+#[allow(dead_code)]
+#[path = "../process/status.rs"]
+mod status;
 mod steered;
 mod stuck;
 mod transfers;

@@ -66,7 +66,7 @@ mod survey;
 mod words;
 mod worker;
 
-pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Withdrawal};
+pub use edge::{Arrival, DOZE, Edge, Event, FilePart, Reserved, Rest, Staff, Ticket, Waits, Withdrawal};
 pub use memory::Memory;
 pub use orders::{Orders, Wish};
 pub use shape::Shape;

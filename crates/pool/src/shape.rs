@@ -163,7 +163,8 @@ impl Layout {
     pub(crate) const NEWS: usize = 2 * LINE;
     const WRITTEN: usize = 3 * LINE;
     const HOLDING: usize = Self::WRITTEN + MOST_AREAS as usize;
-    const AREAS: usize = Self::HOLDING + MOST_AREAS as usize;
+    const TAKEN_AT: usize = Self::HOLDING + MOST_AREAS as usize;
+    const AREAS: usize = Self::TAKEN_AT + MOST_AREAS as usize;
 
     /// The number of words that were ever written into an area.
     #[inline]
@@ -175,6 +176,12 @@ impl Layout {
     #[inline]
     pub(crate) fn holding(area: u32) -> usize {
         Self::HOLDING + area as usize
+    }
+
+    /// When that request was taken, in nanoseconds; 0: the worker has not said.
+    #[inline]
+    pub(crate) fn taken_at(area: u32) -> usize {
+        Self::TAKEN_AT + area as usize
     }
 
     /// The words of an area.

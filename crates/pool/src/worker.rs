@@ -16,7 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release, SeqCst};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::time::Duration;
 
 /// For how many answers, or pieces of them, a worker need not ring for an edge that dozes: the edge must be able to send some while the worker
@@ -74,6 +74,8 @@ pub struct Worker {
     rung: Sleep,
     /// How many answers, or pieces of them, the edge, which dozes, was not rung for.
     unrung: u32,
+    /// What time it is: see [`Worker::tell_time`].
+    now: u64,
 }
 
 impl Worker {
@@ -139,6 +141,7 @@ impl Worker {
             sleep,
             rung,
             unrung: 0,
+            now: 0,
         })
     }
 
@@ -156,6 +159,12 @@ impl Worker {
         !matches!(poll(&mut polled, Some(&Timespec::default())), Ok(0))
     }
 
+    /// Says what time it is, in nanoseconds of a clock that the edge has, too. Until the next call, that is when requests are taken.
+    #[inline]
+    pub fn tell_time(&mut self, nanoseconds: u64) {
+        self.now = nanoseconds;
+    }
+
     /// Takes the oldest waiting request, unless all areas are in use.
     #[inline]
     pub fn take(&mut self) -> Option<Taken> {
@@ -171,6 +180,7 @@ impl Worker {
         let area = self.usable_area()?;
         let holding = &self.answers.words()[Layout::holding(area)];
         let entry = self.queue().take(self.number, holding)?;
+        self.answers.words()[Layout::taken_at(area)].store(self.now, Relaxed);
         self.areas[area as usize].busy = true;
         Some(Taken { entry, area, begun: false })
     }

@@ -27,6 +27,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::time::Duration;
 use waking::Pace;
 
 /// A request in the pool, from [`Edge::submit`] to the event that ends it. After that event the ticket finds nothing.
@@ -136,6 +137,17 @@ pub struct Edge {
     pace: Pace,
     /// What time it is: see [`Edge::tell_time`].
     now: u64,
+    /// How long requests have waited for workers, all together, and the longest wait, in nanoseconds.
+    waits: (u64, u64),
+}
+
+/// How long requests have waited for workers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// All of them together.
+    pub all: Duration,
+    /// The one that has waited longest.
+    pub longest: Duration,
 }
 
 impl Edge {
@@ -179,6 +191,7 @@ impl Edge {
             found: VecDeque::new(),
             pace: Pace::default(),
             now: 0,
+            waits: (0, 0),
         })
     }
 

@@ -1,6 +1,6 @@
 //! The edge's notes for those who ask what is in the pool.
 
-use super::{Edge, Ticket};
+use super::{Edge, Ticket, Waits};
 use crate::diary::Diary;
 use crate::shape::Layout;
 use crate::words::Entry;
@@ -35,6 +35,23 @@ impl Edge {
     /// The app has asked for another deadline, counted from now on.
     pub(super) fn note_deadline(&mut self, entry: Entry, time: Option<Duration>) {
         self.note(entry, |diary, _| diary.asked = Some(time));
+    }
+
+    /// A worker has begun to answer, and says when it took the request. It is believed only that it did so between then and now.
+    #[inline]
+    pub(super) fn note_wait(&mut self, worker: u32, area: u32, slot: u32) {
+        let taken = self.places[worker as usize].answers.words()[Layout::taken_at(area)].load(Relaxed);
+        let since = self.notes.words()[Layout::since(slot)].load(Relaxed);
+        let wait = taken.min(self.now).saturating_sub(since);
+        let (all, longest) = self.waits;
+        self.waits = (all.saturating_add(wait), longest.max(wait));
+    }
+
+    /// How long the requests have waited for their workers that these have begun to answer since the last call.
+    #[inline]
+    pub fn take_waits(&mut self) -> Waits {
+        let (all, longest) = std::mem::take(&mut self.waits);
+        Waits { all: Duration::from_nanos(all), longest: Duration::from_nanos(longest) }
     }
 
     fn note(&mut self, entry: Entry, change: impl FnOnce(&mut Diary, Duration)) {

@@ -207,6 +207,8 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
     fn wait(&mut self) -> io::Result<()> {
         // Whoever has an answer already may look for it in the counters while this edge naps.
         self.lane.source().settle_counts();
+        let waits = self.pool.take_waits();
+        self.count_waits(waits);
         self.give_way();
         if self.nap() {
             return self.lane.source().wait_at_most(Some(Duration::ZERO));

@@ -8,7 +8,7 @@ use crate::totals::Counter;
 use oribi_host::{Content, ExchangeId, Request};
 use oribi_io::Backend;
 use oribi_message::{FieldPair, ResponseHead};
-use oribi_pool::{Ticket, Withdrawal};
+use oribi_pool::{Ticket, Waits, Withdrawal};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::AsFd;
@@ -115,6 +115,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             }
             if let Some(exchange) = self.table.remove(ticket).and_then(|entry| entry.exchange) {
                 self.slot.account.count(Counter::QueueTimeouts);
+                self.count_wait(waited, waited);
                 self.refuse_for_now(exchange);
             }
         }
@@ -127,6 +128,20 @@ impl<B: Backend> EdgeLoop<'_, B> {
             };
             self.say_that_requests_wait(now, advice);
         }
+    }
+
+    /// Counts how long requests have waited that workers have begun to answer.
+    #[inline]
+    pub(super) fn count_waits(&self, waits: Waits) {
+        if waits != Waits::default() {
+            self.count_wait(waits.all, waits.longest);
+        }
+    }
+
+    fn count_wait(&self, all: Duration, longest: Duration) {
+        let microseconds = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        self.slot.account.add(Counter::QueueWait, microseconds(all));
+        self.slot.account.raise(Counter::QueueLongestWait, microseconds(longest));
     }
 
     fn drop_those_without_clients(&mut self, now: Duration) {

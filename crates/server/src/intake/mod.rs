@@ -31,7 +31,7 @@ use crate::scoreboard::running::{RunningApps, RunningLine};
 use lent::Received;
 use open::Opened;
 use oribi_pool::Worker;
-use rest::Tick;
+use rest::Moment;
 use std::io;
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub struct Intake<'a> {
     /// There was news for the lane, not for its apps' clients.
     woken: bool,
     /// When to ask for such news although there is always a next request, on the clock of [`rest`].
-    news_due: Tick,
+    news_due: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// Where heads are written first.
@@ -91,7 +91,7 @@ impl<'a> Intake<'a> {
             alone: false,
             left: false,
             woken: false,
-            news_due: Tick::default(),
+            news_due: Moment::default(),
             spare: Vec::new(),
             head: Vec::new(),
             running: None,

@@ -23,15 +23,14 @@ const NEWS_AFTER: u64 = 10_000_000;
 /// How often a lane that is to end with its edges looks whether they have ended.
 const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
-/// The time of the monotonic clock's last tick, in nanoseconds. It is asked for before each request, and costs less than the exact
-/// time.
+/// A time of the clock that edges have, too, in nanoseconds. It is asked for before each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tick(u64);
+pub(super) struct Moment(u64);
 
-impl Tick {
+impl Moment {
     #[inline]
-    fn last() -> Self {
-        let time = clock_gettime(ClockId::MonotonicCoarse);
+    fn now() -> Self {
+        let time = clock_gettime(ClockId::Monotonic);
         // The clock counts up from the start of the system.
         Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
@@ -65,9 +64,11 @@ impl Intake<'_> {
         self.left = false;
         loop {
             self.flow();
-            if Tick::last() >= self.news_due {
+            let now = Moment::now();
+            if now >= self.news_due {
                 self.look(Some(Duration::ZERO))?;
             }
+            self.pools.iter_mut().for_each(|pool| pool.tell_time(now.0));
             if self.woken || self.finished() {
                 return Ok(Next::Command);
             }
@@ -144,7 +145,7 @@ impl Intake<'_> {
         if found.line {
             self.hear();
         }
-        self.news_due = Tick::last().after(NEWS_AFTER);
+        self.news_due = Moment::now().after(NEWS_AFTER);
         Ok(())
     }
 
