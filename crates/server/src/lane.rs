@@ -76,7 +76,7 @@ impl<'a> LaneSetup<'a> {
             workers: self.slot.workers,
             bell: self.slot.bell,
         })?;
-        engine.count_in(self.slot.account);
+        engine.count_in(self.slot.account, lanes <= settings.workers.max(1));
         Ok((engine, attention))
     }
 

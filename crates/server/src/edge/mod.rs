@@ -205,8 +205,6 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Waits for news of any kind.
     fn wait(&mut self) -> io::Result<()> {
-        // Whoever has an answer already may look for it in the counters while this edge naps.
-        self.lane.source().settle_counts();
         let waits = self.pool.take_waits();
         self.count_waits(waits);
         self.give_way();

@@ -405,15 +405,9 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.watch_bell()
     }
 
-    /// Counts what happens in `account` from now on.
-    pub fn count_in(&mut self, account: Account) {
-        self.tally = Tally::of(account);
-    }
-
-    /// Tells others what was counted. The engine does so before each wait.
-    #[inline]
-    pub(crate) fn settle_counts(&mut self) {
-        self.tally.settle();
+    /// Counts what happens in `account` from now on, `alone` or together with other lanes.
+    pub fn count_in(&mut self, account: Account, alone: bool) {
+        self.tally = if alone { Tally::alone(account) } else { Tally::one_of_many(account) };
     }
 
     /// A request is about to wait for somebody who answers it.

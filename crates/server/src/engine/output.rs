@@ -3,6 +3,7 @@
 //! They are in segments of bounded size, each of which is freed when it has been sent, so memory holds only what waits. Framing
 //! is written directly into the last segment; see [`Output::tail`].
 
+use crate::totals::Tally;
 use oribi_host::Piece;
 use oribi_io::{Attempt, Backend};
 use std::collections::VecDeque;
@@ -193,11 +194,11 @@ impl Output {
         }
     }
 
-    /// Sends what the socket takes now, and adds it to `sum`. With `last`, the end of the connection follows at once.
+    /// Sends what the socket takes now, which `tally` counts. With `last`, the end of the connection follows at once.
     #[inline]
-    pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool, sum: &mut u64) -> Flushed {
+    pub(super) fn flush<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, last: bool, tally: &Tally) -> Flushed {
         if !self.closed.is_empty() {
-            let flushed = self.flush_closed(backend, socket, sum);
+            let flushed = self.flush_closed(backend, socket, tally);
             if flushed != Flushed::All {
                 return flushed;
             }
@@ -206,11 +207,11 @@ impl Output {
             let rest = &self.tail[self.sent..];
             match if last { backend.send_last(socket, rest) } else { backend.send(socket, rest) } {
                 Attempt::Done(count) if count == rest.len() => {
-                    *sum += count as u64;
+                    tally.sent(count);
                     break;
                 }
                 Attempt::Done(count) => {
-                    *sum += count as u64;
+                    tally.sent(count);
                     self.progress += count;
                     self.sent += count;
                 }
@@ -225,7 +226,7 @@ impl Output {
 
     /// Sends everything before the last segment.
     #[inline(never)]
-    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, sum: &mut u64) -> Flushed {
+    fn flush_closed<B: Backend>(&mut self, backend: &mut B, socket: &mut B::Socket, tally: &Tally) -> Flushed {
         let mut file_turn = FILE_TURN;
         loop {
             let attempt = match self.closed.front() {
@@ -239,7 +240,7 @@ impl Output {
             };
             match attempt {
                 Attempt::Done(count) => {
-                    *sum += count as u64;
+                    tally.sent(count);
                     file_turn -= self.left(count).min(file_turn);
                 }
                 Attempt::Later => return Flushed::Later,
@@ -306,6 +307,7 @@ impl Output {
 #[cfg(test)]
 mod tests {
     use super::{Flushed, Output, Pool, SEGMENT_BYTES};
+    use crate::totals::{Account, Counter, Tally};
     use oribi_io::{Backend, Sim, World};
 
     /// What a client receives whose socket takes `window` bytes at a time, and the most bytes that waited in memory meanwhile.
@@ -317,11 +319,13 @@ mod tests {
         backend.watch(std::os::fd::AsFd::as_fd(&pipe.expect("pipes are there"))).expect("this backend refuses nothing");
         let oribi_io::Accepted::Connection(mut socket, _) = accept(&mut backend) else { panic!("a client waits") };
         client.set_window(window);
-        let (mut received, mut memory, mut sum) = (Vec::new(), 0, 0);
+        let (mut received, mut memory) = (Vec::new(), 0);
+        let account = Account::unshared();
+        let tally = Tally::alone(account);
         loop {
-            let flushed = output.flush(&mut backend, &mut socket, false, &mut sum);
+            let flushed = output.flush(&mut backend, &mut socket, false, &tally);
             received.extend(client.received());
-            assert_eq!(sum, received.len() as u64, "what was sent is counted");
+            assert_eq!(account.read().of(Counter::BytesSent), received.len() as u64, "what was sent is counted");
             memory = memory.max(output.memory() - output.waiting());
             match flushed {
                 Flushed::All => return (received, memory),

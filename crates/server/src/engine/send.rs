@@ -154,7 +154,7 @@ impl<B: Backend> Engine<'_, B> {
         if line.blocked {
             return Still::Open;
         }
-        match output.flush(&mut self.backend, &mut line.socket, last, self.tally.sent()) {
+        match output.flush(&mut self.backend, &mut line.socket, last, &self.tally) {
             Flushed::All => self.all_has_left(index),
             Flushed::Later => {
                 line.blocked = true;
@@ -242,7 +242,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         };
         output.progress += sent;
-        *tally.sent() += sent as u64;
+        tally.sent(sent);
         slices.behind(sent, |slice| output.push(slice));
         output.recycle(framing);
         if !output.is_empty() {

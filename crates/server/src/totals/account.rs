@@ -45,6 +45,18 @@ impl Account {
         self.word(counter).fetch_add(amount, Relaxed);
     }
 
+    /// Adds to a number that no other thread adds to.
+    #[inline]
+    pub(super) fn bump(&self, counter: Counter, amount: u64) {
+        let word = self.word(counter);
+        word.store(word.load(Relaxed).wrapping_add(amount), Relaxed);
+    }
+
+    /// Takes a number that no other thread adds to, and leaves zero.
+    pub(super) fn take(&self, counter: Counter) -> u64 {
+        self.word(counter).swap(0, Relaxed)
+    }
+
     /// Counts one.
     #[inline]
     pub(crate) fn count(&self, counter: Counter) {

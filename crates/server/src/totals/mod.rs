@@ -4,7 +4,8 @@
 //! * Every process that counts has an [`Account`] in memory that its keeper reads, in cache lines of its own. An account is never
 //!   cleared: the next process in the same place goes on with it. So nothing is lost with a process, however it ends, and nothing
 //!   is counted twice.
-//! * What happens for each request is first counted in the engine's own `Tally`, and goes to the account once per turn of the loop.
+//! * What happens for each request is counted by an engine's `Tally`, by a plain load and store: nobody else writes to that memory.
+//!   Where several lanes share a process, each counts for itself, and adds that to the account once per turn of its loop.
 //! * The first process sums the accounts up, and adds what they have grown by to the `Totals`. Workers and molds cannot write there:
 //!   what they write into their accounts is shown and nothing else, and a sum that has become smaller changes nothing.
 //! * A master passes the totals on to the next one, in a file in memory, to which both add as long as both run.

@@ -1,4 +1,4 @@
-//! What an engine counts for each request, until it tells others.
+//! What an engine counts for each request.
 
 use super::{Account, Counter};
 
@@ -14,34 +14,45 @@ const EACH_REQUEST: [Counter; 8] = [
     Counter::Responses5xx,
 ];
 
-/// Numbers that no other thread sees before [`Tally::settle`].
-#[derive(Debug, Default)]
+/// The numbers of one lane. Only its thread adds to them, so that takes no more than a load and a store.
+#[derive(Debug)]
 pub(crate) struct Tally {
-    /// `None`: nobody wants to know.
-    account: Option<Account>,
-    numbers: [u64; EACH_REQUEST.len()],
+    /// Where this lane counts: the account of its process, or one of its own if the process has several lanes.
+    own: Account,
+    /// The account of a process with several lanes: see [`Tally::settle`].
+    all: Option<Account>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { own: Account::unshared(), all: None }
+    }
 }
 
 impl Tally {
-    pub(crate) fn of(account: Account) -> Self {
-        Self { account: Some(account), ..Self::default() }
+    /// That of the only lane of a process.
+    pub(crate) const fn alone(account: Account) -> Self {
+        Self { own: account, all: None }
+    }
+
+    /// That of one of several lanes.
+    pub(crate) fn one_of_many(account: Account) -> Self {
+        Self { own: Account::unshared(), all: Some(account) }
     }
 
     /// Counts what does not happen for each request.
     pub(crate) fn count(&self, counter: Counter) {
-        if let Some(account) = self.account {
-            account.count(counter);
-        }
+        self.all.unwrap_or(self.own).count(counter);
     }
 
     /// A final response has begun.
     #[inline]
-    pub(crate) fn responded(&mut self, status: u16) {
-        if (200..300).contains(&status) { self.numbers[0] += 1 } else { self.responded_otherwise(status) }
+    pub(crate) fn responded(&self, status: u16) {
+        if (200..300).contains(&status) { self.own.bump(Counter::Responses2xx, 1) } else { self.responded_otherwise(status) }
     }
 
     #[cold]
-    fn responded_otherwise(&mut self, status: u16) {
+    fn responded_otherwise(&self, status: u16) {
         let class = match status {
             0..200 => Counter::Responses1xx,
             200..300 => Counter::Responses2xx,
@@ -49,39 +60,39 @@ impl Tally {
             400..500 => Counter::Responses4xx,
             500.. => Counter::Responses5xx,
         };
-        self.numbers[class as usize] += 1;
+        self.own.bump(class, 1);
     }
 
     #[inline]
-    pub(crate) fn received(&mut self, bytes: usize) {
-        self.numbers[Counter::BytesReceived as usize] += bytes as u64;
+    pub(crate) fn received(&self, bytes: usize) {
+        self.own.bump(Counter::BytesReceived, bytes as u64);
     }
 
-    /// Where the bytes are counted that sockets have taken.
+    /// A socket has taken so many bytes.
     #[inline]
-    pub(crate) fn sent(&mut self) -> &mut u64 {
-        &mut self.numbers[Counter::BytesSent as usize]
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.own.bump(Counter::BytesSent, bytes as u64);
     }
 
     #[inline]
-    pub(crate) fn queued(&mut self) {
-        self.numbers[Counter::RequestsQueued as usize] += 1;
+    pub(crate) fn queued(&self) {
+        self.own.bump(Counter::RequestsQueued, 1);
     }
 
-    /// Tells others.
+    /// One of several lanes tells others what it has counted: before it waits, and before an app may end the process.
     #[inline]
-    pub(crate) fn settle(&mut self) {
-        if self.numbers != [0; EACH_REQUEST.len()] {
-            self.settle_all();
+    pub(crate) fn settle(&self) {
+        if let Some(all) = self.all {
+            self.settle_with(all);
         }
     }
 
     #[inline(never)]
-    fn settle_all(&mut self) {
-        let Some(account) = self.account else { return };
-        for (counter, number) in EACH_REQUEST.into_iter().zip(&mut self.numbers) {
-            if *number > 0 {
-                account.add(counter, std::mem::take(number));
+    fn settle_with(&self, all: Account) {
+        for counter in EACH_REQUEST {
+            let number = self.own.take(counter);
+            if number > 0 {
+                all.add(counter, number);
             }
         }
     }
@@ -97,27 +108,43 @@ impl Drop for Tally {
 mod tests {
     use super::*;
 
-    #[test]
-    fn others_learn_of_everything_once() {
-        let account = Account::unshared();
-        let mut tally = Tally::of(account);
+    fn count(tally: &Tally) {
         for status in [101, 200, 206, 304, 404, 499, 502, 999] {
             tally.responded(status);
         }
         tally.received(1000);
-        *tally.sent() += 70;
+        tally.sent(70);
         tally.queued();
-        assert_eq!(account.read(), Account::unshared().read(), "nothing is known yet");
+    }
+
+    fn known(account: Account) -> [u64; EACH_REQUEST.len()] {
+        let counts = account.read();
+        EACH_REQUEST.map(|counter| counts.of(counter))
+    }
+
+    #[test]
+    fn a_lane_that_is_alone_has_told_everything_at_once() {
+        let account = Account::unshared();
+        let tally = Tally::alone(account);
+        count(&tally);
+        assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
+        drop(tally);
+        assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
+    }
+
+    #[test]
+    fn one_of_several_lanes_tells_everything_once() {
+        let account = Account::unshared();
+        let (tally, other) = (Tally::one_of_many(account), Tally::one_of_many(account));
+        count(&tally);
+        assert_eq!(known(account), [0; EACH_REQUEST.len()], "nothing is known yet");
         for _ in 0..2 {
             tally.settle();
-            let counts = account.read();
-            assert_eq!(EACH_REQUEST.map(|counter| counts.of(counter)), [2, 1000, 70, 1, 1, 1, 2, 2]);
+            other.settle();
+            assert_eq!(known(account), [2, 1000, 70, 1, 1, 1, 2, 2]);
         }
-        tally.responded(200);
-        drop(tally);
-        assert_eq!(account.read().of(Counter::Responses2xx), 3, "an engine that ends has told everything");
-        for (index, counter) in EACH_REQUEST.into_iter().enumerate() {
-            assert_eq!(counter as usize, index);
-        }
+        other.responded(200);
+        drop(other);
+        assert_eq!(known(account)[0], 3, "an engine that ends has told everything");
     }
 }
