@@ -68,3 +68,47 @@ impl Edge {
 const fn nanoseconds(time: Duration) -> u64 {
     time.as_secs().wrapping_mul(1_000_000_000).wrapping_add(time.subsec_nanos() as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Edge, Memory, Shape, Worker};
+
+    const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 2, area_bytes: 512 };
+
+    /// What an edge believes of the wait of a request that came after one second, and whose answer it reads after two, if its worker
+    /// says that it has taken it after so many nanoseconds.
+    fn wait(taken_after: u64, whole: bool) -> Waits {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let (mut edge, mut worker) =
+            (Edge::new(&memory).expect("memory"), Worker::attach_free(&memory).expect("there is a place"));
+        edge.tell_time(Duration::from_secs(1));
+        let reserved = edge.reserve().expect("a slot");
+        edge.submit(reserved, 1);
+        worker.tell_time(taken_after);
+        let mut taken = worker.take().expect("a request");
+        if whole {
+            worker.respond(taken, b"head", &[b"content"]).expect("there is room");
+        } else {
+            worker.head(&mut taken, b"head").expect("there is room");
+            worker.finish(taken);
+        }
+        edge.tell_time(Duration::from_secs(2));
+        edge.gather();
+        while edge.next(&mut Vec::new()).is_some() {}
+        let waits = edge.take_waits();
+        assert_eq!(edge.take_waits(), Waits::default(), "it is told once");
+        waits
+    }
+
+    #[test]
+    fn what_workers_say_of_waits_is_believed_as_far_as_it_can_be() {
+        for whole in [true, false] {
+            for (taken_after, milliseconds) in [(1_300_000_000, 300), (0, 0), (999, 0), (u64::MAX, 1000), (2_000_000_001, 1000)]
+            {
+                let time = Duration::from_millis(milliseconds);
+                assert_eq!(wait(taken_after, whole), Waits { all: time, longest: time }, "{taken_after}");
+            }
+        }
+    }
+}
