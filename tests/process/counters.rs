@@ -1,7 +1,7 @@
 //! The counters of a server: they are exact, and they only grow, whichever of its processes end.
 
 use crate::native;
-use crate::server::{Folder, Server, send, wait_until};
+use crate::server::{Folder, Server, descendants, send, wait_until};
 use crate::status::{Counters, order};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -103,6 +103,22 @@ fn every_counter_is_explained() {
 }
 
 const SHAPES: [&str; 2] = ["off", "on"];
+
+#[test]
+fn only_the_first_process_has_the_memory_with_the_totals() {
+    let has_totals = |process: &u32| {
+        let maps = std::fs::read_to_string(format!("/proc/{process}/maps")).expect("the process is there");
+        maps.contains("/memfd:oribi-totals")
+    };
+    for edge in SHAPES {
+        let mut site = Site::start(&["--workers", "2", "--edge", edge]);
+        site.client().get();
+        assert!(has_totals(&site.server.pid()), "--edge {edge}");
+        let others = descendants(site.server.pid());
+        assert!(others.len() >= 2, "--edge {edge}: {others:?}");
+        wait_until("all others have left it", || !others.iter().any(has_totals));
+    }
+}
 
 #[test]
 fn requests_bytes_and_connections_are_counted_exactly_whatever_ends() {

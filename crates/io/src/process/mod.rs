@@ -16,6 +16,6 @@ pub use children::{has_forked, note_forks};
 pub use fork::{Fork, exit_now, fork};
 pub use identity::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 pub use last_resort::LastResort;
-pub use shared::{SharedLine, lines_of_file, shared_file, shared_lines};
+pub use shared::{KeptLines, SharedLine, lines_of_file, shared_file, shared_lines};
 pub use signal::{Effect, Heirs, Watch, end_when_told_while_loading, survive_broken_pipes_while_loading, watch};
 pub use title::set_title;

@@ -35,13 +35,13 @@ pub fn shared_lines(count: usize) -> io::Result<&'static [SharedLine]> {
 }
 
 /// Makes a file in memory with room for `count` lines, all zero, for programs that this process executes. Nobody can change its
-/// size.
+/// size. The kernel shows its `name` to those who look at the process.
 ///
 /// # Errors
 /// An error of the system.
-pub fn shared_file(count: usize) -> io::Result<OwnedFd> {
+pub fn shared_file(name: &str, count: usize) -> io::Result<OwnedFd> {
     let size = count.checked_mul(size_of::<SharedLine>()).filter(|size| *size > 0).ok_or(io::ErrorKind::InvalidInput)?;
-    let file = memfd_create("oribi-board", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
+    let file = memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, size as u64)?;
     fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(file)
@@ -65,6 +65,42 @@ pub fn lines_of_file(file: impl AsFd, count: usize) -> io::Result<&'static [Shar
     }
 }
 
+/// The lines in such a file, for a process whose children are not to have them.
+#[derive(Debug)]
+pub struct KeptLines(&'static [SharedLine]);
+
+impl KeptLines {
+    /// As [`lines_of_file`].
+    ///
+    /// # Errors
+    /// As of [`lines_of_file`].
+    pub fn of_file(file: impl AsFd, count: usize) -> io::Result<Self> {
+        lines_of_file(file, count).map(Self)
+    }
+
+    /// The lines.
+    #[must_use]
+    pub fn lines(&self) -> &'static [SharedLine] {
+        self.0
+    }
+
+    /// In a child: from now on these lines are memory of this process alone, all zero. The file is as it was.
+    ///
+    /// # Errors
+    /// An error of the system. Then they still are those of the file.
+    pub fn leave(&self) -> io::Result<()> {
+        let start = self.0.as_ptr().cast_mut().cast();
+        // SAFETY: `of_file` has mapped exactly this range for these lines, nothing else is in its pages, and nothing ever unmaps it. So
+        // the references to the lines stay valid: the kernel puts the new pages there in one step, and fills them with zeros, which
+        // are valid atomics. (MADV_DONTFORK would leave a hole in children, into which the kernel could put something else.)
+        unsafe {
+            let access = ProtFlags::READ | ProtFlags::WRITE;
+            mmap_anonymous(start, size_of_val(self.0), access, MapFlags::PRIVATE | MapFlags::FIXED)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -84,7 +120,7 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_file_are_those_of_all_who_map_it() {
-        let file = shared_file(3).expect("a file in memory");
+        let file = shared_file("lines", 3).expect("a file in memory");
         let (one, other) = (lines_of_file(&file, 3).expect("its size"), lines_of_file(&file, 3).expect("its size"));
         one[2].words[3].store(7, Relaxed);
         assert_eq!(other[2].words[3].load(Relaxed), 7);
@@ -95,7 +131,20 @@ mod tests {
         let open = memfd_create("x", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("a file in memory");
         ftruncate(&open, 192).expect("it is ours");
         assert!(lines_of_file(&open, 3).is_err(), "somebody could shrink it");
-        assert!(shared_file(0).is_err());
+        assert!(shared_file("lines", 0).is_err());
+    }
+
+    #[test]
+    fn who_leaves_the_lines_of_a_file_changes_nothing_there() {
+        let file = shared_file("lines", 3).expect("a file in memory");
+        let (left, others) = (KeptLines::of_file(&file, 3).expect("its size"), lines_of_file(&file, 3).expect("its size"));
+        let word = |lines: &[SharedLine]| lines[2].words[3].load(Relaxed);
+        left.lines()[2].words[3].store(7, Relaxed);
+        assert_eq!((word(left.lines()), word(others)), (7, 7));
+        left.leave().expect("there is memory");
+        assert_eq!((word(left.lines()), word(others)), (0, 7));
+        left.lines()[2].words[3].store(5, Relaxed);
+        assert_eq!((word(left.lines()), word(others)), (5, 7));
     }
 
     #[test]

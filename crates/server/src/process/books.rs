@@ -52,8 +52,10 @@ impl Books {
         (self.totals.read(), self.totals.age())
     }
 
-    /// In a new edge: closes the file of the totals.
-    pub(super) fn close(&mut self) {
-        self.totals.close();
+    /// In a new edge or worker: leaves the totals to those who keep them.
+    pub(super) fn leave(&mut self) {
+        if let Err(error) = self.totals.leave() {
+            log::error!("this process keeps the memory with the counters of the server, which it does not need: {error}");
+        }
     }
 }

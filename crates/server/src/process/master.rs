@@ -276,7 +276,7 @@ impl<'a> Master<'a> {
         self.generations.clear();
         self.control = None;
         self.succession.close();
-        self.books.close();
+        self.books.leave();
         self.watch = None;
         let pools = self.edges.take().map(Edges::into_pools).unwrap_or_default();
         let entitle = |role: &str| Title { role, generation: None, state: "" }.show(self.settings, None);

@@ -85,7 +85,7 @@ impl Board {
     /// # Errors
     /// An error of the system.
     pub(crate) fn new(count: usize, threads: usize) -> io::Result<Self> {
-        Ok(Self { file: shared_file(lines(count, threads))?, count, threads })
+        Ok(Self { file: shared_file("oribi-board", lines(count, threads))?, count, threads })
     }
 
     pub(crate) fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {

@@ -20,7 +20,7 @@ pub(crate) use tally::Tally;
 
 use account::add_saturating;
 use counter::in_words;
-use oribi_io::process::{SharedLine, lines_of_file, shared_file};
+use oribi_io::process::{KeptLines, SharedLine, shared_file};
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::Cell;
 use std::io;
@@ -49,7 +49,19 @@ pub(crate) struct Totals {
     header: &'static SharedLine,
     account: Account,
     /// `None`: they are this process's alone.
-    file: Option<OwnedFd>,
+    file: Option<TotalsFile>,
+}
+
+#[derive(Debug)]
+struct TotalsFile {
+    descriptor: OwnedFd,
+    lines: KeptLines,
+}
+
+impl TotalsFile {
+    fn of(descriptor: OwnedFd) -> io::Result<Self> {
+        Ok(Self { lines: KeptLines::of_file(&descriptor, LINES)?, descriptor })
+    }
 }
 
 impl Totals {
@@ -64,12 +76,11 @@ impl Totals {
     /// # Errors
     /// An error of the system.
     pub(crate) fn in_file() -> io::Result<Self> {
-        let file = shared_file(LINES)?;
-        let lines = lines_of_file(&file, LINES)?;
-        Self::begin(lines, Some(file)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+        let file = TotalsFile::of(shared_file("oribi-totals", LINES)?)?;
+        Self::begin(file.lines.lines(), Some(file)).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
-    fn begin(lines: &'static [SharedLine], file: Option<OwnedFd>) -> Option<Self> {
+    fn begin(lines: &'static [SharedLine], file: Option<TotalsFile>) -> Option<Self> {
         let totals = Self::on(lines, file)?;
         for (word, value) in [(MAGIC, MAGIC_NUMBER), (VERSION, PRESENT_VERSION), (SINCE, milliseconds())] {
             totals.header.words[word].store(value, Relaxed);
@@ -77,7 +88,7 @@ impl Totals {
         Some(totals)
     }
 
-    fn on(lines: &'static [SharedLine], file: Option<OwnedFd>) -> Option<Self> {
+    fn on(lines: &'static [SharedLine], file: Option<TotalsFile>) -> Option<Self> {
         let (header, lines) = lines.split_first()?;
         Some(Self { header, account: Account::first_of(lines)?, file })
     }
@@ -87,26 +98,30 @@ impl Totals {
     /// # Errors
     /// Why this version cannot.
     pub(crate) fn adopt(file: OwnedFd) -> Result<Self, String> {
-        let lines = lines_of_file(&file, LINES).map_err(|error| error.to_string())?;
-        let totals = Self::on(lines, Some(file)).ok_or("it is too short")?;
+        let file = TotalsFile::of(file).map_err(|error| error.to_string())?;
+        let mut totals = Self::on(file.lines.lines(), Some(file)).ok_or("it is too short")?;
         let word = |index: usize| totals.header.words[index].load(Relaxed);
-        if word(MAGIC) != MAGIC_NUMBER {
-            return Err("it is something else".to_owned());
-        }
-        match word(VERSION) {
-            PRESENT_VERSION => Ok(totals),
-            version => Err(format!("it has version {version}, and this program knows version {PRESENT_VERSION}")),
-        }
+        let why = match (word(MAGIC), word(VERSION)) {
+            (MAGIC_NUMBER, PRESENT_VERSION) => return Ok(totals),
+            (MAGIC_NUMBER, version) => format!("it has version {version}, and this program knows version {PRESENT_VERSION}"),
+            _ => "it is something else".to_owned(),
+        };
+        // The process before still uses them.
+        totals.leave().map_err(|error| error.to_string())?;
+        Err(why)
     }
 
     /// The file, for a process that goes on with it.
     pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        self.file.as_ref().map(AsFd::as_fd)
+        self.file.as_ref().map(|file| file.descriptor.as_fd())
     }
 
-    /// In a process that does not go on with it: closes the file.
-    pub(crate) fn close(&mut self) {
-        self.file = None;
+    /// In a child that does not go on with it: leaves the file, so that this process cannot write there.
+    ///
+    /// # Errors
+    /// An error of the system: then it still can.
+    pub(crate) fn leave(&mut self) -> io::Result<()> {
+        self.file.take().map_or(Ok(()), |file| file.lines.leave())
     }
 
     /// Counts what this process itself has done.
@@ -205,6 +220,19 @@ mod tests {
     }
 
     #[test]
+    fn who_has_left_them_does_not_change_them() {
+        let totals = Totals::in_file().expect("a file in memory");
+        let descriptor = totals.descriptor().and_then(|file| file.try_clone_to_owned().ok()).expect("a descriptor");
+        let mut child = Totals::adopt(descriptor).expect("it is of this version");
+        child.count(Counter::Upgrades);
+        child.leave().expect("there is memory");
+        child.count(Counter::Upgrades);
+        assert_eq!(totals.read().of(Counter::Upgrades), 1);
+        assert!(child.descriptor().is_none());
+        Totals::of_this_process().leave().expect("there is nothing to leave");
+    }
+
+    #[test]
     fn what_another_version_or_somebody_else_has_written_is_left_alone() {
         let refused = |word: usize, value: u64| {
             let totals = Totals::in_file().expect("a file in memory");
@@ -214,7 +242,7 @@ mod tests {
         };
         assert_eq!(refused(VERSION, 7), "it has version 7, and this program knows version 1");
         assert_eq!(refused(MAGIC, 0), "it is something else");
-        let short = shared_file(LINES - 1).expect("a file in memory");
+        let short = shared_file("oribi-totals", LINES - 1).expect("a file in memory");
         assert!(Totals::adopt(short).is_err());
     }
 }

@@ -48,7 +48,7 @@ impl Supervisor<'_> {
         self.members.clear();
         self.control = None;
         self.succession.close();
-        self.books.close();
+        self.books.leave();
         self.watch = None;
         self.notices = Notices::default();
         self.reasons = Reasons::default();

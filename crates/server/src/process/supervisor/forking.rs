@@ -69,7 +69,7 @@ impl Supervisor<'_> {
         self.members.clear();
         (self.master, self.watch, self.control) = (None, None, None);
         self.succession.close();
-        self.books.close();
+        self.books.leave();
         let own = self.edges.take().map(Edges::into_pools);
         let pools = own.unwrap_or_else(|| std::mem::take(&mut self.pools));
         if !pools.is_empty() {
