@@ -15,6 +15,7 @@ mod lent;
 mod listening;
 mod notify;
 mod replacing;
+mod sandbox;
 #[allow(dead_code)]
 mod server;
 mod service_manager;

@@ -17,7 +17,8 @@ mod upgrades;
 use client::{Load, Manner, Target, get, get_from};
 use oribi_host::Native;
 use oribi_server::config::{
-    AcceptModel, ControlChoice, EdgeChoice, ListenAddress, LogTarget, Protocol, Settings, Timeouts, value,
+    AcceptModel, ControlChoice, EdgeChoice, ListenAddress, LogTarget, Protocol, SandboxChoice, Settings, Timeouts,
+    sandbox_choice, value,
 };
 use oribi_server::process;
 use rustix::process::Signal;
@@ -122,6 +123,8 @@ fn settings() -> Settings {
     // And for both shapes of the processes.
     let edge =
         std::env::var("ORIBI_EDGE").map_or(Ok(EdgeChoice::Off), |choice| value::edge_choice(&choice)).expect("it is one");
+    let sandbox = std::env::var("ORIBI_EDGE_SANDBOX");
+    let edge_sandbox = sandbox.map_or_else(|_| SandboxChoice::Off, |choice| sandbox_choice(&choice).expect("it is one"));
     let restart_file = std::env::var_os("ORIBI_TEST_RESTART_FILE").map(Into::into);
     let app_name = std::env::var("ORIBI_TEST_APP").unwrap_or_default();
     let delay = std::env::var("ORIBI_TEST_DELAY").map_or(0, |seconds| seconds.parse().expect("it is a number"));
@@ -133,6 +136,7 @@ fn settings() -> Settings {
         error_log,
         accept,
         edge,
+        edge_sandbox,
         control: std::env::var_os("ORIBI_TEST_CONTROL").map_or(ControlChoice::Auto, |path| ControlChoice::At(path.into())),
         protocol: if std::env::var_os("ORIBI_TEST_FASTCGI").is_some() { Protocol::FastCgi } else { Protocol::Http },
         app_name,

@@ -12,7 +12,7 @@ mod server;
 use client::{Load, Manner, Target, get};
 use oribi_host::Native;
 use oribi_io::process::Identity;
-use oribi_server::config::{AccessFormat, EdgeChoice, ListenAddress, LogTarget, Settings, value};
+use oribi_server::config::{AccessFormat, EdgeChoice, ListenAddress, LogTarget, Settings, sandbox_choice, value};
 use oribi_server::process;
 use rustix::process::Signal;
 use server::{Folder, Server, children, send, title, wait_for, wait_until};
@@ -60,6 +60,8 @@ fn settings() -> Settings {
         workers: 2,
         // The same tests are run for both shapes of the processes: see tests/run.
         edge: variable("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
+        edge_sandbox: variable("ORIBI_EDGE_SANDBOX")
+            .map_or_else(Default::default, |choice| sandbox_choice(&choice).expect("fits")),
         user: variable("ORIBI_TEST_USER"),
         group: variable("ORIBI_TEST_GROUP"),
         edge_user: variable("ORIBI_TEST_EDGE_USER"),

@@ -11,7 +11,7 @@ mod server;
 use client::{Load, Manner, Target, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
-use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts};
+use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts, sandbox_choice};
 use rustix::process::Signal;
 use server::{Server, runs, wait_until};
 use std::io::{Read, Write};
@@ -49,6 +49,8 @@ fn settings() -> Settings {
         // A replacement that waited for this would come too late for a test.
         respawn_interval: Duration::from_secs(600),
         edge: if std::env::var_os("ORIBI_EDGE").is_some() { EdgeChoice::On } else { EdgeChoice::Off },
+        edge_sandbox: std::env::var("ORIBI_EDGE_SANDBOX")
+            .map_or_else(|_| Default::default(), |choice| sandbox_choice(&choice).expect("fits")),
         request_kill: Some(TIMEOUT),
         timeouts: Timeouts { graceful, ..Settings::default().timeouts },
         ..Settings::default()

@@ -241,6 +241,7 @@ fn perl_is_told_everything() {
         "workers=2",
         "app-name=shop/app.psgi",
         "edge=on",
+        "edge-sandbox=off",
         "control=auto",
         "temporary-directory=/tmp",
     ];

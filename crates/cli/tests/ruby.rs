@@ -106,6 +106,7 @@ fn ruby_is_told_everything() {
         "workers=2",
         "app-name=config.ru",
         "edge=on",
+        "edge-sandbox=off",
         "control=auto",
         "temporary-directory=/tmp",
     ];

@@ -6,6 +6,7 @@
 
 use crate::handover::{Receiver, Sender, receive_with_descriptor, send_with_descriptor};
 use crate::lane::LaneSetup;
+use crate::sandbox::Sandbox;
 use oribi_pool::Memory;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
@@ -28,6 +29,8 @@ pub struct EdgeSetup<'a> {
     pub keeper: &'a Keeper,
     /// Where connections come from that an edge of the server before hands over; `None`: from nowhere.
     pub(crate) handed: Option<&'a Receiver>,
+    /// What the edge enters before it serves; `None`: it may do what its user may.
+    pub(crate) sandbox: Option<&'a Sandbox>,
 }
 
 /// Why something is to be done about a worker.
@@ -76,6 +79,22 @@ impl Plea {
     }
 }
 
+/// What a keeper gives to an edge while that serves.
+#[derive(Debug)]
+pub(crate) enum Given {
+    /// Where the connections of the edge are to go.
+    Successor(Sender),
+    /// The error log, opened again.
+    ErrorLog(OwnedFd),
+    /// The access log, opened again.
+    AccessLog(OwnedFd),
+}
+
+/// The kinds of what is given, as the only byte of a message.
+const SUCCESSOR: u8 = 0;
+const ERROR_LOG: u8 = 1;
+const ACCESS_LOG: u8 = 2;
+
 /// The edge's end of the socket to its keeper.
 #[derive(Debug)]
 pub struct Keeper(OwnedFd);
@@ -87,9 +106,21 @@ impl Keeper {
         send(&self.0, &Plea { process, reason }.to_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL).is_ok()
     }
 
-    /// Where the connections of this edge are to go, if the keeper has said so.
-    pub(crate) fn successor(&self) -> Option<Sender> {
-        receive_with_descriptor(&self.0, &mut [0]).ok()?.1.map(Sender::new)
+    /// The next thing that the keeper has given to this edge; `None`: there is none.
+    pub(crate) fn next(&self) -> Option<Given> {
+        loop {
+            let mut kind = [0];
+            match receive_with_descriptor(&self.0, &mut kind) {
+                Ok((0, _)) | Err(_) => return None,
+                Ok((_, None)) => {}
+                Ok((_, Some(descriptor))) => match kind[0] {
+                    SUCCESSOR => return Some(Given::Successor(Sender::new(descriptor))),
+                    ERROR_LOG => return Some(Given::ErrorLog(descriptor)),
+                    ACCESS_LOG => return Some(Given::AccessLog(descriptor)),
+                    _ => {}
+                },
+            }
+        }
     }
 }
 
@@ -135,7 +166,27 @@ impl Pleas {
     /// # Errors
     /// The edge has ended.
     pub(crate) fn name_successor(&self, successor: &Sender) -> io::Result<()> {
-        send_with_descriptor(&self.socket, &[0], Some(successor.as_fd()))
+        self.give(SUCCESSOR, successor.as_fd())
+    }
+
+    /// Gives the edge the error log, which was opened again: an edge may have no right to open it, and in a sandbox it has none.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read.
+    pub(crate) fn give_error_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(ERROR_LOG, log)
+    }
+
+    /// The same for the access log.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read.
+    pub(crate) fn give_access_log(&self, log: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(ACCESS_LOG, log)
+    }
+
+    fn give(&self, kind: u8, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        send_with_descriptor(&self.socket, &[kind], Some(descriptor))
     }
 }
 
@@ -165,6 +216,25 @@ mod tests {
         assert_eq!(pleas.next(), None);
         drop(pleas);
         assert!(!keeper.plead(79, Reason::Stuck), "the keeper is gone");
+    }
+
+    #[test]
+    fn what_is_given_arrives_and_anything_else_is_passed_over() {
+        let (pleas, keeper) = socket().expect("a socket");
+        assert!(keeper.next().is_none());
+        let file = std::fs::File::open("/dev/null").expect("it is there");
+        pleas.give(77, file.as_fd()).expect("there is room");
+        send_with_descriptor(&pleas.socket, &[ACCESS_LOG], None).expect("there is room");
+        pleas.give_error_log(file.as_fd()).expect("there is room");
+        pleas.give_access_log(file.as_fd()).expect("there is room");
+        let (successor, _receiver) = crate::handover::pair().expect("sockets");
+        pleas.name_successor(&successor).expect("there is room");
+        assert!(matches!(keeper.next(), Some(Given::ErrorLog(_))));
+        assert!(matches!(keeper.next(), Some(Given::AccessLog(_))));
+        assert!(matches!(keeper.next(), Some(Given::Successor(_))));
+        assert!(keeper.next().is_none());
+        drop(pleas);
+        assert!(keeper.next().is_none());
     }
 
     #[test]

@@ -213,8 +213,8 @@ pub struct Lane<'a, S: Source> {
     /// waker.
     attention: Option<Attention>,
     slot: &'a WorkerSlot,
-    /// What [`WorkerSlot::log_opening`] was when the log files were opened.
-    logs_opened: Cell<u32>,
+    /// What [`WorkerSlot::log_opening`] was when the log files were opened; `None`: others open them again.
+    logs_opened: Cell<Option<u32>>,
     /// What the supervisor watches; `None`: nothing.
     running: Option<RunningApps>,
     /// Passes orders to apps that take too long; `None`: they may take as long as they like.
@@ -253,7 +253,7 @@ impl<'a, S: Source> Lane<'a, S> {
             source: RefCell::new(source),
             attention: None,
             slot,
-            logs_opened: Cell::new(slot.log_opening.load(Ordering::Relaxed)),
+            logs_opened: Cell::new(Some(slot.log_opening.load(Ordering::Relaxed))),
             running: None,
             deadlines: None,
             aside: None,
@@ -316,8 +316,13 @@ impl<'a, S: Source> Lane<'a, S> {
 
     /// Sets which log opening its log files belong to: see [`LaneSetup::log_opening`].
     pub(crate) fn with_logs_of(self, opening: u32) -> Self {
-        self.logs_opened.set(opening);
+        self.logs_opened.set(Some(opening));
         self
+    }
+
+    /// Leaves it to others to open log files again.
+    pub(crate) fn leave_logs_to_others(&self) {
+        self.logs_opened.set(None);
     }
 
     /// The source, with the events that a waiting thread has found.
@@ -423,7 +428,8 @@ impl<'a, S: Source> Lane<'a, S> {
             attention.look();
         }
         let told = self.slot.log_opening.load(Ordering::Relaxed);
-        if self.logs_opened.replace(told) != told {
+        if self.logs_opened.get().is_some_and(|opened| opened != told) {
+            self.logs_opened.set(Some(told));
             source.reopen_logs();
         }
         self.pass_on_command(&mut source) && !source.finished()

@@ -20,6 +20,7 @@ pub mod listen;
 mod load_error;
 pub mod log;
 pub mod process;
+mod sandbox;
 pub mod scoreboard;
 mod shortage;
 pub mod slot;

@@ -238,8 +238,8 @@ class OptionsTest < Minitest::Test
 
   # A value that fits.
   # Of settings that take one of a few names.
-  NAMES = { "accept" => "own", "access-log-format" => "json", "edge" => "on", "io" => "epoll", "protocol" => "fastcgi",
-            "reload-mode" => "rolling", "replace-order" => "old-first" }.freeze
+  NAMES = { "accept" => "own", "access-log-format" => "json", "edge" => "on", "edge-sandbox" => "try", "io" => "epoll",
+            "protocol" => "fastcgi", "reload-mode" => "rolling", "replace-order" => "old-first" }.freeze
   private_constant :NAMES
 
   def example(setting)

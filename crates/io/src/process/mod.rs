@@ -1,5 +1,5 @@
 //! Process operations that safe code cannot do: forking, memory shared by processes, signal handlers, inherited descriptors,
-//! changing the user, process titles, orders to running apps.
+//! changing the user, a sandbox, process titles, orders to running apps.
 
 mod adopt;
 mod children;
@@ -7,6 +7,7 @@ mod fork;
 mod identity;
 mod last_resort;
 pub mod orders;
+pub mod sandbox;
 mod shared;
 mod signal;
 mod title;

@@ -88,13 +88,25 @@ pub struct UringWaiter {
 
 impl Uring {
     /// Makes a ring.
-    /// Makes a ring.
     ///
     /// # Errors
     /// The reason why there can be none.
     pub fn new() -> Result<Self, Refusal> {
-        Ok(Self {
-            ring: Ring::new()?,
+        Ring::new().map(Self::over)
+    }
+
+    /// The same with a ring that can do only what this backend asks of it, whoever asks: system calls that a filter forbids to
+    /// this process cannot be made by the ring either.
+    ///
+    /// # Errors
+    /// The reason why there can be none.
+    pub fn restricted() -> Result<Self, Refusal> {
+        Ring::restricted().map(Self::over)
+    }
+
+    fn over(ring: Ring) -> Self {
+        Self {
+            ring,
             sockets: Sockets::default(),
             listeners: Listeners::default(),
             watched: None,
@@ -111,7 +123,7 @@ impl Uring {
             others: Vec::new(),
             told: Vec::new(),
             completed: 0,
-        })
+        }
     }
 
     /// Cancels the armed receive, so that what arrives from now on stays in the socket.

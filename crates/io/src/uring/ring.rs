@@ -9,6 +9,7 @@ use super::buffers::{Buffers, GROUP};
 use super::lent::Lent;
 use super::refusal::Refusal;
 use crate::Peer;
+use io_uring::register::Restriction;
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use std::io;
@@ -64,18 +65,22 @@ pub(super) struct Completion {
 
 impl Ring {
     pub(super) fn new() -> Result<Self, Refusal> {
-        Self::with_room_for(COMPLETIONS)
+        Self::with_room_for(COMPLETIONS, false)
     }
 
-    fn with_room_for(completions: u32) -> Result<Self, Refusal> {
-        let ring: IoUring = IoUring::builder()
-            .setup_single_issuer()
-            .setup_defer_taskrun()
-            .setup_taskrun_flag()
-            .setup_submit_all()
-            .setup_cqsize(completions)
-            .build(OPERATIONS)
-            .map_err(Refusal::of)?;
+    /// A ring that accepts only the operations of this file, and registers nothing more.
+    pub(super) fn restricted() -> Result<Self, Refusal> {
+        Self::with_room_for(COMPLETIONS, true)
+    }
+
+    fn with_room_for(completions: u32, restricted: bool) -> Result<Self, Refusal> {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all().setup_cqsize(completions);
+        if restricted {
+            // It does nothing until it is enabled, and can be restricted only before.
+            builder.setup_r_disabled();
+        }
+        let ring: IoUring = builder.build(OPERATIONS).map_err(Refusal::of)?;
         let features = ring.params();
         if !features.is_feature_ext_arg() || !features.is_feature_nodrop() || !features.is_feature_skip_cqe_on_success() {
             return Err(Refusal::Old("a feature that deferred task work came with"));
@@ -93,6 +98,16 @@ impl Ring {
             Some(libc::ENOMEM) => Refusal::Memory(error),
             _ => Refusal::Other(error),
         })?;
+        if restricted {
+            let flags = squeue::Flags::BUFFER_SELECT | squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS;
+            let mut allowed = vec![Restriction::sqe_flags_allowed(flags.bits())];
+            allowed.extend(NEEDED.map(|(code, _)| Restriction::sqe_op(code)));
+            let submitter = ring.submitter();
+            submitter
+                .register_restrictions(&mut allowed)
+                .and_then(|()| submitter.register_enable_rings())
+                .map_err(Refusal::Other)?;
+        }
         Ok(Self { ring, buffers, outgoing: Vec::with_capacity(OUTGOING_BYTES), addresses: Lent::new(Box::default()) })
     }
 
@@ -281,17 +296,19 @@ fn close(descriptor: RawFd, name: u64) -> squeue::Entry {
     opcode::Close::new(Fd(descriptor)).build().flags(squeue::Flags::SKIP_SUCCESS).user_data(name)
 }
 
+/// The operations that the backend uses.
+const NEEDED: [(u8, &str); 6] = [
+    (opcode::Accept::CODE, "accepting"),
+    (opcode::Recv::CODE, "receiving"),
+    (opcode::Send::CODE, "sending"),
+    (opcode::Close::CODE, "closing"),
+    (opcode::PollAdd::CODE, "polling"),
+    (opcode::AsyncCancel::CODE, "cancelling"),
+];
+
 /// What the backend needs but `supports` denies.
 fn missing(supports: impl Fn(u8) -> bool) -> Option<&'static str> {
-    let needed = [
-        (opcode::Accept::CODE, "accepting"),
-        (opcode::Recv::CODE, "receiving"),
-        (opcode::Send::CODE, "sending"),
-        (opcode::Close::CODE, "closing"),
-        (opcode::PollAdd::CODE, "polling"),
-        (opcode::AsyncCancel::CODE, "cancelling"),
-    ];
-    needed.into_iter().find(|&(code, _)| !supports(code)).map(|(_, operation)| operation)
+    NEEDED.into_iter().find(|&(code, _)| !supports(code)).map(|(_, operation)| operation)
 }
 
 #[cfg(test)]
@@ -301,7 +318,7 @@ mod tests {
 
     #[test]
     fn completions_that_do_not_fit_their_ring_are_not_lost() {
-        let mut ring = Ring::with_room_for(OPERATIONS).unwrap_or_else(|refusal| panic!("{refusal}"));
+        let mut ring = Ring::with_room_for(OPERATIONS, false).unwrap_or_else(|refusal| panic!("{refusal}"));
         let (reader, mut writer) = io::pipe().expect("a pipe");
         writer.write_all(b"x").expect("the pipe has room");
         let count = u64::from(OPERATIONS) * 2;
@@ -320,6 +337,27 @@ mod tests {
         names.sort_unstable();
         assert!(names.into_iter().eq(0..count));
         assert!(!ring.overflown());
+    }
+
+    #[test]
+    fn a_restricted_ring_does_what_the_backend_needs_and_nothing_else() {
+        let (reader, mut writer) = io::pipe().expect("a pipe");
+        writer.write_all(b"x").expect("the pipe has room");
+        for (restricted, refused) in [(true, -libc::EACCES), (false, 0)] {
+            let mut ring = Ring::with_room_for(OPERATIONS, restricted).unwrap_or_else(|refusal| panic!("{refusal}"));
+            ring.poll(reader.as_raw_fd(), libc::POLLIN, false, 1).expect("the kernel takes it");
+            ring.hand_over().expect("the kernel takes it");
+            ring.push(&opcode::Nop::new().build().user_data(2)).expect("the ring has room");
+            ring.hand_over().expect("the kernel takes it");
+            let mut results = Vec::new();
+            while results.len() < 2 {
+                ring.enter(true, None).expect("it is our ring");
+                results.extend(std::iter::from_fn(|| ring.completion()).map(|completion| (completion.name, completion.result)));
+            }
+            results.sort_unstable();
+            assert_eq!(results, [(1, libc::POLLIN.into()), (2, refused)]);
+            assert_eq!(ring.ring.submitter().register_probe(&mut Probe::new()).is_err(), restricted);
+        }
     }
 
     #[test]

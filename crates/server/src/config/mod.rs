@@ -17,6 +17,7 @@ mod origin;
 mod plan;
 mod protective;
 mod resolve;
+mod sandbox;
 mod setting;
 mod settings;
 mod table;
@@ -30,10 +31,11 @@ pub use life::{Life, ReloadMode, ReplaceOrder};
 pub use origin::Origin;
 pub use plan::Plan;
 pub use resolve::{Explained, Resolved};
+pub use sandbox::sandbox_choice;
 pub use setting::{Section, Setting};
 pub use settings::{
-    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, Settings,
-    SocketAddress, Timeouts,
+    AcceptModel, AccessFormat, ControlChoice, EdgeChoice, IoModel, Limits, ListenAddress, LogTarget, Protocol, SandboxChoice,
+    Settings, SocketAddress, Timeouts,
 };
 pub use table::table;
 

@@ -3,7 +3,9 @@
 use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
+use super::sandbox::describe;
 use super::settings::{EdgeChoice, ListenAddress, Protocol, SocketAddress};
+use oribi_io::process::sandbox::Offer;
 use std::fmt;
 
 /// What would be served, and how. Its `Display` is a text of several lines for users.
@@ -29,6 +31,11 @@ impl fmt::Display for Plan<'_> {
         let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
         writeln!(formatter, "edges      {}", edges(self.resolved))?;
+        if settings.edges_wanted() > 0
+            && let Some(sandbox) = describe(settings.edge_sandbox, &Offer::of_kernel())
+        {
+            writeln!(formatter, "sandbox    {sandbox}")?;
+        }
         self.write_table(formatter)
     }
 }

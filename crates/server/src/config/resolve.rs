@@ -454,6 +454,7 @@ mod tests {
             "umask=027",
             "edge-user=nobody",
             "edge-group=65534",
+            "edge-sandbox=try",
             "no-new-privileges=",
             "disable-proctitle=",
             "app-name=shop",

@@ -52,6 +52,18 @@ pub enum EdgeChoice {
     Off,
 }
 
+/// Whether edges are kept from opening, and from asking of the kernel, what an edge does not need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SandboxChoice {
+    /// They are not.
+    #[default]
+    Off,
+    /// As far as the kernel can do that.
+    Try,
+    /// They are, or the server does not start.
+    On,
+}
+
 /// Where `oribi ctl` reaches the server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ControlChoice {
@@ -284,6 +296,8 @@ pub struct Settings {
     pub edge_user: Option<String>,
     /// The group that edges run as; `None`: that of `edge_user`, or else of `group`.
     pub edge_group: Option<String>,
+    /// Whether edges run in a sandbox.
+    pub edge_sandbox: SandboxChoice,
     /// Whether programs that the app starts may get more rights than it has, by set-user-ID bits and file capabilities.
     pub new_privileges: bool,
     /// The permission bits that new files do not get.
@@ -410,6 +424,7 @@ impl Default for Settings {
             group: None,
             edge_user: None,
             edge_group: None,
+            edge_sandbox: SandboxChoice::Off,
             new_privileges: true,
             umask: None,
             control: ControlChoice::Off,

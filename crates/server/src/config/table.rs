@@ -257,12 +257,12 @@ static TABLE: &[Setting] = &[
     .aliases(&["drain-delay"])
     .apply(|draft, text| duration(text).map(|time| draft.settings.timeouts.farewell = time))
     .show(|settings| show_duration(settings.timeouts.farewell)),
-    // ---- Timeouts
     // ---- Edges
     edges::EDGE,
     edges::EDGES,
     edges::EDGE_USER,
     edges::EDGE_GROUP,
+    edges::EDGE_SANDBOX,
     edges::QUEUE_LIMIT,
     edges::QUEUE_TIMEOUT,
     edges::PROBE,

@@ -2,7 +2,7 @@
 
 use super::EdgeLoop;
 use crate::handover::{Receipt, Receiver, Room, Sender};
-use crate::keeper::Keeper;
+use crate::keeper::{Given, Keeper};
 use oribi_io::Backend;
 use std::io;
 use std::os::fd::AsFd;
@@ -21,6 +21,8 @@ pub(super) struct Neighbours<'a> {
     before: Option<&'a Receiver>,
     /// Where connections go to; `None`: they stay.
     after: Option<Sender>,
+    /// Where the keeper says that connections are to go, when they are.
+    named: Option<Sender>,
     /// The next one has not read what was sent.
     blocked: bool,
 }
@@ -42,12 +44,35 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         Ok(self)
     }
 
+    /// Takes what the keeper has given: log files that it has opened again, and where connections are to go.
+    pub(super) fn accept_gifts(&mut self) {
+        while let Some(given) = self.keeper.and_then(Keeper::next) {
+            match given {
+                Given::Successor(successor) => self.neighbours.named = Some(successor),
+                Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
+                Given::ErrorLog(log) => {
+                    if let Err(error) = crate::log::use_error_log(log.into()) {
+                        log::error!("cannot use the error log that was opened again: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// From now on the keeper opens log files again, because this edge cannot.
+    pub(super) fn leave_logs_to_keeper(&mut self) {
+        self.lane.leave_logs_to_others();
+        self.lane.source().expect_access_log();
+    }
+
     /// The edge was told to hand its connections over.
     pub(super) fn begin_to_hand_over(&mut self) {
         if self.neighbours.after.is_some() {
             return;
         }
-        match self.keeper.and_then(Keeper::successor) {
+        // The command may have come after the last look.
+        self.accept_gifts();
+        match self.neighbours.named.take() {
             Some(successor) => {
                 log::info!("handing connections over to the next server");
                 self.neighbours.after = Some(successor);

@@ -27,7 +27,7 @@ mod workers;
 
 pub use setup::shape;
 
-use crate::config::{IoModel, Settings};
+use crate::config::{IoModel, SandboxChoice, Settings};
 use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
@@ -61,6 +61,8 @@ pub fn run(setup: &EdgeSetup<'_>) -> io::Result<()> {
     let pool = if setup.takes_over { oribi_pool::Edge::take_over(setup.memory) } else { oribi_pool::Edge::new(setup.memory) }?;
     let settings = setup::settings_of_edge(setup.lane.settings, &pool);
     match settings.io {
+        // A ring asks the kernel past the filter of system calls, so it has a list of its own.
+        IoModel::Uring if setup.sandbox.is_some() => run_on(Uring::restricted()?, setup, &settings, pool),
         IoModel::Uring => run_on(Uring::new()?, setup, &settings, pool),
         IoModel::Epoll | IoModel::Auto => run_on(Epoll::new()?, setup, &settings, pool),
         #[cfg(feature = "libevent")]
@@ -76,6 +78,11 @@ fn run_on<B: Backend>(backend: B, setup: &EdgeSetup<'_>, settings: &Settings, po
     let (engine, attention) = lane_setup.engine(backend, settings.workers)?;
     let lane = Lane::new(engine, lane_setup.slot).woken_by(attention).with_logs_of(told).with_settings(settings)?;
     let mut edge = EdgeLoop::new(lane, &lane_setup, pool)?.kept_by(setup.keeper).taking_over(setup.handed)?.napping()?;
+    if let Some(sandbox) = setup.sandbox {
+        edge.leave_logs_to_keeper();
+        // Whatever it needs by name is open.
+        sandbox.enter(settings)?;
+    }
     // What can go wrong at the start has not.
     lane_setup.slot.set_state(WorkerState::Ready);
     edge.obey();
@@ -223,6 +230,9 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Reads the command; `false`: the edge ends.
     fn obey(&mut self) -> bool {
+        if self.settings.edge_sandbox != SandboxChoice::Off {
+            self.accept_gifts();
+        }
         let goes_on = self.lane.obey();
         if self.lane.attention().is_some_and(crate::attention::Attention::take) {
             self.bury_the_dead();

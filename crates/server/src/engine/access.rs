@@ -6,6 +6,7 @@ use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
 use oribi_message::{KnownField, RequestHead};
+use std::fs::File;
 use std::time::{Duration, SystemTime};
 
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
@@ -19,6 +20,20 @@ impl<B: Backend> Engine<'_, B> {
             if let Err(error) = outcome {
                 log::error!("cannot open the {name} log again: {error}");
             }
+        }
+    }
+
+    /// Goes on with this access log, which somebody else has opened again.
+    pub(crate) fn use_access_log(&mut self, file: File) {
+        if let Some(log) = &mut self.access_log {
+            log.replace(file);
+        }
+    }
+
+    /// From now on only somebody else opens the access log: see [`Engine::use_access_log`].
+    pub(crate) fn expect_access_log(&mut self) {
+        if let Some(log) = &mut self.access_log {
+            log.expect_file();
         }
     }
 

@@ -7,6 +7,7 @@ use super::escape::{append_json, append_quoted};
 use super::sink::LineSink;
 use super::stamp::Stamp;
 use crate::config::{AccessFormat, LogTarget};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::time::{Duration, SystemTime};
 
@@ -64,6 +65,16 @@ impl AccessLog {
     /// The file cannot be opened; then the old one stays.
     pub fn reopen(&mut self) -> io::Result<()> {
         self.sink.reopen()
+    }
+
+    /// Goes on with `file`, which is the same log, opened again by somebody else. Lines gathered so far go to the old file.
+    pub fn replace(&mut self, file: File) {
+        self.sink.replace(file);
+    }
+
+    /// From now on only somebody else opens the file: see [`AccessLog::replace`].
+    pub fn expect_file(&mut self) {
+        self.sink.expect_file();
     }
 
     /// Adds the line of a request. The next [`AccessLog::flush`] writes it, or this call does if many lines have been gathered.

@@ -13,6 +13,7 @@ use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::io::Errno;
 use std::cell::RefCell;
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -42,10 +43,22 @@ pub fn install(target: &LogTarget, level: LevelFilter) -> io::Result<()> {
 /// # Errors
 /// The file cannot be opened; then the old one stays.
 pub fn reopen(target: &LogTarget) -> io::Result<()> {
-    if let LogTarget::File(path) = target {
-        rustix::stdio::dup2_stderr(output::open(path)?)?;
-        SINK.torn.store(false, Ordering::Relaxed);
+    match target {
+        LogTarget::File(path) => replace(output::open(path)?),
+        LogTarget::Standard => {
+            SINK.look();
+            Ok(())
+        }
     }
+}
+
+/// Goes on with `file`, which is the same log, opened again.
+///
+/// # Errors
+/// An error of the system; then the old one stays.
+pub fn replace(file: File) -> io::Result<()> {
+    rustix::stdio::dup2_stderr(file)?;
+    SINK.torn.store(false, Ordering::Relaxed);
     SINK.look();
     Ok(())
 }

@@ -16,8 +16,8 @@ pub(crate) use escape::{append_json, append_quoted};
 use crate::config::{LogTarget, Settings};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
-use std::fs::OpenOptions;
 use std::fs::Permissions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -55,6 +55,25 @@ fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {
 /// The file cannot be opened; then the old one stays.
 pub fn reopen_error_log(settings: &Settings) -> io::Result<()> {
     error::reopen(&settings.error_log)
+}
+
+/// Uses `file` as the error log from now on: somebody else has opened it again.
+///
+/// # Errors
+/// An error of the system; then the old one stays.
+pub(crate) fn use_error_log(file: File) -> io::Result<()> {
+    error::replace(file)
+}
+
+/// The access log, opened by its name, for a process that may not do that itself; `None`: there is no file of that kind.
+///
+/// # Errors
+/// Says which file cannot be opened, and why.
+pub(crate) fn open_access_log(settings: &Settings) -> Result<Option<File>, String> {
+    match &settings.access_log {
+        Some(target @ LogTarget::File(path)) => output::open(path).map(Some).map_err(|error| failed("access", target, &error)),
+        Some(LogTarget::Standard) | None => Ok(None),
+    }
 }
 
 /// Who may open a log file by its name, to write to it.

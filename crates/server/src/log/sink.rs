@@ -35,6 +35,8 @@ pub struct LineSink {
     /// The last written byte is not the end of a line.
     torn: bool,
     losses: Losses,
+    /// Somebody else opens the file: see [`LineSink::expect_file`].
+    is_given: bool,
 }
 
 #[derive(Debug)]
@@ -111,7 +113,7 @@ impl LineSink {
     }
 
     fn new(output: Output) -> Self {
-        Self { kind: Kind::of(&output), output, buffer: Vec::new(), torn: false, losses: Losses::default() }
+        Self { kind: Kind::of(&output), output, buffer: Vec::new(), torn: false, losses: Losses::default(), is_given: false }
     }
 
     /// Opens the file again, by its name. Lines gathered so far go to the old one.
@@ -121,11 +123,29 @@ impl LineSink {
     pub fn reopen(&mut self) -> io::Result<()> {
         self.flush();
         if let Output::File(_, path) | Output::Missing(path, ..) = &self.output {
-            self.output = Output::open(&LogTarget::File(path.clone()))?;
+            self.replace(output::open(path)?);
+        }
+        Ok(())
+    }
+
+    /// Goes on with `file`, which is the same log, opened again. Lines gathered so far go to the old one.
+    pub fn replace(&mut self, file: File) {
+        self.flush();
+        if let Output::File(_, path) | Output::Missing(path, ..) = &self.output {
+            self.output = Output::File(file, path.clone());
             self.kind = Kind::of(&self.output);
             self.torn = false;
         }
-        Ok(())
+    }
+
+    /// From now on this process opens no file by its name: a missing one is waited for until somebody calls
+    /// [`LineSink::replace`].
+    pub fn expect_file(&mut self) {
+        self.is_given = true;
+        if let Output::Missing(path, ..) = &self.output {
+            let path = path.display();
+            log::error!("the access log {path} stays missing here until the server is told to open its log files again (USR1)");
+        }
     }
 
     /// Adds the line that `write` appends. The next [`LineSink::flush`] writes it, or this call does if many lines have been
@@ -165,6 +185,7 @@ impl LineSink {
     /// Tries to open a file that could not be opened before.
     fn look_for_missing(&mut self) {
         if let Output::Missing(path, _, next) = &self.output
+            && !self.is_given
             && Instant::now() >= *next
         {
             let path = path.clone();
@@ -354,6 +375,26 @@ mod tests {
         log.flush();
         assert_eq!(place.read().lines().count(), 1);
         assert!(!log.losses.failing && log.losses.lines == 0 && log.losses.recovered.is_some());
+    }
+
+    #[test]
+    fn a_missing_file_that_others_open_is_waited_for() {
+        let place = Place::new("given");
+        std::fs::create_dir(&place.0).expect("the folder is writable");
+        let mut log = LineSink::open_or_wait(&LogTarget::File(place.0.clone()));
+        log.expect_file();
+        std::fs::remove_dir(&place.0).expect("it is empty");
+        if let Output::Missing(_, _, next) = &mut log.output {
+            *next = Instant::now();
+        }
+        log.add(line);
+        log.flush();
+        assert!(!place.0.exists() && log.losses.failing, "it does not open it");
+        log.replace(output::open(&place.0).expect("the folder is writable"));
+        log.add(line);
+        log.flush();
+        assert_eq!(place.read().lines().count(), 1);
+        assert!(!log.losses.failing && log.losses.recovered.is_some());
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::closing::{Closing, Rest};
 use super::describe_end;
 use super::foreground::leave_report;
 use super::pace::Pace;
-use crate::config::{Settings, counted};
+use crate::config::{LogTarget, SandboxChoice, Settings, counted};
 use crate::handover::{self, Sender};
 use crate::keeper::{self, Plea, Pleas};
 use crate::listen::{Listener, is_any_lent};
@@ -292,12 +292,34 @@ impl<'a> Edges<'a> {
 
     /// Makes the edges open their logs again.
     pub(super) fn reopen_logs(&self) {
+        if self.settings.edge_sandbox != SandboxChoice::Off {
+            self.give_logs();
+        }
         // All slots share this count.
         if let Some(slot) = self.slots().first() {
             slot.log_opening.fetch_add(1, Relaxed);
         }
         for process in self.places.iter().filter_map(|place| place.process.as_ref()) {
             let _ = rustix::io::write(&process.waker, &[0]);
+        }
+    }
+
+    /// Gives the edges their logs, which no edge in a sandbox can open. The error log of this process is open already.
+    fn give_logs(&self) {
+        let access = log_file::open_access_log(self.settings).unwrap_or_else(|message| {
+            log::error!("{message}");
+            None
+        });
+        for (number, place) in self.places.iter().enumerate() {
+            let Some(process) = &place.process else { continue };
+            let error = match self.settings.error_log {
+                LogTarget::File(_) => process.pleas.give_error_log(rustix::stdio::stderr()),
+                LogTarget::Standard => Ok(()),
+            };
+            let access = access.as_ref().map_or(Ok(()), |access| process.pleas.give_access_log(access.as_fd()));
+            if let Err(error) = error.and(access) {
+                log::error!("{} cannot be given the log files that were opened again: {error}", self.name(number));
+            }
         }
     }
 

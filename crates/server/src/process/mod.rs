@@ -119,6 +119,7 @@ fn meaning(signal: i32) -> &'static str {
         Some(Signal::SEGV) => " (SEGV: it broke its memory; a module written in C is the usual cause)",
         Some(Signal::BUS) => " (BUS: it read beyond the end of a mapped file)",
         Some(Signal::ABORT) => " (ABRT: it found itself broken)",
+        Some(Signal::SYS) => " (SYS: it made a system call that a filter forbids: see --edge-sandbox, or that of a container)",
         Some(Signal::TERM) => " (TERM)",
         _ => "",
     }

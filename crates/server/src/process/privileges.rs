@@ -9,6 +9,7 @@
 use crate::config::Settings;
 use crate::listen::Listener;
 use crate::log::{self, Writers};
+use crate::sandbox::Sandbox;
 use oribi_io::process::{Identity, forbid_new_privileges, forbid_new_privileges_of, hide_memory};
 use rustix::fs::Mode;
 use std::process::Command;
@@ -43,6 +44,7 @@ impl Privileges {
     /// # Errors
     /// The same as for [`Privileges::of`].
     pub(super) fn look_up_edges(&mut self, settings: &Settings) -> Result<(), String> {
+        Sandbox::announce(settings)?;
         self.has_edges = settings.edges_wanted() > 0;
         if !self.has_edges {
             return Ok(());

@@ -1,5 +1,6 @@
 //! The rows of the table about edges.
 
+use super::super::sandbox::{sandbox_choice, show_sandbox};
 use super::super::setting::{Section, Setting};
 use super::super::value::{
     account, boolean, deadline, edge_choice, probe_path, show_duration, show_edge_choice, show_switch, small_count,
@@ -44,6 +45,18 @@ pub(super) const EDGE_GROUP: Setting =
         .default_words("that of --edge-user, or else --group")
         .apply(|draft, text| account(text).map(|name| draft.settings.edge_group = Some(name)))
         .show(|settings| settings.edge_group.clone().unwrap_or_default());
+
+pub(super) const EDGE_SANDBOX: Setting = Setting::new(
+    "edge-sandbox",
+    Section::Edges,
+    "NAME",
+    "Keep edges from opening files but those of --static and --temporary-directory, from connecting, from signalling others and from \
+     most system calls: on (needs Landlock and seccomp of the kernel, or nothing is served), try (what the kernel has of them, and \
+     a warning about the rest) or off",
+)
+.environment("ORIBI_EDGE_SANDBOX")
+.apply(|draft, text| sandbox_choice(text).map(|choice| draft.settings.edge_sandbox = choice))
+.show(|settings| show_sandbox(settings.edge_sandbox));
 
 pub(super) const QUEUE_LIMIT: Setting = Setting::new(
     "queue-limit",

@@ -8,6 +8,7 @@ use crate::handover::Receiver;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::LaneSetup;
 use crate::listen::{Listener, Seat, doors};
+use crate::sandbox::Sandbox;
 use crate::scoreboard::{WorkerCommand, WorkerSlot};
 use oribi_io::process::{Effect, Heirs, LastResort, Watch, exit_now, watch};
 use oribi_pool::Memory;
@@ -89,6 +90,7 @@ impl Birth {
         let Self { number, slot, takes_over, wake, waker, keeper, handed, parent, heirs } = self;
         let _watches = take_over_signals(settings, slot, &waker, keeper_signals, heirs)
             .map_err(|error| format!("cannot watch signals: {error}"))?;
+        let sandbox = Sandbox::of_edge(settings)?;
         privileges.drop_in_edge()?;
         follow(parent)?;
         // The last edge of a stop has the sockets of all.
@@ -106,7 +108,7 @@ impl Birth {
             wake: wake.as_fd(),
             must_log: !takes_over,
         };
-        edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref() })
+        edge::run(&EdgeSetup { lane, memory, takes_over, keeper: &keeper, handed: handed.as_ref(), sandbox: sandbox.as_ref() })
             .map_err(|error| error.to_string())
     }
 }

@@ -1,0 +1,298 @@
+//! seccomp: which system calls a process may make (seccomp(2)).
+//!
+//! The calls of an edge are allowed. Those that only a process out of control makes end it at once. Any other fails with EPERM: it may
+//! come from a library that has another way, or from a version of the C library that was not there to be looked at.
+//!
+//! Three filters together say that, because each knows two answers; of several answers the kernel takes the strictest. It looks up
+//! once which calls all filters allow whatever their numbers are, and runs no filter for these (Linux 5.11). So the calls of
+//! which requests are made are allowed without conditions.
+
+#![allow(unsafe_code)]
+
+use seccompiler::SeccompCmpOp::{Eq, MaskedEq};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCondition, SeccompFilter, SeccompRule, TargetArch,
+    apply_filter_all_threads,
+};
+use std::collections::BTreeMap;
+use std::env::consts::ARCH;
+use std::ffi::{c_int, c_long};
+use std::io;
+
+/// Calls that are allowed whatever their arguments are.
+const ALLOWED: &[c_long] = &[
+    // What is open: connections, files, the lines to workers, bells.
+    libc::SYS_read,
+    libc::SYS_write,
+    libc::SYS_readv,
+    libc::SYS_writev,
+    libc::SYS_pread64,
+    libc::SYS_pwrite64,
+    // A log that is a pipe is written so that nobody waits.
+    libc::SYS_pwritev2,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_sendto,
+    libc::SYS_sendmsg,
+    libc::SYS_sendfile,
+    libc::SYS_accept4,
+    libc::SYS_shutdown,
+    libc::SYS_close,
+    libc::SYS_getsockopt,
+    libc::SYS_setsockopt,
+    libc::SYS_getsockname,
+    libc::SYS_getpeername,
+    libc::SYS_dup,
+    libc::SYS_dup3,
+    libc::SYS_lseek,
+    // Waiting.
+    libc::SYS_epoll_pwait,
+    libc::SYS_epoll_pwait2,
+    libc::SYS_epoll_ctl,
+    libc::SYS_ppoll,
+    libc::SYS_pselect6,
+    libc::SYS_io_uring_enter,
+    libc::SYS_timerfd_settime,
+    libc::SYS_timer_settime,
+    libc::SYS_timer_delete,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_sched_yield,
+    libc::SYS_restart_syscall,
+    libc::SYS_pidfd_open,
+    // Files: Landlock says which.
+    libc::SYS_openat,
+    libc::SYS_openat2,
+    libc::SYS_unlinkat,
+    libc::SYS_fstat,
+    libc::SYS_newfstatat,
+    libc::SYS_statx,
+    // Memory, threads and signals of its own. What it maps or protects is never to be executed: see `conditional`.
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_futex,
+    libc::SYS_set_robust_list,
+    libc::SYS_rseq,
+    libc::SYS_sched_getaffinity,
+    libc::SYS_rt_sigaction,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_exit,
+    libc::SYS_exit_group,
+    // Another filter has the C library take clone(2) in its place.
+    libc::SYS_clone3,
+    // Facts.
+    libc::SYS_clock_gettime,
+    libc::SYS_clock_getres,
+    libc::SYS_gettimeofday,
+    libc::SYS_getrandom,
+    libc::SYS_getpid,
+    libc::SYS_getppid,
+    libc::SYS_gettid,
+    libc::SYS_getuid,
+    libc::SYS_geteuid,
+    libc::SYS_getgid,
+    libc::SYS_getegid,
+    libc::SYS_getcpu,
+    libc::SYS_sysinfo,
+];
+
+/// The same, where they have their own numbers for the C library's older functions.
+#[cfg(target_arch = "x86_64")]
+const ALLOWED_HERE: &[c_long] = &[
+    libc::SYS_accept,
+    libc::SYS_dup2,
+    libc::SYS_epoll_wait,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_open,
+    libc::SYS_unlink,
+    libc::SYS_stat,
+    libc::SYS_lstat,
+    libc::SYS_time,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const ALLOWED_HERE: &[c_long] = &[libc::SYS_accept];
+
+/// Calls that end the process: no edge has a reason, and no library makes them on its own account.
+const FATAL: &[c_long] = &[
+    // Other programs.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_memfd_secret,
+    libc::SYS_userfaultfd,
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    libc::SYS_rt_sigqueueinfo,
+    libc::SYS_rt_tgsigqueueinfo,
+    libc::SYS_kcmp,
+    // Rings and files by other ways than those that are looked after.
+    libc::SYS_io_uring_setup,
+    libc::SYS_open_by_handle_at,
+    // Another view of the system.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    // Other rights.
+    libc::SYS_setuid,
+    libc::SYS_setgid,
+    libc::SYS_setreuid,
+    libc::SYS_setregid,
+    libc::SYS_setresuid,
+    libc::SYS_setresgid,
+    libc::SYS_setfsuid,
+    libc::SYS_setfsgid,
+    libc::SYS_setgroups,
+    libc::SYS_capset,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    // The kernel itself.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+];
+
+#[cfg(target_arch = "x86_64")]
+const FATAL_HERE: &[c_long] =
+    &[libc::SYS_fork, libc::SYS_vfork, libc::SYS_iopl, libc::SYS_ioperm, libc::SYS_modify_ldt, libc::SYS_kexec_file_load];
+#[cfg(not(target_arch = "x86_64"))]
+const FATAL_HERE: &[c_long] = &[];
+
+/// `FIONREAD` and `FIONBIO`, of which libevent asks (linux/sockios.h, asm-generic/ioctls.h).
+const FIONREAD: u64 = 0x541b;
+const FIONBIO: u64 = 0x5421;
+
+/// The kind of a socket without its flags (`SOCK_TYPE_MASK` of the kernel).
+const KIND_OF_SOCKET: u64 = 0xf;
+
+/// An argument of a call, counted from 0, that is a C int; and the values of it that are allowed.
+fn one_of(argument: u8, values: &[c_int]) -> Vec<Vec<SeccompCondition>> {
+    values.iter().map(|value| vec![is(argument, *value as u32)]).collect()
+}
+
+fn is(argument: u8, value: u32) -> SeccompCondition {
+    condition(argument, Eq, value.into())
+}
+
+/// The bits of `mask` in an argument are those of `value`.
+fn has(argument: u8, mask: u64, value: u64) -> SeccompCondition {
+    condition(argument, MaskedEq(mask), value)
+}
+
+fn condition(argument: u8, operator: seccompiler::SeccompCmpOp, value: u64) -> SeccompCondition {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).expect("no call has more than six arguments")
+}
+
+/// Calls that are allowed if one of several lists of conditions is met.
+fn conditional(process: u32) -> Vec<(c_long, Vec<Vec<SeccompCondition>>)> {
+    let not_executable = || vec![vec![has(2, libc::PROT_EXEC as u64, 0)]];
+    let prctl = [libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
+    let fcntl = [
+        libc::F_DUPFD,
+        libc::F_DUPFD_CLOEXEC,
+        libc::F_GETFD,
+        libc::F_SETFD,
+        libc::F_GETFL,
+        libc::F_SETFL,
+        libc::F_ADD_SEALS,
+        libc::F_GET_SEALS,
+    ];
+    let pair = |kind: c_int| vec![is(0, libc::AF_UNIX as u32), has(1, KIND_OF_SOCKET, kind as u64)];
+    let thread = libc::CLONE_THREAD as u64;
+    vec![
+        (libc::SYS_mmap, not_executable()),
+        (libc::SYS_mprotect, not_executable()),
+        // Threads, for an app that speaks on a socket itself; never a process.
+        (libc::SYS_clone, vec![vec![has(0, thread, thread)]]),
+        // A datagram of such a pair could go to anybody's socket.
+        (libc::SYS_socketpair, vec![pair(libc::SOCK_STREAM), pair(libc::SOCK_SEQPACKET)]),
+        // Without the owner of a descriptor, who would get signals.
+        (libc::SYS_fcntl, one_of(1, &fcntl)),
+        (libc::SYS_ioctl, vec![vec![has(1, u32::MAX.into(), FIONREAD)], vec![has(1, u32::MAX.into(), FIONBIO)]]),
+        (libc::SYS_prctl, prctl.iter().map(|option| vec![is(0, *option as u32)]).collect()),
+        // A program that aborts signals itself.
+        (libc::SYS_tgkill, vec![vec![is(0, process)]]),
+        // Asking whether a process is there, on a kernel without descriptors for processes.
+        (libc::SYS_kill, vec![vec![is(1, 0)]]),
+        // Asking for a limit, not setting it.
+        (libc::SYS_prlimit64, vec![vec![SeccompCondition::new(2, SeccompCmpArgLen::Qword, Eq, 0).expect("it has four")]]),
+    ]
+}
+
+type Rules = BTreeMap<c_long, Vec<SeccompRule>>;
+
+fn whatever(calls: &[c_long]) -> Rules {
+    calls.iter().map(|call| (*call, Vec::new())).collect()
+}
+
+/// The filters, for the process of that number.
+fn filters(process: u32) -> Result<[BpfProgram; 3], seccompiler::BackendError> {
+    let filter = |rules: Rules, for_others: SeccompAction, for_these: SeccompAction| {
+        SeccompFilter::new(rules, for_others, for_these, TargetArch::try_from(ARCH)?)?.try_into()
+    };
+    let refused = |error: c_int| SeccompAction::Errno(error as u32);
+    let mut allowed = whatever(&[ALLOWED, ALLOWED_HERE].concat());
+    for (call, alternatives) in conditional(process) {
+        allowed.insert(call, alternatives.into_iter().map(SeccompRule::new).collect::<Result<_, _>>()?);
+    }
+    let mut fatal = whatever(&[FATAL, FATAL_HERE].concat());
+    let process_not_thread = SeccompRule::new(vec![has(0, libc::CLONE_THREAD as u64, 0)])?;
+    fatal.insert(libc::SYS_clone, vec![process_not_thread]);
+    Ok([
+        // Its arguments are in memory, where no filter can look. The C library then uses clone(2).
+        filter(whatever(&[libc::SYS_clone3]), SeccompAction::Allow, refused(libc::ENOSYS))?,
+        filter(fatal, SeccompAction::Allow, SeccompAction::KillProcess)?,
+        // The last, because it does not allow to add another one.
+        filter(allowed, refused(libc::EPERM), SeccompAction::Allow)?,
+    ])
+}
+
+/// Whether the kernel filters calls, and ends processes by that.
+///
+/// # Errors
+/// It does not, or there is no list of calls for this kind of processor.
+pub(super) fn are_filtered() -> io::Result<()> {
+    filters(0).map_err(io::Error::other)?;
+    let action = libc::SECCOMP_RET_KILL_PROCESS;
+    // SAFETY: the call reads one number.
+    let known = unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_ACTION_AVAIL, 0u32, &raw const action) };
+    if known == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Forbids all threads of this process, and what they start, every call but those of an edge.
+///
+/// # Errors
+/// An error of the system.
+pub(super) fn confine() -> io::Result<()> {
+    let filters = filters(std::process::id()).map_err(io::Error::other)?;
+    filters.iter().try_for_each(|filter| apply_filter_all_threads(filter).map_err(io::Error::other))
+}

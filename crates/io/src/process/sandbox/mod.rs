@@ -1,0 +1,91 @@
+//! A sandbox for a process that runs no program and no app: what it may open, and what it may ask of the kernel.
+//!
+//! Two parts of the kernel keep it, and each covers what the other cannot: Landlock (`files`) knows paths, but not every call;
+//! seccomp (`calls`) knows every call and its numbers, but not what a pointer leads to. What a process has open stays open and
+//! usable, and whatever it starts from then on, threads included, is in the same sandbox. There is no way back.
+
+mod calls;
+mod files;
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+/// What this kernel has of the two parts.
+#[derive(Debug)]
+pub struct Offer {
+    /// The version of Landlock.
+    files: io::Result<u32>,
+    calls: io::Result<()>,
+}
+
+impl Offer {
+    /// Asks the kernel.
+    #[must_use]
+    pub fn of_kernel() -> Self {
+        Self { files: files::version(), calls: calls::are_filtered() }
+    }
+
+    /// What is missing, why, and what it needs; `None`: nothing.
+    #[must_use]
+    pub fn missing(&self) -> Option<String> {
+        let files = self.files.as_ref().err().map(|error| {
+            format!(
+                "no Landlock ({error}), which needs Linux 5.13, CONFIG_SECURITY_LANDLOCK, and \"landlock\" in the list lsm="
+            )
+        });
+        let calls =
+            self.calls.as_ref().err().map(|error| format!("no filters of system calls ({error}; CONFIG_SECCOMP_FILTER)"));
+        let missing: Vec<String> = files.into_iter().chain(calls).collect();
+        (!missing.is_empty()).then(|| missing.join(", "))
+    }
+
+    /// Puts this process, which must have one thread, into the sandbox: of files it may only open those beneath the directories
+    /// that are `readable` and `writable`, and it may make only the calls of an edge. A part that the kernel does not have is left
+    /// out.
+    ///
+    /// # Errors
+    /// An error of the system. The process must end then.
+    pub fn take(&self, readable: &[BorrowedFd<'_>], writable: &[BorrowedFd<'_>]) -> io::Result<()> {
+        super::forbid_new_privileges()?;
+        if let Ok(version) = self.files {
+            files::confine(version, readable, writable)?;
+        }
+        if self.calls.is_ok() { calls::confine() } else { Ok(()) }
+    }
+}
+
+/// What there is: `Landlock (version 7) and a filter of system calls`.
+impl fmt::Display for Offer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.files, &self.calls) {
+            (Ok(version), Ok(())) => write!(formatter, "Landlock (version {version}) and a filter of system calls"),
+            (Ok(version), Err(_)) => write!(formatter, "Landlock (version {version})"),
+            (Err(_), Ok(())) => formatter.write_str("a filter of system calls"),
+            (Err(_), Err(_)) => formatter.write_str("nothing"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Offer;
+    use std::io;
+
+    #[test]
+    fn what_is_missing_is_named_with_its_reason() {
+        let refused = || io::Error::from_raw_os_error(libc::ENOSYS);
+        let whole = Offer { files: Ok(4), calls: Ok(()) };
+        assert_eq!((whole.missing(), whole.to_string().as_str()), (None, "Landlock (version 4) and a filter of system calls"));
+        let calls = Offer { files: Err(refused()), calls: Ok(()) };
+        let missing = calls.missing().expect("something is");
+        assert!(
+            missing.starts_with("no Landlock (Function not implemented (os error 38)), which needs Linux 5.13"),
+            "{missing}"
+        );
+        assert_eq!(calls.to_string(), "a filter of system calls");
+        let nothing = Offer { files: Err(refused()), calls: Err(refused()) };
+        assert!(nothing.missing().is_some_and(|text| text.contains(", no filters of system calls (Function not implemented")));
+        assert_eq!(nothing.to_string(), "nothing");
+    }
+}

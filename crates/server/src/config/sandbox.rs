@@ -1,0 +1,57 @@
+//! Whether edges run in a sandbox, in the forms in which users write it and read it.
+
+use super::settings::SandboxChoice;
+use super::value::boolean;
+use oribi_io::process::sandbox::Offer;
+
+/// `off`, `try` or `on`.
+///
+/// # Errors
+/// The text is none of these.
+pub fn sandbox_choice(text: &str) -> Result<SandboxChoice, String> {
+    if text.trim().eq_ignore_ascii_case("try") {
+        return Ok(SandboxChoice::Try);
+    }
+    match boolean(text) {
+        Ok(true) => Ok(SandboxChoice::On),
+        Ok(false) => Ok(SandboxChoice::Off),
+        Err(_) => Err("expected off, try or on".to_owned()),
+    }
+}
+
+/// In the form that [`sandbox_choice`] reads.
+pub(super) fn show_sandbox(choice: SandboxChoice) -> String {
+    match choice {
+        SandboxChoice::Off => "off",
+        SandboxChoice::Try => "try",
+        SandboxChoice::On => "on",
+    }
+    .to_owned()
+}
+
+/// What `oribi check` says of a choice, where there are edges; `None`: there is to be no sandbox.
+pub(super) fn describe(choice: SandboxChoice, offer: &Offer) -> Option<String> {
+    let why = show_sandbox(choice);
+    match (choice, offer.missing()) {
+        (SandboxChoice::Off, _) => None,
+        (_, None) => Some(format!("{offer} (--edge-sandbox {why})")),
+        (SandboxChoice::Try, Some(missing)) => Some(format!("{offer} (--edge-sandbox {why}: {missing})")),
+        (SandboxChoice::On, Some(missing)) => {
+            Some(format!("impossible: {missing} (--edge-sandbox {why}: nothing would be served)"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_as_they_are_shown() {
+        for choice in [SandboxChoice::Off, SandboxChoice::Try, SandboxChoice::On] {
+            assert_eq!(sandbox_choice(&show_sandbox(choice)), Ok(choice));
+        }
+        assert_eq!(sandbox_choice(" Yes "), Ok(SandboxChoice::On));
+        assert_eq!(sandbox_choice("perhaps"), Err("expected off, try or on".to_owned()));
+    }
+}
