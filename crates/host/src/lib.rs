@@ -19,7 +19,7 @@ pub use gateway::Gateway;
 pub use interruption::{Interruption, Order};
 pub use native::Native;
 pub use reply::{BodyWriter, ExchangeId, Outlet, Piece, Reply, ReplyError};
-pub use request::{Endpoint, Request};
+pub use request::{Endpoint, Request, port_of};
 
 use std::io;
 use std::sync::Arc;

@@ -24,6 +24,8 @@ pub struct Request<'a> {
     pub remote: Endpoint<'a>,
     /// The name and port of this server on the listener that took the connection.
     pub server: Endpoint<'a>,
+    /// The port of `server` is the one that clients connect to, as a trusted proxy says, and Host has none.
+    pub forwarded_port: bool,
     /// Whether the connection is encrypted, or a trusted proxy says that the client's connection is.
     pub https: bool,
     /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
@@ -46,7 +48,7 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn server_port(&self) -> &'a [u8] {
         let is_told = |gateway: &Gateway<'_>| gateway.get(KnownVariable::ServerPort).is_some_and(|port| !port.is_empty());
-        if self.gateway.as_ref().is_some_and(is_told) {
+        if self.forwarded_port || self.gateway.as_ref().is_some_and(is_told) {
             return self.server.port;
         }
         let host = self.absolute_authority().or_else(|| self.head.field(KnownField::Host));
@@ -62,13 +64,20 @@ impl<'a> Request<'a> {
         self.head.authority().filter(|_| self.head.form() == TargetForm::Absolute)
     }
 
+    /// The port that apps must find in Host to make URLs for their clients, although it is not there: one that a trusted proxy has
+    /// said, and that is not the one of the scheme.
+    pub(crate) fn missing_port(&self) -> Option<&'a [u8]> {
+        (self.forwarded_port && self.server.port != self.default_port()).then_some(self.server.port)
+    }
+
     const fn default_port(&self) -> &'a [u8] {
         if self.https { b"443" } else { b"80" }
     }
 }
 
 /// The port behind the last colon, unless that colon is within an IPv6 address.
-fn port_of(authority: &[u8]) -> Option<&[u8]> {
+#[must_use]
+pub fn port_of(authority: &[u8]) -> Option<&[u8]> {
     let digits = authority.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (rest, port) = authority.split_at(authority.len() - digits);
     (!port.is_empty() && rest.last() == Some(&b':')).then_some(port)
@@ -98,6 +107,7 @@ mod tests {
             content: Content::None,
             remote: Endpoint { address: b"", port: b"0" },
             server: Endpoint { address: b"localhost", port: listener.as_bytes() },
+            forwarded_port: false,
             https,
             underscores: false,
             gateway: None,
@@ -123,6 +133,17 @@ mod tests {
             assert_eq!(port(host, "5000", false), "5000");
             assert_eq!(port(host, "0", false), "80");
             assert_eq!(port(host, "0", true), "443");
+        }
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_says_stands_above_host() {
+        let layout = HeadLayout::default();
+        for (https, port, missing) in [(true, "443", None), (true, "8443", Some("8443")), (false, "443", Some("443"))] {
+            let mut request = request(RequestHead::new(b"", &layout), port, https);
+            assert_eq!(request.missing_port(), None);
+            request.forwarded_port = true;
+            assert_eq!((request.server_port(), request.missing_port()), (port.as_bytes(), missing.map(str::as_bytes)));
         }
     }
 

@@ -11,4 +11,5 @@ extern crate alloc;
 extern crate std;
 
 pub mod fcgi;
+pub mod forwarded;
 pub mod h1;

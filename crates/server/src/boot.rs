@@ -86,6 +86,7 @@ impl<'a> Boot<'a> {
             content: Content::None,
             remote: Endpoint { address: b"127.0.0.1", port: b"0" },
             server: Endpoint { address: b"localhost", port: port.as_deref().unwrap_or("0").as_bytes() },
+            forwarded_port: false,
             https: false,
             underscores: self.settings.underscore_headers,
             gateway: None,

@@ -12,7 +12,7 @@ use std::os::raw::c_int;
 use std::os::unix::ffi::OsStrExt;
 
 /// Texts that are the same in every HTTP request. They follow the names in the list of [`push_names`].
-const CONSTANTS: [&str; 10] = [
+const CONSTANTS: [&str; 8] = [
     "GATEWAY_INTERFACE",
     "CGI/1.1",
     "SERVER_SOFTWARE",
@@ -21,15 +21,11 @@ const CONSTANTS: [&str; 10] = [
     Role::Responder.as_str(),
     "SCRIPT_FILENAME",
     "DOCUMENT_ROOT",
-    "HTTPS",
-    "on",
 ];
 /// How many of them are pairs of a name and a value.
 const PAIRS: usize = 3;
 const SCRIPT_FILENAME: usize = 6;
 const DOCUMENT_ROOT: usize = 7;
-const HTTPS: usize = 8;
-const ON: usize = 9;
 
 /// Pushes a list of all interned names, so that each string is made only once; the index is the key plus one.
 ///
@@ -98,11 +94,6 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
             if let ScriptSource::DocumentRoot { root, .. } = &exchange.settings.source {
                 ffi::lua_rawgeti(l, names, constant(DOCUMENT_ROOT));
                 push_bytes(l, root.as_os_str().as_bytes());
-                ffi::lua_rawset(l, -3);
-            }
-            if request.https {
-                ffi::lua_rawgeti(l, names, constant(HTTPS));
-                ffi::lua_rawgeti(l, names, constant(ON));
                 ffi::lua_rawset(l, -3);
             }
         }

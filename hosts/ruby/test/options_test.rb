@@ -238,8 +238,10 @@ class OptionsTest < Minitest::Test
 
   # A value that fits.
   # Of settings that take one of a few names.
-  NAMES = { "accept" => "own", "access-log-format" => "json", "edge" => "on", "edge-sandbox" => "try", "io" => "epoll",
-            "protocol" => "fastcgi", "reload-mode" => "rolling", "replace-order" => "old-first" }.freeze
+  NAMES = { "accept" => "own", "access-log-format" => "json", "edge" => "on", "edge-sandbox" => "try",
+            "forwarded-fields" => "forwarded", "hsts" => "max-age=60", "io" => "epoll", "protocol" => "fastcgi",
+            "proxy-protocol" => "v2", "reload-mode" => "rolling", "replace-order" => "old-first",
+            "strip-forwarded" => "on" }.freeze
   private_constant :NAMES
 
   def example(setting)
@@ -248,6 +250,7 @@ class OptionsTest < Minitest::Test
     when "ADDRESS", "HOST" then "127.0.0.1"[0, 9] + (setting.placeholder == "ADDRESS" ? ":80" : "")
     when "ADDRESSES" then "127.0.0.1"
     when "NAME" then NAMES.fetch(setting.name, "localhost")
+    when "NAMES", "TEXT" then NAMES.fetch(setting.name, "8")
     when "LEVEL" then "warn"
     when "MODE" then "660"
     when "SIZE" then "65536"

@@ -72,7 +72,12 @@ impl Environment {
             let key = match known {
                 KnownField::ContentLength | KnownField::TransferEncoding | KnownField::Proxy => continue,
                 KnownField::Host if authority.is_some() => {
-                    let value = self.render(authority.take().unwrap_or_default());
+                    let value = self.render_host(authority.take().unwrap_or_default(), request);
+                    self.fields.places[known as usize] = self.push(Key::of(known), value);
+                    continue;
+                }
+                KnownField::Host if request.missing_port().is_some() => {
+                    let value = self.render_host(field.value.of(head.bytes()), request);
                     self.fields.places[known as usize] = self.push(Key::of(known), value);
                     continue;
                 }
@@ -87,7 +92,7 @@ impl Environment {
             }
         }
         if let Some(authority) = authority {
-            let value = self.render(authority);
+            let value = self.render_host(authority, request);
             self.push(Key::of(KnownField::Host), value);
         }
         let with_hyphens = self.fields.others.len();
@@ -100,6 +105,18 @@ impl Environment {
         if !self.fields.repeated.is_empty() {
             self.join_repeated(head);
         }
+    }
+
+    /// A host with the port that a trusted proxy says: apps make URLs of HTTP_HOST.
+    #[inline(never)]
+    fn render_host(&mut self, host: &[u8], request: &Request<'_>) -> Text {
+        let start = self.rendered.len();
+        self.rendered.extend_from_slice(host);
+        if let Some(port) = request.missing_port() {
+            self.rendered.push(b':');
+            self.rendered.extend_from_slice(port);
+        }
+        Text::Rendered(Span::new(start, self.rendered.len()))
     }
 
     /// Adds the variable of a field whose name is not interned.

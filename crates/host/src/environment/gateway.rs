@@ -224,6 +224,7 @@ mod tests {
             content: Content::None,
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
+            forwarded_port: false,
             https: false,
             underscores: false,
             gateway: Some(Gateway::new(Role::Responder, text.as_bytes(), &places, Content::None)),

@@ -40,7 +40,8 @@ pub type Fixed<'a> = [&'a [u8]; FIXED.len()];
 
 const CONTENT_TYPE: u32 = FIXED.len() as u32;
 const CONTENT_LENGTH: u32 = CONTENT_TYPE + 1;
-const FIELDS: u32 = CONTENT_LENGTH + 1;
+const HTTPS: u32 = CONTENT_LENGTH + 1;
+const FIELDS: u32 = HTTPS + 1;
 
 /// The interned names, in the order of their keys.
 static NAMES: [&str; Key::count() as usize] = {
@@ -51,6 +52,7 @@ static NAMES: [&str; Key::count() as usize] = {
         place += 1;
     }
     names[CONTENT_LENGTH as usize] = "CONTENT_LENGTH";
+    names[HTTPS as usize] = "HTTPS";
     let mut field = 0;
     while field < KnownField::ALL.len() {
         names[FIELDS as usize + field] = KnownField::ALL[field].cgi_name();
@@ -221,6 +223,10 @@ impl Environment {
         self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
         if let Some(gateway) = &request.gateway {
             self.lay_out_gateway(request, gateway, path_info);
+        } else if request.https {
+            // CGI programs have always been told "on"; a web server in front says it by itself.
+            let on = self.render(b"on");
+            self.push(Key(HTTPS), on);
         }
         self.lay_out_content(request);
         self.lay_out_fields(request);
@@ -344,6 +350,7 @@ mod tests {
             content,
             remote: Endpoint { address: b"127.0.0.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
+            forwarded_port: false,
             https: false,
             underscores: false,
             gateway: None,

@@ -121,7 +121,7 @@ pub(crate) fn trimmed(bytes: &[u8], mut start: usize, mut end: usize) -> Span {
 
 /// `bytes` without spaces and tabs around it.
 #[inline]
-pub(super) fn trim(mut bytes: &[u8]) -> &[u8] {
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
     }

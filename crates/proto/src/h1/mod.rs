@@ -40,3 +40,4 @@ pub use meaning::Framing;
 pub use refusal::Refusal;
 pub(crate) use refusal::{Words, refusals};
 pub use response::{InvalidResponse, Preset, check_head, check_informational};
+pub use target::is_authority;

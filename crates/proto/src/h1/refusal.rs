@@ -28,6 +28,8 @@ refusals! {
     pub CONTENT_TIMEOUT = 408 "the request content did not arrive in time";
     /// Something in the server or in its host failed.
     pub INTERNAL = 500 "the server failed";
+    /// The fields of proxies contradict each other.
+    pub FORWARDED = 400 "Forwarded and X-Forwarded fields contradict each other";
     /// The server is busy or stopping.
     pub OVERLOADED = 503 "the server is busy";
     /// The server may open no more files now, and needs one for the content.

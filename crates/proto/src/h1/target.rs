@@ -52,7 +52,8 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
 
 /// Whether this is a host with an optional port, or empty: what Host and the part behind `http://` may contain. User
 /// information, legal in RFC 3986, is refused (RFC 9110, section 4.2.4).
-pub(crate) fn is_authority(head: &[u8], place: Span) -> bool {
+#[must_use]
+pub fn is_authority(head: &[u8], place: Span) -> bool {
     let bytes = place.of(head);
     let host_end = if let [b'[', rest @ ..] = bytes {
         let length = rest.iter().take_while(|&&byte| grammar::is(byte, grammar::LITERAL)).count();

@@ -1,6 +1,7 @@
 //! The settings of the server: one typed value for each, with its default.
 
 use super::life::Life;
+use super::proxies::Proxies;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -222,6 +223,8 @@ pub struct Settings {
     pub underscore_headers: bool,
     /// Whether a request target with bytes above 0x7F is refused.
     pub strict_uri: bool,
+    /// What is believed of proxies in front.
+    pub proxies: Proxies,
     /// Worker processes.
     pub workers: usize,
     /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
@@ -365,6 +368,7 @@ impl Default for Settings {
             server_name: None,
             underscore_headers: false,
             strict_uri: false,
+            proxies: Proxies::default(),
             workers: 1,
             threads: 1,
             min_threads: 1,

@@ -6,6 +6,7 @@
 mod control;
 mod edges;
 mod life;
+mod requests;
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
@@ -433,24 +434,11 @@ static TABLE: &[Setting] = &[
     .apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.fastcgi_requests = number))
     .show(|settings| settings.limits.fastcgi_requests.to_string()),
     // ---- Requests
-    Setting::new(
-        "underscore-headers",
-        Section::Requests,
-        "",
-        "Pass header fields with underscores in their names on to the app, except where they could pass for another field: \
-         X_Forwarded_For for X-Forwarded-For",
-    )
-    .aliases(&["underscores-in-headers"])
-    .apply(|draft, text| boolean(text).map(|on| draft.settings.underscore_headers = on))
-    .show(|settings| show_switch(settings.underscore_headers)),
-    Setting::new(
-        "strict-uri",
-        Section::Requests,
-        "",
-        "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off accepts them unchanged",
-    )
-    .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
-    .show(|settings| show_switch(settings.strict_uri)),
+    requests::UNDERSCORE_HEADERS,
+    requests::STRICT_URI,
+    requests::TRUSTED_PROXIES,
+    requests::FORWARDED_FIELDS,
+    requests::STRIP_FORWARDED,
     // ---- Responses
     Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text omits it")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))

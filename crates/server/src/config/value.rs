@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Whether the text is a word that switches something off: a number would mean "at once" or "nothing" where users mean "never".
-fn is_off(text: &str) -> bool {
+pub(super) fn is_off(text: &str) -> bool {
     ["off", "never", "none", "unlimited"].iter().any(|word| text.eq_ignore_ascii_case(word))
 }
 

@@ -18,6 +18,7 @@ use crate::listen::Door;
 use crate::totals::Counter;
 use oribi_io::{Accepted, Backend, Peer};
 use policy::{EXPECTED_FOR, Work};
+use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -131,6 +132,9 @@ impl<B: Backend> Engine<'_, B> {
         }
         self.tally.count(Counter::ConnectionsAccepted);
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
+        if protocol == Protocol::Http {
+            self.connections[index].forwarding = self.settings.proxies.forwarding(address_of(peer));
+        }
         if let Some(census) = self.census {
             census.here.fetch_add(1, Relaxed);
             census.everywhere.fetch_add(1, Relaxed);
@@ -285,5 +289,13 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         self.ring_if_connection_waits();
+    }
+}
+
+/// The address of a peer; `None` for that of a Unix socket.
+fn address_of(peer: Peer) -> Option<IpAddr> {
+    match peer {
+        Peer::Internet(address) => Some(address.ip().to_canonical()),
+        Peer::Local => None,
     }
 }

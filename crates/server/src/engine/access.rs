@@ -1,7 +1,7 @@
 //! The access log's line of an exchange, written when its response is finished.
 
 use super::answer::{Draft, LateLine, Outcome};
-use super::remote::Remote;
+use super::exchange::Received;
 use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
@@ -51,11 +51,11 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Writes the line of a response that was finished, or whose client left, after its host had returned.
-    pub(super) fn record_late(&mut self, line: Option<LateLine>, remote: Remote) {
+    pub(super) fn record_late(&mut self, line: Option<LateLine>) {
         let Some(LateLine { draft, outcome: Outcome { finished, status, sent, began } }) = line else { return };
         let head = RequestHead::new(&draft.head, &draft.layout);
         let status = if finished { status } else { CLIENT_GONE };
-        self.write_line(remote.address(), Some(head), status, sent, began);
+        self.write_line(draft.remote.address(), Some(head), status, sent, began);
     }
 
     /// Counts a request that was refused before it reached a host, and writes its line.
@@ -86,5 +86,6 @@ impl<B: Backend> Engine<'_, B> {
 
 /// The parts of a request that its line needs if it is answered later.
 fn draft(exchange: &Exchange) -> Box<Draft> {
-    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: exchange.received.layout.clone() })
+    let Received { layout, remote, .. } = &*exchange.received;
+    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: layout.clone(), remote: *remote })
 }

@@ -1,6 +1,7 @@
 //! The state of a response while a host works on it, the same for all protocols.
 
 use super::moment::Moment;
+use super::remote::Remote;
 use oribi_message::HeadLayout;
 use std::time::Duration;
 
@@ -28,11 +29,12 @@ pub(super) enum Custody {
     Returned(Option<Box<Draft>>),
 }
 
-/// The head of a request that is answered after its host has returned, kept for the log.
+/// The head of a request that is answered after its host has returned, and its client, kept for the log.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) head: Vec<u8>,
     pub(super) layout: HeadLayout,
+    pub(super) remote: Remote,
 }
 
 /// What the access log says about a response.

@@ -7,6 +7,7 @@ use super::framing::End;
 use super::input::Input;
 use super::output::Output;
 use super::remote::Remote;
+use crate::config::Forwarding;
 use oribi_io::Peer;
 use oribi_proto::h1::Machine;
 
@@ -25,6 +26,8 @@ pub(super) struct Connection<S> {
     pub(super) in_a_row: u16,
     pub(super) listener: u16,
     pub(super) remote: Remote,
+    /// What becomes of the fields in which its peer may speak of clients.
+    pub(super) forwarding: Forwarding,
 }
 
 /// The state of a connection. Each state owns the data that has a meaning in it.
@@ -161,6 +164,7 @@ impl<S> Connection<S> {
             in_a_row: 0,
             listener,
             remote: Remote::new(peer),
+            forwarding: Forwarding::Kept,
         }
     }
 

@@ -1,6 +1,7 @@
 //! A complete request that a lane has: it owns everything that its host may look at, so the engine is free meanwhile.
 
 use super::content::StoredContent;
+use super::forwarded::Forwarded;
 use super::input::Input;
 use super::moment::Moment;
 use super::remote::Remote;
@@ -28,7 +29,9 @@ pub(super) struct Received {
     pub(super) content: StoredContent,
     /// When it was complete.
     pub(super) complete_at: Moment,
+    /// The client, as far as it is known.
     pub(super) remote: Remote,
+    pub(super) forwarded: Forwarded,
     pub(super) listener: u16,
     /// The variables from a web server; the head is in their memory then.
     pub(super) variables: Option<Box<Variables>>,
@@ -53,10 +56,15 @@ impl Exchange {
             content: received.content.view(received.input.bytes()),
             remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
             server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
-            https: false,
+            forwarded_port: false,
+            https: received.forwarded.https,
             underscores: false,
             gateway: None,
         };
+        if let Some(port) = received.forwarded.port {
+            request.server.port = port.of(received.input.head_bytes());
+            request.forwarded_port = true;
+        }
         if let Some(variables) = &received.variables {
             variables.complete(&mut request);
         }

@@ -114,6 +114,9 @@ impl<B: Backend> Engine<'_, B> {
         };
         let mut connection = Connection::new(socket, listener as u16, Peer::Local);
         connection.remote = Remote::given(&record.address, &record.port);
+        if record.protocol == Protocol::Http {
+            connection.forwarding = self.forwarding_of(&connection.remote);
+        }
         connection.requests = record.requests;
         let begun = !record.unread.is_empty();
         connection.input = Input::holding(record.unread);

@@ -26,8 +26,10 @@ mod deadline;
 mod driven;
 mod exchange;
 mod fastcgi;
+mod forwarded;
 mod framing;
 mod handover;
+mod heed;
 mod input;
 mod lend;
 mod moment;
@@ -152,6 +154,8 @@ pub struct Engine<'a, B: Backend> {
     stamp: Stamp,
     tally: Tally,
     access_log: Option<AccessLog>,
+    /// When the log was last told of fields that contradict each other.
+    contradiction_told: Option<Duration>,
     /// Something was written to the watched pipe.
     woken: bool,
     /// The exchanges that were given back and whose clients have gone before they were answered; `None`: nobody asks.
@@ -251,6 +255,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             stamp,
             tally: Tally::default(),
             access_log,
+            contradiction_told: None,
             woken: false,
             lost: None,
             backend,

@@ -5,18 +5,20 @@ use super::connection::{Connection, Reading, State};
 use super::content::{Room, StoredContent};
 use super::deadline::Deadline;
 use super::exchange::Received;
+use super::heed::heed;
 use super::name::Place;
 use super::send::Still;
+use crate::config::Forwarding;
 use oribi_io::Backend;
 use oribi_message::Span;
-use oribi_proto::h1::{Event, Framing};
+use oribi_proto::h1::{Event, Framing, Refusal};
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more, or a request is complete.
     pub(super) fn parse(&mut self, index: u32) -> Still {
         loop {
-            let Connection { machine, input, state, requests, .. } = &mut self.connections[index];
+            let Connection { machine, input, state, requests, remote, forwarding, .. } = &mut self.connections[index];
             let State::Reading(reading) = state else { return Still::Open };
             let step = machine.handle_input(input.unread(), &mut self.blank.layout, &self.limits);
             let start = input.position();
@@ -30,7 +32,15 @@ impl<B: Backend> Engine<'_, B> {
                     input.consume(step.consumed);
                     *requests += 1;
                     let fresh = self.spare_requests.pop().unwrap_or_default();
-                    let request = std::mem::replace(&mut self.blank, fresh);
+                    let mut request = std::mem::replace(&mut self.blank, fresh);
+                    request.remote = *remote;
+                    if *forwarding != Forwarding::Kept
+                        && let Err(contradiction) = heed(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
+                    {
+                        self.recycle(request);
+                        self.tell_of_contradiction(contradiction);
+                        return self.refuse(index, Refusal::FORWARDED);
+                    }
                     if content == Framing::None {
                         self.queue(index, request);
                         return Still::Open;

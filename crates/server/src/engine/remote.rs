@@ -2,6 +2,7 @@
 
 use oribi_io::Peer;
 use std::io::Write;
+use std::net::IpAddr;
 
 /// An IPv6 address has up to 39 bytes; an address from a web server may also name a zone.
 const LONGEST_ADDRESS: usize = 41;
@@ -30,8 +31,8 @@ impl Remote {
         let (address, end) = match peer {
             Peer::Internet(socket) => {
                 let _ = match socket.ip().to_canonical() {
-                    std::net::IpAddr::V4(address) => write!(rest, "{address}"),
-                    std::net::IpAddr::V6(address) => write!(rest, "{address}"),
+                    IpAddr::V4(address) => write!(rest, "{address}"),
+                    IpAddr::V6(address) => write!(rest, "{address}"),
                 };
                 let address = TEXT_BYTES - rest.len();
                 let _ = write!(rest, "{}", socket.port());
@@ -53,6 +54,11 @@ impl Remote {
         text.iter_mut().zip(bytes).for_each(|(place, &byte)| *place = byte);
         let end = address.len().min(LONGEST_ADDRESS) + port.len().min(LONGEST_PORT);
         Self { text, address: address.len().min(LONGEST_ADDRESS) as u8, end: end as u8 }
+    }
+
+    /// The address as a number; `None` for the peer of a Unix socket.
+    pub(super) fn ip(&self) -> Option<IpAddr> {
+        str::from_utf8(self.address()).ok()?.parse().ok()
     }
 
     #[inline]

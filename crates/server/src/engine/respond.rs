@@ -414,8 +414,7 @@ impl<B: Backend> Engine<'_, B> {
                     return;
                 }
                 if let Some(line) = answering.answer.late_line() {
-                    let remote = connection.remote;
-                    self.record_late(Some(line), remote);
+                    self.record_late(Some(line));
                 }
                 self.settle(index);
             }

@@ -4,6 +4,7 @@ use super::answer::{Custody, Draft};
 use super::connection::{Connection, Departure, Fate, Outlook, Reading, State};
 use super::deadline::Deadline;
 use super::exchange::Received;
+use super::forwarded::Forwarded;
 use super::input::Pool;
 use super::name::{Name, Place};
 use super::send::Still;
@@ -110,6 +111,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline(always)]
     pub(super) fn recycle(&mut self, mut received: Box<Received>) {
         let content = std::mem::take(&mut received.content);
+        received.forwarded = Forwarded::default();
         content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
         if self.spare_requests.len() < SPARE_REQUESTS {
             self.spare_requests.push(received);
@@ -257,12 +259,13 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         let Self { connections, outputs, stamp, .. } = self;
         let connection = &mut connections[index];
-        let remote = connection.remote;
+        let mut remote = connection.remote;
         let output = connection.line.output.get_or_insert_with(|| outputs.take());
         connection.machine.write_refusal(refusal, &stamp.preset(None), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
         if let State::Reading(Reading { request: Some(received), .. }) = before {
+            remote = received.remote;
             self.recycle(received);
         }
         self.record_refusal(remote.address(), refusal.status());
@@ -290,7 +293,7 @@ impl<B: Backend> Engine<'_, B> {
             State::Answering(mut answering) if !answering.answer.finished => {
                 self.answering -= 1;
                 let line = answering.answer.late_line();
-                self.record_late(line, connection.remote);
+                self.record_late(line);
                 self.note_lost(Place::Connection(index), connection.serial);
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),

@@ -88,6 +88,7 @@ mod tests {
             content: Content::Memory(b"secret"),
             remote: Endpoint { address: b"192.0.2.7", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
+            forwarded_port: false,
             https: false,
             underscores: false,
             gateway: None,

@@ -29,6 +29,7 @@ pub(super) mod flag {
     pub(in super::super) const HTTPS: u32 = 4;
     pub(in super::super) const UNDERSCORES: u32 = 8;
     pub(in super::super) const GATEWAY: u32 = 16;
+    pub(in super::super) const FORWARDED_PORT: u32 = 32;
 }
 
 /// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
@@ -162,6 +163,7 @@ fn flags(request: &Request<'_>) -> u32 {
         | set(head.https(), flag::TARGET_HTTPS)
         | set(request.https, flag::HTTPS)
         | set(request.underscores, flag::UNDERSCORES)
+        | set(request.forwarded_port, flag::FORWARDED_PORT)
         | request.gateway.as_ref().map_or(0, |gateway| flag::GATEWAY | role(gateway.role) << 8)
 }
 

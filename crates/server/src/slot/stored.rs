@@ -37,6 +37,7 @@ pub struct Stored {
     /// Address and port of the client, name and port of the server.
     endpoints: [Span; 4],
     https: bool,
+    forwarded_port: bool,
     underscores: bool,
     role: Option<Role>,
     content: Place,
@@ -122,6 +123,7 @@ impl Stored {
         layout.https = flags & flag::TARGET_HTTPS != 0;
         layout.version = if flags & flag::HTTP_1_0 != 0 { Version::Http10 } else { Version::Http11 };
         self.https = flags & flag::HTTPS != 0;
+        self.forwarded_port = flags & flag::FORWARDED_PORT != 0;
         self.underscores = flags & flag::UNDERSCORES != 0;
         self.role = (flags & flag::GATEWAY != 0).then_some(match flags >> 8 {
             0 => Role::Responder,
@@ -160,6 +162,7 @@ impl Stored {
             content: view(self.content, content)?,
             remote: Endpoint { address, port },
             server: Endpoint { address: name, port: own_port },
+            forwarded_port: self.forwarded_port,
             https: self.https,
             underscores: self.underscores,
             gateway: self.role.map(|role| Gateway::new(role, self.text.of(&self.bytes), &self.variables, data)),
@@ -315,6 +318,7 @@ mod tests {
                 content: content(0),
                 remote: Endpoint { address, port },
                 server: Endpoint { address: name, port: own_port },
+                forwarded_port: self.flags & 4 != 0,
                 https: self.flags & 1 != 0,
                 underscores: self.flags & 2 != 0,
                 gateway: self.role.map(|role| Gateway::new(role, bytes, &self.variables, content(1))),
@@ -346,7 +350,7 @@ mod tests {
         });
         let layout = head.layout();
         format!(
-            "{parts:?} {} {:?} {:?} {} {:?} {fields:?} {} {:?} {:?} {} {} {gateway:?}",
+            "{parts:?} {} {:?} {:?} {} {:?} {fields:?} {} {:?} {:?} {} {} {} {gateway:?}",
             layout.query.is_some(),
             head.authority(),
             head.form(),
@@ -355,6 +359,7 @@ mod tests {
             content(&request.content),
             request.remote,
             request.server,
+            request.forwarded_port,
             request.https,
             request.underscores,
         )
@@ -436,6 +441,7 @@ mod tests {
             content: Content::None,
             remote: endpoint,
             server: endpoint,
+            forwarded_port: false,
             https: false,
             underscores: false,
             gateway: None,

@@ -23,6 +23,8 @@ mod fastcgi;
 mod limits;
 #[path = "../scenarios/order.rs"]
 mod order;
+#[path = "../scenarios/proxies.rs"]
+mod proxies;
 #[path = "../scenarios/random.rs"]
 mod random;
 #[path = "../scenarios/responses.rs"]

@@ -12,6 +12,7 @@ mod fairness;
 mod fastcgi;
 mod limits;
 mod order;
+mod proxies;
 mod random;
 mod responses;
 mod sharing;

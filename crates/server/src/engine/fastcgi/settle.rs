@@ -31,11 +31,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Called when the end of a response has been written to the connection's output.
     pub(in super::super) fn stream_finished(&mut self, number: u32) {
         let stream = &mut self.streams[number];
-        let (connection, id, remote) = (stream.connection, stream.framing.id(), stream.remote);
+        let (connection, id) = (stream.connection, stream.framing.id());
         let Some((_, _, answer)) = stream.answering() else { return };
         answer.finished = true;
         let (line, lent) = (answer.late_line(), answer.is_lent());
-        self.record_late(line, remote);
+        self.record_late(line);
         self.leave_carrier(connection, id);
         if !lent {
             self.forget_stream(number);
@@ -116,7 +116,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Forgets a stream whose client has gone.
     fn lose_stream(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number) else { return };
-        let (connection, id, remote, serial) = (stream.connection, stream.framing.id(), stream.remote, stream.serial);
+        let (connection, id, serial) = (stream.connection, stream.framing.id(), stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
                 // Only its connection has gone; its host will still give it back.
@@ -124,7 +124,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             let line = answer.late_line();
             self.answering -= 1;
-            self.record_late(line, remote);
+            self.record_late(line);
             self.note_lost(Place::Stream(number), serial);
         }
         self.leave_carrier(connection, id);

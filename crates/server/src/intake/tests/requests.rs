@@ -67,7 +67,8 @@ fn content_in_a_file_is_asked_for() {
     let gateway = Gateway::new(Role::Filter, text, &variables, Content::File { file: data.as_fd(), size });
     let content = Content::None;
     let (remote, server) = (endpoint, endpoint);
-    let request = Request { head, content, remote, server, https: true, underscores: false, gateway: Some(gateway) };
+    let gateway = Some(gateway);
+    let request = Request { head, content, remote, server, forwarded_port: false, https: true, underscores: false, gateway };
     submit_request(edge, &request);
     thread::scope(|scope| {
         scope.spawn(|| fulfil(edge, Wish::Data, data.as_fd()));

@@ -1,0 +1,57 @@
+//! The rows of the table about what apps get from requests.
+
+use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};
+use super::super::setting::{Section, Setting};
+use super::super::value::{boolean, show_switch};
+
+pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
+    "underscore-headers",
+    Section::Requests,
+    "",
+    "Pass header fields with underscores in their names on to the app, except where they could pass for another field: \
+     X_Forwarded_For for X-Forwarded-For",
+)
+.aliases(&["underscores-in-headers"])
+.apply(|draft, text| boolean(text).map(|on| draft.settings.underscore_headers = on))
+.show(|settings| show_switch(settings.underscore_headers));
+
+pub(super) const STRICT_URI: Setting = Setting::new(
+    "strict-uri",
+    Section::Requests,
+    "",
+    "Refuse request targets (URIs) with bytes above 0x7F, such as unescaped UTF-8, by a 400; off accepts them unchanged",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
+.show(|settings| show_switch(settings.strict_uri));
+
+pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
+    "trusted-proxies",
+    Section::Requests,
+    "ADDRESSES",
+    "Proxies in front that are believed what they say of clients by X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, \
+     X-Forwarded-Port and Forwarded: IP addresses, networks such as 10.0.0.0/8, and unix for whoever connects to a Unix socket, \
+     separated by commas. May be given several times",
+)
+.default_words("none")
+.apply(|draft, text| trusted_peers(text).map(|peers| draft.settings.proxies.trusted.extend(peers)))
+.shows_each(|settings| settings.proxies.trusted.iter().map(ToString::to_string).collect());
+
+pub(super) const FORWARDED_FIELDS: Setting = Setting::new(
+    "forwarded-fields",
+    Section::Requests,
+    "NAMES",
+    "Which of these fields are believed, separated by commas. Every trusted proxy must set or remove each of them, or its clients \
+     can",
+)
+.apply(|draft, text| forwarded_fields(text).map(|fields| draft.settings.proxies.fields = fields))
+.show(|settings| settings.proxies.fields.to_string());
+
+pub(super) const STRIP_FORWARDED: Setting = Setting::new(
+    "strip-forwarded",
+    Section::Requests,
+    "NAME",
+    "Keep Forwarded, X-Real-IP and the fields that begin with X-Forwarded- from the app if their sender is none of \
+     --trusted-proxies: on, off, or auto, which is on if there are trusted proxies",
+)
+.apply(|draft, text| strip_choice(text).map(|choice| draft.settings.proxies.strip = choice))
+.show(|settings| show_strip(settings.proxies.strip));

@@ -1,0 +1,156 @@
+#!/usr/bin/perl
+# Property: an app of each language learns from real proxies in front who its client is and by which scheme, host and port it came,
+# and from nobody else, with an edge and without one.
+
+use v5.36;
+use File::Temp ();
+use FindBin;
+use lib "$FindBin::Bin/../lib";
+use Net::EmptyPort qw(empty_port);
+use Test::Curl;
+use Test::More;
+use Test::Oribi;
+
+my $folder = File::Temp->newdir;
+chmod 0755, "$folder" or die "$folder: $!";
+
+# Clients come from this address, and proxies from 127.0.0.1.
+my @as_client = ('--interface', '127.0.0.9');
+
+sub write_file ($name, $text) {
+    open my $out, '>', "$folder/$name" or die "$name: $!";
+    print {$out} $text;
+    close $out or die "$name: $!";
+    return "$folder/$name";
+}
+
+# The text that the app answers, and the status.
+sub told (@arguments) {
+    my $answer = curl(@arguments);
+    chomp(my $text = $answer->{body});
+    return wantarray ? ($text, $answer->{status}) : $text;
+}
+
+# A server for an app, with all listeners that a test wants.
+sub server ($app, $edge) {
+    my $name = "$app-$edge";
+    my $self = { name => $name, log => "$folder/$name.access", socket => "$folder/$name.sock" };
+    $self->{port} = empty_port();
+    my @command = (
+        Test::Oribi::command(), "$FindBin::Bin/proxies/tell.$app", '--edge', $edge, '--workers', 1,
+        '--trusted-proxies', '127.0.0.1,unix', '--access-log', $self->{log},
+        '--listen', "127.0.0.1:$self->{port}", '--listen', "$self->{socket}?mode=666",
+    );
+    $self->{oribi} = Test::Oribi->run_on_port($self->{port}, @command);
+    return $self;
+}
+
+# An nginx with a place for each server over TCP, and one over its Unix socket.
+sub nginx (@servers) {
+    my $port   = empty_port();
+    my $user   = $> == 0 ? 'user root;' : '';
+    my $places = join '', map { <<~"NGINX" } map { ([$_->{name}, "127.0.0.1:$_->{port}"], ["$_->{name}-unix", "unix:$_->{socket}:"]) } @servers;
+        location /$_->[0]/ {
+            proxy_pass http://$_->[1]/;
+            proxy_set_header Host \$http_host;
+            proxy_set_header X-Forwarded-For \$proxy_add_x_forwarded_for;
+            proxy_set_header X-Forwarded-Proto https;
+            proxy_set_header X-Forwarded-Host shop.example;
+            proxy_set_header X-Forwarded-Port 8443;
+            proxy_set_header Forwarded "";
+        }
+        NGINX
+    my $file = write_file('nginx.conf', <<~"NGINX");
+        $user
+        daemon off;
+        worker_processes 1;
+        pid $folder/nginx.pid;
+        events { worker_connections 64; }
+        http {
+            access_log off;
+            client_body_temp_path $folder/body;
+            proxy_temp_path $folder/proxy;
+            fastcgi_temp_path $folder/fastcgi;
+            uwsgi_temp_path $folder/uwsgi;
+            scgi_temp_path $folder/scgi;
+            server {
+                listen 127.0.0.1:$port;
+                $places
+            }
+        }
+        NGINX
+    return Test::Oribi->run_on_port($port, '/usr/sbin/nginx', '-p', "$folder", '-c', $file, '-e', 'stderr');
+}
+
+sub behind_nginx ($server, $nginx) {
+    my $fields = 'HTTP_X_FORWARDED_FOR,HTTP_X_FORWARDED_HOST,HTTP_X_FORWARDED_PORT,HTTP_X_FORWARDED_PROTO';
+    my $url    = $nginx->url . "/$server->{name}";
+    for my $way (q(/), q(-unix/)) {
+        is told(@as_client, "$url$way"), "127.0.0.9 0 https on shop.example:8443 8443 $fields", "nginx tells of its client: $way";
+        my @lies = map { ('--header', $_) } 'X-Forwarded-For: 10.9.8.7', 'Forwarded: for=10.9.8.7', 'X-Forwarded-Proto: ftp';
+        is told(@as_client, @lies, "$url$way"), "127.0.0.9 0 https on shop.example:8443 8443 $fields", 'and the client cannot lie';
+    }
+    return;
+}
+
+sub without_a_proxy ($server) {
+    my $port = $server->{port};
+    my $url  = "http://127.0.0.1:$port/";
+    my @lies = map { ('--header', $_) } 'X-Forwarded-For: 10.9.8.7', 'X-Forwarded-Proto: https', 'Forwarded: host=evil', 'X-Real-IP: ::1';
+    like told(@as_client, @lies, $url), qr/\A127\.0\.0\.9[ ]\d+[ ]http[ ]-[ ]127\.0\.0\.1:$port\x20$port\x20\z/,
+        'a stranger is not believed, and the app does not see what it said';
+    return;
+}
+
+# What a trusted peer may say, and what comes of it: address, port, scheme, Host.
+sub odd_values ($server) {
+    my $url  = "http://127.0.0.1:$server->{port}/";
+    my $host = "127.0.0.1:$server->{port}";
+    my $many = join q(,), ('10.9.8.7') x 1000;
+    for (
+        ['X-Forwarded-For: 192.0.2.1:4711' => "192.0.2.1 4711 http - $host"],
+        ['X-Forwarded-For: [2001:db8::1]:80, 127.0.0.1' => "2001:db8::1 80 http - $host"],
+        ["X-Forwarded-For: $many" => "10.9.8.7 0 http - $host"],
+        ['X-Forwarded-For: 10.9.8.7, fe80::1%eth0' => qr/\A127\.0\.0\.1[ ]\d+[ ]http[ ]-[ ]/],
+        ['X-Forwarded-For: 10.9.8.7, unknown' => qr/\A127\.0\.0\.1[ ]\d+[ ]http[ ]-[ ]/],
+        ['X-Forwarded-For: garbage" \\ <script>' => qr/\A127\.0\.0\.1[ ]\d+[ ]http[ ]-[ ]/],
+        ['Forwarded: for="[2001:db8::1]:_x";proto=https;host="a.example:8443"' => '2001:db8::1 0 https on a.example:8443 8443'],
+        ['Forwarded: for=10.9.8.7, for=_abc;proto=https' => qr/\A127\.0\.0\.1[ ]\d+[ ]https[ ]on[ ]/],
+        ['Forwarded: for=", for=192.0.2.1' => "192.0.2.1 0 http - $host"],
+    ) {
+        my ($field, $expected) = @{$_};
+        my $told  = told('--header', $field, $url);
+        my $short = substr $field, 0, 60;
+        if   (ref $expected) { like $told, $expected, $short }
+        else                 { is substr($told, 0, length $expected), $expected, $short }
+    }
+    my @both = ('--header', 'X-Forwarded-For: 192.0.2.1', '--header', 'Forwarded: for=192.0.2.2', $url);
+    is curl(@both)->{status}, 400, 'fields that contradict each other are refused';
+    like $server->{oribi}->log_text, qr/--forwarded-fields/, 'and the log says what to do';
+    return;
+}
+
+sub logged ($server) {
+    $server->{oribi}->stop;
+    my $log = content_of($server->{log});
+    like $log, qr/^127\.0\.0\.9[ ]-[ ]-[ ]/m,   'the access log has the client';
+    like $log, qr/^2001:db8::1[ ]-[ ]-[ ]/m,    'whatever its address';
+    like $log, qr/^127\.0\.0\.1[ ].*"[ ]400[ ]/m, 'and the peer where nobody is believed';
+    return;
+}
+
+my @servers;
+for my $app (qw(psgi ru lua)) {
+    push @servers, map { server($app, $_) } qw(on off);
+}
+my $nginx = nginx(@servers);
+for my $server (@servers) {
+    subtest $server->{name} => sub {
+        behind_nginx($server, $nginx);
+        without_a_proxy($server);
+        odd_values($server);
+        logged($server);
+    };
+}
+
+done_testing;
