@@ -1,13 +1,13 @@
 //! Stopping: accepted clients get their answers, and stopping is quick when it must be.
 
 use crate::client::{Load, Manner, Target, get};
-use crate::server::{Server, runs, wait_until};
+use crate::server::{Server, runs, send, wait_until};
 use crate::{native, tcp};
 use rustix::process::Signal;
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 fn stops_under_load(target: &Target, server: &mut Server, manner: Manner, signal: Signal) {
     let load = Load::start(target, 8, manner);
@@ -43,6 +43,28 @@ fn no_connection_that_was_accepted_by_the_system_is_lost() {
     }
 }
 
+/// `oribi --native hello` without the capabilities of an administrator, without which some kernels permit no filter of a socket.
+fn unprivileged(arguments: &[&str]) -> Server {
+    let program = env!("CARGO_BIN_EXE_oribi");
+    let mut command = if rustix::process::geteuid().is_root() {
+        let mut command = Command::new("setpriv");
+        command.args(["--bounding-set=-all", "--inh-caps=-all", program]);
+        command
+    } else {
+        Command::new(program)
+    };
+    Server::run(command.args(["--native", "hello", "--listen", "127.0.0.1:0"]).args(arguments))
+}
+
+#[test]
+fn no_connection_is_lost_either_if_the_system_permits_no_filter() {
+    for edge in ["off", "on"] {
+        let mut server = unprivileged(&["--workers", "2", "--edge", edge]);
+        let target = tcp(&mut server);
+        stops_under_load(&target, &mut server, Manner::ConnectionPerRequest, Signal::TERM);
+    }
+}
+
 #[test]
 fn the_same_on_a_unix_socket() {
     for manner in [Manner::KeepAlive, Manner::ConnectionPerRequest] {
@@ -63,7 +85,7 @@ fn signals_to_all_processes_at_once_lose_nothing_either() {
     load.wait_for_more(500);
     // As a service manager does that knows only a group of processes.
     for worker in server.workers() {
-        crate::server::send(worker, Signal::TERM);
+        send(worker, Signal::TERM);
     }
     server.signal(Signal::TERM);
     assert_eq!(load.wait(), Vec::<String>::new());
@@ -77,7 +99,7 @@ fn workers_ignore_what_a_terminal_sends_to_everybody() {
     let before = server.wait_for_workers(2);
     for worker in &before {
         for signal in [Signal::INT, Signal::HUP, Signal::PIPE, Signal::TTIN, Signal::TTOU, Signal::USR1, Signal::USR2] {
-            crate::server::send(*worker, signal);
+            send(*worker, signal);
         }
     }
     for _ in 0..20 {
@@ -163,11 +185,8 @@ const LATE_CLIENT: &str = r#"
     print $answer =~ /(.*)\r/;
 "#;
 
-#[test]
-fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered() {
-    let mut server = native(&["--workers", "2"]);
-    let address = server.address();
-    server.wait_for_workers(2);
+/// A client that has begun its handshake, and is told to go on by a line.
+fn late_client(address: SocketAddr) -> (Child, BufReader<ChildStdout>) {
     let mut client = Command::new("perl");
     client.args(["-e", LATE_CLIENT, &address.port().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut client = client.spawn().expect("perl is there");
@@ -175,13 +194,65 @@ fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered() {
     let mut line = String::new();
     output.read_line(&mut line).expect("it says something");
     assert_eq!(line, "begun\n");
+    (client, output)
+}
+
+/// Whoever accepts connections goes on until this one has come, whatever else takes long.
+#[test]
+fn a_handshake_that_had_begun_is_finished_and_its_client_is_answered_by_those_who_are_there() {
+    let mut server = native(&["--workers", "2"]);
+    let address = server.address();
+    server.wait_for_workers(2);
+    let _takes_long = unfinished_request(address);
+    let (mut client, mut output) = late_client(address);
+    let acceptors = server.acceptors();
     server.signal(Signal::TERM);
     server.wait_for_log("stopping");
-    wait_until("those that accept have ended", || server.acceptors().is_empty());
     client.stdin.take().expect("it is a pipe").write_all(b"\n").expect("it reads");
-    line.clear();
+    let mut line = String::new();
     output.read_line(&mut line).expect("it says something");
     assert_eq!(line, "HTTP/1.1 200 OK", "{}", server.log());
+    assert!(server.acceptors().iter().all(|acceptor| acceptors.contains(acceptor)), "{}", server.log());
+    assert!(server.exit_status().is_none(), "it waits for the request");
     client.wait().expect("it ends");
+}
+
+#[test]
+fn a_handshake_that_never_ends_does_not_keep_a_server_for_long() {
+    let mut server = native(&["--workers", "2"]);
+    let address = server.address();
+    server.wait_for_workers(2);
+    let (mut client, _) = late_client(address);
+    let begun = Instant::now();
+    server.signal(Signal::TERM);
+    assert_eq!(server.wait(), 0, "{}", server.log());
+    // Half of --graceful-timeout.
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    client.kill().expect("it waits");
+    client.wait().expect("it ends");
+}
+
+#[test]
+fn who_waits_when_all_that_accept_die_during_the_stop_is_answered_by_another_process() {
+    let mut server = native(&["--workers", "2"]);
+    let address = server.address();
+    server.wait_for_workers(2);
+    let acceptors = server.acceptors();
+    acceptors.iter().for_each(|acceptor| send(*acceptor, Signal::STOP));
+    let clients: Vec<TcpStream> = (0..8)
+        .map(|_| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: test\r\n\r\n").expect("it is connected");
+            stream
+        })
+        .collect();
+    server.signal(Signal::TERM);
+    server.wait_for_log("stopping");
+    acceptors.iter().for_each(|acceptor| send(*acceptor, Signal::KILL));
+    for mut client in clients {
+        let mut answer = [0; 15];
+        client.read_exact(&mut answer).unwrap_or_else(|error| panic!("{error}: {}", server.log()));
+        assert_eq!(&answer, b"HTTP/1.1 200 OK");
+    }
     assert_eq!(server.wait(), 0, "{}", server.log());
 }

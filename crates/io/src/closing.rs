@@ -27,20 +27,39 @@ pub fn ignore_new_connections(listener: impl AsFd) -> io::Result<()> {
     attach(listener.as_fd(), &program)
 }
 
+/// Makes the kernel refuse new connections to a listening TCP socket: clients are told at once that nobody listens. Handshakes that
+/// have begun are still completed and queued. This is for systems that permit only administrators to use filters, as some kernels do.
+///
+/// The socket is bound to a network interface that does not exist, so no packet that opens a connection finds it. Since Linux 5.7 this
+/// needs no privilege. On a Unix socket it has no effect.
+///
+/// # Errors
+/// An error of the system.
+pub fn refuse_new_connections(listener: impl AsFd) -> io::Result<()> {
+    // The kernel counts interfaces from 1 on.
+    const NO_INTERFACE: libc::c_int = libc::c_int::MAX;
+    set_option(listener.as_fd(), libc::SO_BINDTOIFINDEX, &NO_INTERFACE)
+}
+
 /// Attaches a program of the classic packet filter to a socket.
 fn attach(socket: BorrowedFd<'_>, program: &[libc::sock_filter]) -> io::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     // The kernel only reads the program, although the type of the pointer allows writing.
     let argument = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: the option takes such an argument, its length is that of the program, both pointers are good for the length of the
-    // call, and the descriptor is borrowed for as long.
+    set_option(socket, libc::SO_ATTACH_FILTER, &argument)
+}
+
+/// Sets an option of a socket whose argument has the layout of `T`; pointers in it are good for the length of the call.
+fn set_option<T>(socket: BorrowedFd<'_>, option: libc::c_int, argument: &T) -> io::Result<()> {
+    // SAFETY: the kernel reads as many bytes as the argument has, and both callers give what their option takes. The descriptor is
+    // borrowed for as long.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            libc::SO_ATTACH_FILTER,
-            (&raw const argument).cast(),
-            size_of::<libc::sock_fprog>() as libc::socklen_t,
+            option,
+            (&raw const *argument).cast(),
+            size_of::<T>() as libc::socklen_t,
         )
     };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
@@ -57,21 +76,42 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::time::Duration;
 
+    /// The early client of `listener` is served, and others are turned away.
+    fn takes_only(mut early: TcpStream, listener: &TcpListener) {
+        let (mut accepted, _) = listener.accept().expect("the early one waits");
+        early.write_all(b"request").expect("connected");
+        let mut received = [0; 7];
+        accepted.read_exact(&mut received).expect("data passes");
+        accepted.write_all(b"reply").expect("connected");
+        let mut received = [0; 5];
+        early.read_exact(&mut received).expect("data passes");
+        listener.set_nonblocking(true).expect("it is open");
+        assert_eq!(listener.accept().expect_err("nobody else came").kind(), io::ErrorKind::WouldBlock);
+    }
+
     #[test]
     fn what_has_arrived_is_taken_and_what_comes_later_is_not() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
         let address = listener.local_addr().expect("it is bound");
-        let mut early = TcpStream::connect(address).expect("the queue has room");
-        ignore_new_connections(&listener).expect("no privilege is needed");
-        TcpStream::connect_timeout(&address, Duration::from_millis(50)).expect_err("nobody answers");
-        let (mut accepted, _) = listener.accept().expect("the early one waits");
-        early.write_all(b"request").expect("connected");
-        let mut received = [0; 7];
-        accepted.read_exact(&mut received).expect("the filter lets data pass");
-        accepted.write_all(b"reply").expect("connected");
-        let mut received = [0; 5];
-        early.read_exact(&mut received).expect("the filter lets data pass");
-        listener.set_nonblocking(true).expect("it is open");
-        assert_eq!(listener.accept().expect_err("nobody else came").kind(), io::ErrorKind::WouldBlock);
+        let early = TcpStream::connect(address).expect("the queue has room");
+        match ignore_new_connections(&listener) {
+            Ok(()) => drop(TcpStream::connect_timeout(&address, Duration::from_millis(50)).expect_err("nobody answers")),
+            // Not every kernel permits it to everybody.
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
+        takes_only(early, &listener);
+    }
+
+    #[test]
+    fn without_a_filter_what_comes_later_is_refused() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let listener = TcpListener::bind(address).expect("loopback is there");
+            let address = listener.local_addr().expect("it is bound");
+            let early = TcpStream::connect(address).expect("the queue has room");
+            refuse_new_connections(&listener).expect("no privilege is needed");
+            let late = TcpStream::connect(address).expect_err("nobody listens");
+            assert_eq!(late.kind(), io::ErrorKind::ConnectionRefused);
+            takes_only(early, &listener);
+        }
     }
 }

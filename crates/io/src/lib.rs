@@ -24,7 +24,7 @@ mod uring;
 
 pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
 pub use brief::BellWait;
-pub use closing::ignore_new_connections;
+pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;
 #[cfg(feature = "libevent")]
 pub use libevent::Libevent;

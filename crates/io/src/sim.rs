@@ -79,9 +79,16 @@ struct Wire {
     writable: bool,
     blocked: bool,
     port: u16,
+    /// What the client sends in the moment in which the server ends its side or closes.
+    late: Vec<u8>,
 }
 
 impl Wire {
+    fn take_late(&mut self) {
+        self.readable |= !self.late.is_empty();
+        self.to_server.extend(std::mem::take(&mut self.late));
+    }
+
     /// From now on changes are reported, and what is there already is reported first.
     fn open(&mut self, token: Token) {
         self.token = Some(token);
@@ -127,6 +134,7 @@ impl World {
             readable: false,
             writable: false,
             blocked: false,
+            late: Vec::new(),
             port: 10_000 + (index % 50_000) as u16,
         });
         self.0.queue.borrow_mut().push_back(index);
@@ -235,6 +243,11 @@ impl Client {
             wire.to_server.extend(bytes);
             wire.readable = true;
         });
+    }
+
+    /// Sends bytes in the moment in which the server ends its side or closes: this client cannot know of that yet.
+    pub fn send_late(&self, bytes: &[u8]) {
+        self.world.wire(self.index, |wire| wire.late.extend(bytes));
     }
 
     /// Ends the sending side.
@@ -439,7 +452,10 @@ impl Backend for Sim {
 
     fn shutdown(&mut self, socket: &mut usize, direction: Direction) {
         self.world.wire(*socket, |wire| match direction {
-            Direction::Send => wire.server_ended = true,
+            Direction::Send => {
+                wire.server_ended = true;
+                wire.take_late();
+            }
             Direction::Abort => wire.server_aborted = true,
         });
     }
@@ -447,6 +463,7 @@ impl Backend for Sim {
     fn close(&mut self, socket: usize) {
         self.world.wire(socket, |wire| {
             wire.server_closed = true;
+            wire.take_late();
             // As with TCP: bytes that were received and not read turn the close into a reset.
             wire.server_aborted |= !wire.to_server.is_empty();
             wire.token = None;

@@ -576,6 +576,9 @@ impl<'a, S: Source> Lane<'a, S> {
         self.note_progress(exchange);
         let mut source = self.source.borrow_mut();
         source.catch_up(self.slot.is_to_stop());
+        if self.slot.prospect() == Prospect::Parts {
+            source.part();
+        }
         source
     }
 }

@@ -6,7 +6,7 @@ use super::content::StoredContent;
 use super::deadline::Deadline;
 use super::send::Still;
 use crate::totals::Counter;
-use oribi_io::{Attempt, Backend};
+use oribi_io::{Attempt, Backend, Direction};
 use oribi_proto::h1::Refusal;
 
 /// How much to receive at once when content goes to a file, or is discarded.
@@ -157,6 +157,8 @@ impl<B: Backend> Engine<'_, B> {
                     if connection.is_reading() && connection.input.has_unread() {
                         self.tally.count(Counter::HeadTimeouts);
                         let _ = self.refuse(index, Refusal::HEAD_TIMEOUT);
+                    } else if connection.is_idle() {
+                        self.close_idle(index);
                     } else {
                         // Nobody is left to be told.
                         self.drop_connection(index);
@@ -170,7 +172,8 @@ impl<B: Backend> Engine<'_, B> {
                     log::info!("a client took too long to receive a response");
                     self.cut(index);
                 }
-                Deadline::Linger | Deadline::Kept => self.drop_connection(index),
+                Deadline::Kept => self.close_kept(index),
+                Deadline::Linger => self.drop_connection(index),
             }
             self.check(index);
         }
@@ -181,7 +184,24 @@ impl<B: Backend> Engine<'_, B> {
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open && self.connections[index].is_idle() {
-            self.drop_connection(index);
+            self.end_unasked(index);
         }
+    }
+
+    /// Ends a connection on which nothing had been asked when this was last looked for. What has come since then comes too late, but
+    /// unread it would make the close a reset. So the end is sent first, and whoever has sent a request meanwhile sees that nobody has
+    /// read it, and may repeat it (RFC 9112, section 9.3.1).
+    pub(super) fn end_unasked(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        self.backend.shutdown(&mut connection.line.socket, Direction::Send);
+        self.spool.resize(SPOOL_BYTES, 0);
+        match self.backend.receive(&mut connection.line.socket, &mut self.spool) {
+            Attempt::Done(count) => self.tally.received(count),
+            Attempt::Later | Attempt::End | Attempt::Broken => return self.drop_connection(index),
+        }
+        connection.input.release(&mut self.pool);
+        connection.enter(State::Lingering);
+        self.deadlines.set(index, Deadline::Linger, self.backend.now());
+        let _ = self.discard(index);
     }
 }

@@ -110,8 +110,10 @@ impl Listener {
     /// Turns new connections away for good; those that have arrived can still be accepted. Returns false if the system does not
     /// permit it: then connections keep coming until the socket is closed.
     pub(crate) fn turn_away(&self) -> bool {
+        let turn_away =
+            |socket| oribi_io::ignore_new_connections(socket).or_else(|_| oribi_io::refuse_new_connections(socket)).is_ok();
         // Clients find a Unix socket by its file, which is removed.
-        self.unix || self.sockets().all(|socket| oribi_io::ignore_new_connections(socket).is_ok())
+        self.unix || self.sockets().all(turn_away)
     }
 
     /// Called at the end of the process that opened it: removes its file and closes it in all processes that share it. A child

@@ -1,6 +1,8 @@
 //! What is done with the listeners while a server stops: new connections are turned away, and those that have arrived, or whose
-//! handshakes have begun, are still answered.
+//! handshakes have begun, are still answered. As long as such a handshake goes on, those who accept connections go on, too: only when
+//! all clients have come are they told to finish. So nobody waits in a queue until whoever has ended is followed by another process.
 
+use super::LOOK_FOR_HANDSHAKES;
 use crate::listen::{Listener, handshake_begun};
 use std::time::{Duration, Instant};
 
@@ -16,12 +18,23 @@ const HANDSHAKES: Duration = Duration::from_secs(1);
 pub(super) struct Closing {
     /// No other process accepts connections after this server.
     drains: bool,
+    /// Clients who have begun to come are still awaited by those who accept; `None`: all have come, or nobody is awaited.
+    arrivals: Option<Arrivals>,
     /// How many processes may still be forked to empty the queues.
     last_processes: usize,
     /// When to close listeners whose queue is empty; `None`: never, or done.
     close_at: Option<Instant>,
     /// Until when to wait for handshakes that had begun.
     handshakes_until: Option<Instant>,
+}
+
+/// How the last clients arrive.
+#[derive(Clone, Copy, Debug)]
+struct Arrivals {
+    /// When to look next.
+    look_at: Instant,
+    /// At the last look there was nobody. The kernel may have let a client pass while it took the filter: a second look finds it.
+    quiet: bool,
 }
 
 /// What is to be done after all processes that accept have ended.
@@ -39,13 +52,14 @@ impl Closing {
     /// Turns new connections away. Clients that wait at a lent listener wait for the next server, so these stay as they are.
     pub(super) fn begin(&mut self, listeners: &mut [Listener]) {
         let mut all = true;
-        for listener in listeners {
+        for listener in listeners.iter_mut() {
             listener.remove_file();
             all &= listener.turn_away();
         }
         let now = Instant::now();
         *self = Self {
             drains: true,
+            arrivals: (!listeners.is_empty()).then_some(Arrivals { look_at: now, quiet: false }),
             last_processes: LAST_PROCESSES,
             close_at: all.then(|| now + HANDSHAKES),
             // Both ends' timers delay the retransmission, by less than half a second.
@@ -58,9 +72,28 @@ impl Closing {
         *self = Self { drains: self.drains, ..Self::default() };
     }
 
+    /// Whether those who accept are to go on, because clients may still arrive.
+    pub(super) const fn awaits_clients(&self) -> bool {
+        self.arrivals.is_some()
+    }
+
+    /// Whether all clients who had begun to come have been accepted, or have taken too long; true once.
+    pub(super) fn have_all_come(&mut self, listeners: &[Listener]) -> bool {
+        let now = Instant::now();
+        let Some(arrivals) = self.arrivals.as_mut().filter(|arrivals| now >= arrivals.look_at) else { return false };
+        let too_late = self.handshakes_until.is_none_or(|end| now >= end);
+        let quiet = !is_anybody_there(listeners);
+        let all = too_late || quiet && arrivals.quiet;
+        *arrivals = Arrivals { look_at: now + LOOK_FOR_HANDSHAKES, quiet };
+        if all {
+            self.arrivals = None;
+        }
+        all
+    }
+
     /// When the listeners are to be looked at again.
-    pub(super) const fn next_look(&self) -> Option<Instant> {
-        self.close_at
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.arrivals.map(|arrivals| arrivals.look_at).into_iter().chain(self.close_at).min()
     }
 
     /// Closes the listeners when nobody waits at them: a client that connects while the last requests take long is refused at
@@ -78,8 +111,8 @@ impl Closing {
         }
     }
 
-    /// Called when all processes that accept have ended. Connections may have arrived after their last look, and others may be
-    /// in their handshakes.
+    /// Called when all processes that accept have ended. They may have died, or have been told to end by others, and clients may be
+    /// left in the queues or in their handshakes.
     pub(super) fn rest(&mut self, listeners: &[Listener], deadline: Instant) -> Rest {
         let now = Instant::now();
         // The handshakes first: one that completes between the two checks is found by the second.
@@ -94,4 +127,10 @@ impl Closing {
         self.last_processes -= 1;
         Rest::OneMore
     }
+}
+
+/// Whether a client waits to be accepted or is in its handshake. The handshakes first: one that completes between the two checks is
+/// found by the second.
+fn is_anybody_there(listeners: &[Listener]) -> bool {
+    handshake_begun(listeners) || listeners.iter().any(Listener::has_waiting)
 }

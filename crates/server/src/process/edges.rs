@@ -345,8 +345,9 @@ impl<'a> Edges<'a> {
         if !lent {
             closing.begin(listeners);
         }
+        let awaits_clients = closing.awaits_clients();
         self.stage = Stage::Draining { deadline, closing, command, cut: false };
-        self.tell(command);
+        if awaits_clients { self.foresee(Prospect::Parts) } else { self.tell(command) }
     }
 
     /// Says that edges of a server before will hand their connections over to these, which have not been started yet.
@@ -396,6 +397,11 @@ impl<'a> Edges<'a> {
         fork: impl Fn() -> io::Result<Fork>,
     ) -> (Drained, Option<Birth>) {
         let left = self.places.iter().any(|place| place.process.is_some());
+        let Stage::Draining { closing, command, .. } = &mut self.stage else { return (Drained::NotYet, None) };
+        if closing.have_all_come(listeners) {
+            let command = *command;
+            self.tell(command);
+        }
         let Stage::Draining { deadline, closing, command, cut } = &mut self.stage else { return (Drained::NotYet, None) };
         closing.close_if_quiet(listeners);
         if left {

@@ -191,6 +191,30 @@ fn stopping_twice_is_stopping() {
     assert!(client.closed() && server.finished());
 }
 
+/// Nobody can prevent that a request comes in the moment in which the server ends an idle connection. Its client must see that nobody
+/// has read it: an end, and no reset, which may also mean that an answer was lost.
+#[test]
+fn a_request_that_comes_in_the_moment_of_the_end_meets_no_reset() {
+    for stops in [true, false] {
+        let mut server = Server::standard(echo);
+        let client = server.connect();
+        assert!(!read_only(&server.exchange(&client, GET)).closes());
+        client.send_late(GET);
+        if stops {
+            server.stop(false);
+            server.advance(SECOND);
+        } else {
+            server.advance(Settings::default().timeouts.keepalive);
+        }
+        assert!(client.saw_end() && !client.saw_reset(), "{stops}");
+        assert_eq!(client.received(), b"");
+        client.end();
+        server.run();
+        assert_eq!((server.connections(), server.finished()), (0, stops));
+        assert!(!client.saw_reset());
+    }
+}
+
 /// A server whose app streams to a slow client, which does `act` once while the app is held and reads on afterwards.
 fn held(command: WorkerCommand) -> (Server, oribi_io::Client, Rc<RefCell<Result<(), ReplyError>>>) {
     let mut settings = Settings::default();

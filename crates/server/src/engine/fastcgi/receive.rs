@@ -285,7 +285,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &self.connections[index];
         let State::Carrying(carrier) = &connection.state else { return };
         if carrier.streams.is_empty() && carrier.machine.between_records() && !connection.input.has_unread() {
-            self.drop_connection(index);
+            self.end_unasked(index);
         }
     }
 }

@@ -6,7 +6,7 @@ use super::super::member::Member;
 use super::Supervisor;
 use crate::config::counted;
 use crate::listen::{Seat, is_any_lent};
-use crate::scoreboard::{WorkerCommand, WorkerState};
+use crate::scoreboard::{Prospect, WorkerCommand, WorkerState};
 use std::time::{Duration, Instant};
 
 /// How long workers may take to end in good order even if the edges before them have taken all of `--graceful-timeout`: they
@@ -85,10 +85,11 @@ impl Supervisor<'_> {
             && let Stage::Stopping { closing, .. } = &mut self.stage
         {
             closing.begin(&mut self.listeners);
+            if closing.awaits_clients() {
+                return self.foresee(Prospect::Parts);
+            }
         }
-        for member in &self.members {
-            member.tell(command);
-        }
+        self.members.iter().for_each(|member| member.tell(command));
     }
 
     /// Begins to stop slowly, after a parent program has started the next server: one worker every `spawn_interval`, so that
@@ -165,6 +166,9 @@ impl Supervisor<'_> {
     pub(super) fn finish_up(&mut self) -> bool {
         self.end_starters();
         let Stage::Stopping { deadline, closing, .. } = &mut self.stage else { return false };
+        if closing.have_all_come(&self.listeners) {
+            self.members.iter().for_each(|member| member.tell(WorkerCommand::Drain));
+        }
         closing.close_if_quiet(&self.listeners);
         if !self.members.is_empty() {
             if Instant::now() >= *deadline {
