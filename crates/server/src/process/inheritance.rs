@@ -61,8 +61,6 @@ pub(super) enum Word {
     Own = b'o',
     /// Master to mold: another server serves, so say that this generation does when all its workers do.
     Complete = b'c',
-    /// Mold to master: all workers take requests, after their number was changed.
-    Settled = b'=',
     /// Mold to master: some workers of this generation serve and others cannot start; the reason was told before.
     Incomplete = b'i',
     /// Mold to master: this process was told to end by a signal, and there are edges. The master has it replaced, or is stopping
@@ -70,7 +68,7 @@ pub(super) enum Word {
     Told = b't',
 }
 
-const WORDS: [Word; 13] = [
+const WORDS: [Word; 12] = [
     Word::Own,
     Word::Complete,
     Word::Loaded,
@@ -81,15 +79,16 @@ const WORDS: [Word; 13] = [
     Word::Quit,
     Word::Retire,
     Word::Reopen,
-    Word::Settled,
     Word::Incomplete,
     Word::Told,
 ];
 
 /// The first byte of a message that names a process, which follows.
 const PLEA: u8 = b'e';
-/// The first byte of a message with a number of workers, which follows.
+/// The first byte of a message with a number of workers and the number of this order, which follow.
 const SCALE: u8 = b'n';
+/// The first byte of a message with the number of the order that was carried out, which follows.
+const SETTLED: u8 = b'=';
 
 /// The first byte of a message that says why a generation cannot serve. Two bytes with the length of the text follow, least
 /// significant first, and the text.
@@ -125,8 +124,15 @@ pub(super) enum News {
     Trouble(String),
     /// Master to mold: how much time is left for the stop that follows.
     TimeLeft(Duration),
-    /// Master to mold: have that many workers.
-    Scale(u32),
+    /// Master to mold: have that many workers. Each of these orders has a number of its own.
+    Scale {
+        workers: u32,
+        order: u32,
+    },
+    /// Mold to master: all workers take requests, after their number was changed by this order.
+    Settled {
+        order: u32,
+    },
     /// The other process has ended.
     End,
     /// No message now.
@@ -158,10 +164,15 @@ impl Link {
                 }
             }
             if word == SCALE {
-                let mut bytes = [0; 4];
-                match recv(&self.0, &mut bytes, RecvFlags::DONTWAIT) {
-                    Ok(_) => return News::Scale(u32::from_ne_bytes(bytes)),
-                    Err(_) => continue,
+                match (self.hear_number(), self.hear_number()) {
+                    (Some(workers), Some(order)) => return News::Scale { workers, order },
+                    _ => continue,
+                }
+            }
+            if word == SETTLED {
+                match self.hear_number() {
+                    Some(order) => return News::Settled { order },
+                    None => continue,
                 }
             }
             if word == TROUBLE {
@@ -183,6 +194,13 @@ impl Link {
                 return News::Word(word);
             }
         }
+    }
+
+    /// A number that was sent together with the first byte of its message.
+    fn hear_number(&self) -> Option<u32> {
+        let mut bytes = [0; 4];
+        recv(&self.0, &mut bytes, RecvFlags::DONTWAIT).ok()?;
+        Some(u32::from_ne_bytes(bytes))
     }
 
     /// The rest of a message of this kind, which was sent together with its first byte.
@@ -214,10 +232,18 @@ impl Link {
         let _ = send(&self.0, message.as_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
-    /// Sends how many workers there should be.
-    pub(super) fn scale(&self, workers: u32) {
-        let mut bytes = [SCALE; 5];
-        bytes[1..].copy_from_slice(&workers.to_ne_bytes());
+    /// Sends how many workers there should be, by the order with this number.
+    pub(super) fn scale(&self, workers: u32, order: u32) {
+        let mut bytes = [SCALE; 9];
+        bytes[1..5].copy_from_slice(&workers.to_ne_bytes());
+        bytes[5..].copy_from_slice(&order.to_ne_bytes());
+        let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    }
+
+    /// Says that there are as many workers as this order has asked for.
+    pub(super) fn say_settled(&self, order: u32) {
+        let mut bytes = [SETTLED; 5];
+        bytes[1..].copy_from_slice(&order.to_ne_bytes());
         let _ = send(&self.0, &bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
     }
 
@@ -499,12 +525,14 @@ mod tests {
         one.pass_on(plea);
         one.tell_trouble("syntax error\nnear é");
         one.tell_trouble(&"é".repeat(LONGEST_TROUBLE));
-        one.scale(0x6e6e_6e65);
+        one.scale(0x6e6e_6e65, 0x6e6e_6e3d);
+        one.say_settled(0x6e6e_6e3d);
         one.say(Word::Told);
         assert_eq!(other.hear(), News::Plea(plea));
         assert_eq!(other.hear(), News::Trouble("syntax error\nnear é".to_owned()));
         assert_eq!(other.hear(), News::Trouble("é".repeat(LONGEST_TROUBLE / 2)), "as much as fits");
-        assert_eq!(other.hear(), News::Scale(0x6e6e_6e65));
+        assert_eq!(other.hear(), News::Scale { workers: 0x6e6e_6e65, order: 0x6e6e_6e3d });
+        assert_eq!(other.hear(), News::Settled { order: 0x6e6e_6e3d });
         assert_eq!(other.hear(), News::Word(Word::Told));
         for (left, heard) in [(1500, 1500), (0, 0), (u64::MAX, 999_999_999_999)] {
             one.stop_within(Duration::from_millis(left));

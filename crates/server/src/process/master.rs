@@ -24,13 +24,13 @@ use super::notify::{self, Notifier};
 use super::pace::Pace;
 use super::pid_file::PidFile;
 use super::privileges::Privileges;
+use super::raise_descriptor_limit;
 use super::reloads::Reloads;
 use super::restart_file::RestartFile;
 use super::signals::{self, Signals, Wishes};
 use super::title::Title;
 use super::upgrade::{self, Succession, VARIABLES};
 use super::watch::{self, Watch};
-use super::{raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
 use crate::listen::{Listener, is_any_lent};
@@ -242,17 +242,7 @@ impl<'a> Master<'a> {
         if signals::take(Signal::USR1) > 0 {
             self.reopen_logs();
         }
-        if signals::take(Signal::USR2) > 0
-            && let Err(why) = upgrade::begin(self)
-        {
-            log::warn!("{why}");
-        }
-        let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
-        if more + fewer > 0
-            && let Err(why) = self.have_workers(scaling::changed(self.most_workers(), self.wanted, more, fewer))
-        {
-            log::warn!("{why}");
-        }
+        upgrade::obey_signals(self);
     }
 
     fn say(&self, word: Word) {

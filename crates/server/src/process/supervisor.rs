@@ -129,8 +129,8 @@ struct Supervisor<'a> {
     wanted: usize,
     /// The last change of that number.
     change: scaling::Change,
-    /// The master is to be told when there are so many.
-    owes_settled: bool,
+    /// The order of the master that is to be told when there are so many.
+    owes_settled: Option<u32>,
     pace: Pace,
     stage: Stage,
     /// It has been told to stop, and still serves. A master decides that for its molds.
@@ -214,7 +214,7 @@ impl<'a> Supervisor<'a> {
             members: Vec::new(),
             wanted,
             change: scaling::Change::default(),
-            owes_settled: false,
+            owes_settled: None,
             pace: Pace::new(settings.spawn_interval, settings.respawn_interval),
             stage: Stage::Serving,
             farewell: None,
@@ -372,17 +372,7 @@ impl<'a> Supervisor<'a> {
                 self.reopen_logs();
             }
         }
-        if signals::take(Signal::USR2) > 0
-            && let Err(why) = upgrade::begin(self)
-        {
-            log::warn!("{why}");
-        }
-        let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
-        if more + fewer > 0
-            && let Err(why) = self.have_workers(scaling::changed(self.most_workers(), self.wanted, more, fewer))
-        {
-            log::warn!("{why}");
-        }
+        upgrade::obey_signals(self);
     }
 
     /// Opens the log files again, in all processes.

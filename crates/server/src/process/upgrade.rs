@@ -23,7 +23,7 @@ mod succession;
 mod successor;
 
 pub(super) use predecessor::totals;
-pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, note_end};
+pub(super) use replaceable::{Condition, Parts, Replaceable, begin, conclude, go_on, note_end, obey_signals};
 pub(super) use succession::Succession;
 
 use super::inheritance::{GUARDIAN, TOTALS, UPGRADE};

@@ -27,8 +27,7 @@ impl Master<'_> {
         self.change.told = None;
         // While a reload is rolling, the generations change their numbers until the new one has so many.
         if self.rolling.is_none() {
-            let told = u32::try_from(self.wanted).unwrap_or(u32::MAX);
-            self.generations.iter().for_each(|generation| generation.link.scale(told));
+            self.generations.iter_mut().for_each(|generation| generation.scale(self.wanted));
         }
         Ok(self.change.last.begin())
     }
@@ -43,15 +42,13 @@ impl Master<'_> {
             self.change.told = None;
             return;
         }
-        let workers = u32::try_from(self.wanted).unwrap_or(u32::MAX);
         let serves = |generation: &&mut Generation| generation.ready && generation.stays();
         let Some(generation) = self.generations.iter_mut().filter(serves).max_by_key(|generation| generation.number) else {
             return;
         };
         if self.change.told != Some(generation.number) {
             self.change.told = Some(generation.number);
-            (generation.settled, generation.incomplete) = (false, false);
-            generation.link.scale(workers);
+            generation.scale(self.wanted);
         } else if std::mem::take(&mut generation.incomplete) {
             let why = generation.trouble.take();
             self.change.last.fail(why.as_deref().unwrap_or("a worker cannot start"));

@@ -27,8 +27,10 @@ pub(super) struct Generation {
     pub(super) late: bool,
     /// Whether its workers accept connections.
     pub(super) ready: bool,
-    /// It has come to have as many workers as it should, after that number was changed.
+    /// It has come to have as many workers as the last order says.
     pub(super) settled: bool,
+    /// How often it was told how many workers it should have, which is the number of the last such order.
+    scaled: u32,
     /// Some of its workers cannot start.
     pub(super) incomplete: bool,
     /// Why it cannot serve, if it has said so.
@@ -70,8 +72,24 @@ impl Generation {
         let pid = pid.ok_or_else(|| io::Error::other("the system gave a process no number"))?;
         let (link, born) = (Link(own), Instant::now());
         let (loaded, late, ready, settled, incomplete, told) = (false, false, false, false, false, false);
-        let (trouble, end_by, seen) = (None, None, Seen::default());
-        Ok(Self { number, pid, link, born, loaded, late, ready, settled, incomplete, trouble, told, end_by, board, seen })
+        let (trouble, end_by, seen, scaled) = (None, None, Seen::default(), 0);
+        Ok(Self {
+            number,
+            pid,
+            link,
+            born,
+            loaded,
+            late,
+            ready,
+            settled,
+            scaled,
+            incomplete,
+            trouble,
+            told,
+            end_by,
+            board,
+            seen,
+        })
     }
 
     /// Whether it has not been told to finish.
@@ -89,14 +107,22 @@ impl Generation {
                 // Molds of earlier versions say nothing before.
                 News::Word(Word::Ready) => (self.loaded, self.ready) = (true, true),
                 News::Word(Word::Told) => self.told = true,
-                News::Word(Word::Settled) => self.settled = true,
+                // It may be about an order before the last one.
+                News::Settled { order } => self.settled |= order == self.scaled,
                 News::Word(Word::Incomplete) => self.incomplete = true,
                 News::Trouble(text) => self.trouble = Some(text),
-                News::Word(_) | News::Plea(_) | News::TimeLeft(_) | News::Scale(_) => {}
+                News::Word(_) | News::Plea(_) | News::TimeLeft(_) | News::Scale { .. } => {}
                 News::End | News::None => break,
             }
         }
         self.ready && !before
+    }
+
+    /// Tells it how many workers it should have.
+    pub(super) fn scale(&mut self, workers: usize) {
+        self.scaled = self.scaled.wrapping_add(1);
+        (self.settled, self.incomplete) = (false, false);
+        self.link.scale(u32::try_from(workers).unwrap_or(u32::MAX), self.scaled);
     }
 
     /// Tells it that the whole server stops, and how much time is left for that.
@@ -133,5 +159,48 @@ impl Generation {
         // It has not been waited for, so its process id cannot belong to another process.
         let _ = kill_process(self.pid, Signal::KILL);
         self.end_by = Some(next);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generation_has_settled_when_it_says_so_of_the_last_order() {
+        let (own, given) =
+            socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        let mold = Link(given);
+        let mut generation = Generation {
+            number: 1,
+            pid: rustix::process::getpid(),
+            link: Link(own),
+            born: Instant::now(),
+            loaded: true,
+            late: false,
+            ready: true,
+            settled: false,
+            scaled: 0,
+            incomplete: false,
+            trouble: None,
+            told: false,
+            end_by: None,
+            board: Board::new(1, 0).expect("memory is to be had"),
+            seen: Seen::default(),
+        };
+        let mut asked = |workers| {
+            generation.scale(workers);
+            let News::Scale { workers: heard, order } = mold.hear() else { panic!("it was asked") };
+            assert_eq!(heard as usize, workers);
+            order
+        };
+        let orders = [asked(7), asked(1)];
+        let mut has_settled = |order| {
+            mold.say_settled(order);
+            generation.has_become_ready();
+            generation.settled
+        };
+        assert!(!has_settled(orders[0]), "that was about seven workers");
+        assert!(has_settled(orders[1]));
     }
 }

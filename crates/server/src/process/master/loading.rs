@@ -106,7 +106,7 @@ impl Master<'_> {
         self.started += 1;
         let pools = self.edges.as_ref().map_or(&[][..], Edges::pools);
         let board = Board::new(scaling::room(self.settings.workers), self.settings.watched_threads())?;
-        let generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;
+        let mut generation = Generation::start(self.started, &mut self.mold, &self.listeners, pools, board)?;
         let serves = self.generations.iter().any(|generation| generation.ready && generation.stays());
         let workers = if serves && self.rolls() { 1 } else { self.wanted };
         self.pace.started(generation.born);
@@ -114,7 +114,7 @@ impl Master<'_> {
             generation.link.say(Word::Complete);
         }
         if workers != self.settings.workers.max(1) {
-            generation.link.scale(u32::try_from(workers).unwrap_or(u32::MAX));
+            generation.scale(workers);
         }
         self.generations.push(generation);
         Ok(self.started)

@@ -22,6 +22,10 @@ impl<'a> Replaceable<'a> for Master<'a> {
         }
     }
 
+    fn workers(&self) -> (usize, usize) {
+        (self.wanted, self.most_workers())
+    }
+
     fn finish_for_successor(&mut self, edges: &[Sender]) {
         (self.restart_file, self.watch) = (None, None);
         entitle(self.settings, "handing over");

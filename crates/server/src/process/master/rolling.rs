@@ -84,8 +84,7 @@ impl Master<'_> {
     }
 
     /// Tells one generation how many workers it should have.
-    fn scale_one(&self, number: u64, workers: usize) {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX);
-        self.generations.iter().filter(|one| one.number == number).for_each(|one| one.link.scale(workers));
+    fn scale_one(&mut self, number: u64, workers: usize) {
+        self.generations.iter_mut().filter(|one| one.number == number).for_each(|one| one.scale(workers));
     }
 }

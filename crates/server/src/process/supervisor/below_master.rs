@@ -39,17 +39,17 @@ impl Supervisor<'_> {
                 News::Word(Word::Quit) => self.end_now("told to end at once"),
                 News::Word(Word::Reopen) => self.reopen_logs(),
                 News::Word(Word::Own) => self.listeners.iter_mut().for_each(|listener| listener.lent = false),
-                News::Word(Word::Loaded | Word::Ready | Word::Settled | Word::Incomplete | Word::Told) => {}
+                News::Word(Word::Loaded | Word::Ready | Word::Incomplete | Word::Told) | News::Settled { .. } => {}
                 News::Plea(plea) => self.hear_plea(plea),
                 // Molds say this to masters.
                 News::Trouble(_) => {}
                 News::TimeLeft(left) => self.stop_by = Some(Instant::now() + left),
-                News::Scale(workers) => {
+                News::Scale { workers, order } => {
                     if let Err(why) = self.have_workers(workers as usize) {
                         log::warn!("{why}");
                     }
                     // A generation that starts says that it is ready.
-                    self.owes_settled = self.announced;
+                    self.owes_settled = self.announced.then_some(order);
                 }
                 News::None => return,
                 News::End => {

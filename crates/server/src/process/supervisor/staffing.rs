@@ -118,16 +118,17 @@ impl Supervisor<'_> {
         if settled {
             self.change.end();
         }
-        if let Some(master) = self.master.as_ref().filter(|_| settled && self.owes_settled) {
-            self.owes_settled = false;
-            master.say(Word::Settled);
+        if let Some(master) = self.master.as_ref().filter(|_| settled)
+            && let Some(order) = self.owes_settled.take()
+        {
+            master.say_settled(order);
         }
     }
 
     /// Some worker cannot start: tells those who wait for it.
     pub(super) fn tell_of_shortage(&mut self, why: &str) {
         self.change.fail(why);
-        if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled) {
+        if let Some(master) = self.master.as_ref().filter(|_| self.owes_settled.is_some()) {
             // The reload that this worker may be a step of must not go on.
             master.tell_trouble(why);
             master.say(Word::Incomplete);

@@ -5,7 +5,8 @@ use super::super::books::Books;
 use super::super::edges::Edges;
 use super::super::notify::Notifier;
 use super::super::pid_file::PidFile;
-use super::super::signals::Signals;
+use super::super::scaling;
+use super::super::signals::{self, Signals};
 use super::super::{announce, describe_end};
 use super::succession::{Ended, Succession, exit_status};
 use super::successor::Progress;
@@ -15,7 +16,7 @@ use crate::handover::Sender;
 use crate::listen::Listener;
 use crate::totals::Counter;
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, WaitOptions, WaitStatus, wait};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
 use std::time::{Duration, Instant};
 
 /// What becomes of a new server that was given up: it is told to end, and has so much longer for that than running requests have.
@@ -49,6 +50,9 @@ pub(in super::super) trait Replaceable<'a>: Steered {
     fn parts(&mut self) -> Parts<'_, 'a>;
 
     fn condition(&self) -> Condition;
+
+    /// How many workers are wanted, and how many may be.
+    fn workers(&self) -> (usize, usize);
 
     /// Begins to finish, because another server has taken over. Connections may go to these edges; if there are none, that server
     /// takes none, or has no edges.
@@ -85,6 +89,22 @@ pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(
     log::info!("upgrading: a new server is starting (pid {pid})");
     notifier.reloading();
     Ok(())
+}
+
+/// Does what signals ask for that say the same as orders to the control socket: an upgrade, or another number of workers.
+pub(in super::super) fn obey_signals<'a>(server: &mut impl Replaceable<'a>) {
+    if signals::take(Signal::USR2) > 0
+        && let Err(why) = begin(server)
+    {
+        log::warn!("{why}");
+    }
+    let (more, fewer) = (signals::take(Signal::TTIN) as usize, signals::take(Signal::TTOU) as usize);
+    if more + fewer > 0 {
+        let (present, most) = server.workers();
+        if let Err(why) = server.scale(scaling::changed(most, present, more, fewer)) {
+            log::warn!("{why}");
+        }
+    }
 }
 
 /// Takes the next step, if one is due.
