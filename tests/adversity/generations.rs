@@ -8,13 +8,13 @@ use rustix::process::Signal;
 crate::everywhere!(what_cannot_be_loaded_changes_nothing, what_dies_soon_is_tried_again_ever_later_until_it_is_mended);
 
 fn what_cannot_be_loaded_changes_nothing(language: Language, edge: Edge) {
-    let site = Site::start(language, edge, &["--load-timeout", "8s", "--boot-timeout", "8s"]);
+    let site = Site::start(language, edge, &["--load-timeout", "5s", "--boot-timeout", "5s"]);
     let pressure = Pressure::on(&site, edge);
     let workers = site.titled("worker");
     let hangs = if language.has_mold() {
-        "was ended after 8 s (--load-timeout) without having loaded the app"
+        "was ended after 5 s (--load-timeout) without having loaded the app"
     } else {
-        "was ended after 8 s (--boot-timeout) before it could serve"
+        "was ended after 5 s (--boot-timeout) before it could serve"
     };
     for (word, reason) in [("die", "the app is broken"), ("hang", hangs)] {
         let failures = site.failures();

@@ -63,11 +63,7 @@ fn a_reload_within_a_drain_changes_nothing(language: Language, edge: Edge) {
 }
 
 fn a_stop_within_a_reload_loses_nothing(language: Language, edge: Edge) {
-    // Where each worker loads the app and has its own connections, nobody can answer those who come when the present workers have
-    // ended, and the server waits for whoever loads the app until its time to finish is over.
-    let loads_apart = language.has_mold() || edge == Edge::On;
-    let words: &[_] = if loads_apart { &[None, Some("hang")] } else { &[None] };
-    for &word in words {
+    for word in [None, Some("hang")] {
         let mut site = Site::start(language, edge, &[]);
         let loads = leaving(&site);
         if word.is_some() {

@@ -108,6 +108,8 @@ impl Closing {
         self.close_at = waiting.then(|| now + HANDSHAKES);
         if !waiting {
             listeners.iter().for_each(Listener::close);
+            // A socket that is closed looks as if somebody waited at it.
+            self.drains = false;
         }
     }
 
