@@ -51,6 +51,8 @@ pub enum Version {
     /// HTTP/1.1
     #[default]
     Http11,
+    /// HTTP/2
+    Http2,
 }
 
 impl Version {
@@ -60,6 +62,8 @@ impl Version {
         match self {
             Self::Http10 => "HTTP/1.0",
             Self::Http11 => "HTTP/1.1",
+            // With a minor version, which RFC 3875, section 4.1.16, asks for.
+            Self::Http2 => "HTTP/2.0",
         }
     }
 }

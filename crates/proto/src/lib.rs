@@ -13,3 +13,4 @@ extern crate std;
 pub mod fcgi;
 pub mod forwarded;
 pub mod h1;
+pub mod h2;

@@ -9,10 +9,18 @@ mod fcgi_params;
 mod fcgi_response;
 #[path = "../../../fuzz/bodies/framed_content.rs"]
 mod framed_content;
+mod frames;
 #[path = "../../../fuzz/bodies/h1_request.rs"]
 mod h1_request;
 #[path = "../../../fuzz/bodies/h1_response.rs"]
 mod h1_response;
+#[path = "../../../fuzz/bodies/h2_fields.rs"]
+mod h2_fields;
+#[path = "../../../fuzz/bodies/h2_frames.rs"]
+mod h2_frames;
+#[path = "../../../fuzz/bodies/h2_operations.rs"]
+mod h2_operations;
+mod http2_transcript;
 mod records;
 mod transcript;
 
@@ -61,4 +69,19 @@ fn fastcgi_variables() {
 #[test]
 fn fastcgi_responses() {
     replay("fcgi_response", fcgi_response::check);
+}
+
+#[test]
+fn http2_connections() {
+    replay("h2_frames", |data| drop(h2_frames::check(data)));
+}
+
+#[test]
+fn http2_fields() {
+    replay("h2_fields", h2_fields::check);
+}
+
+#[test]
+fn http2_operations() {
+    replay("h2_operations", h2_operations::check);
 }

@@ -44,22 +44,22 @@ refusals! {
     pub(super) EMPTY_LINES = 400 "too many empty lines before the request line";
     pub(crate) METHOD = 400 "the method is not a token";
     pub(crate) METHOD_LENGTH = 501 "unknown method";
-    pub(super) METHOD_CONNECT = 501 "no tunnels here";
+    pub(crate) METHOD_CONNECT = 501 "no tunnels here";
     pub(crate) TARGET = 400 "invalid byte in the request target";
     pub(super) TARGET_EMPTY = 400 "no request target";
     pub(crate) TARGET_LENGTH = 414 "the request target exceeds the limit";
-    pub(super) TARGET_FORM = 400 "this form of request target does not go with the method";
+    pub(crate) TARGET_FORM = 400 "this form of request target does not go with the method";
     pub(super) TARGET_AUTHORITY = 400 "invalid authority in the request target";
     pub(super) VERSION = 400 "invalid protocol version";
     pub(super) VERSION_UNSUPPORTED = 505 "only HTTP/1.1 and HTTP/1.0";
-    pub(super) HEAD_LENGTH = 431 "the request head exceeds the limit";
-    pub(super) FIELD_COUNT = 431 "too many fields";
+    pub(crate) HEAD_LENGTH = 431 "the request head exceeds the limit";
+    pub(crate) FIELD_COUNT = 431 "too many fields";
     pub(super) FIELD_FOLDED = 400 "white space before a field name";
     pub(super) FIELD_SPACE = 400 "white space between a field name and its colon";
     pub(super) FIELD_NAME = 400 "invalid field name";
     pub(crate) FIELD_VALUE = 400 "control byte in a field value";
-    pub(super) HOST_MISSING = 400 "no Host";
-    pub(super) HOST_REPEATED = 400 "more than one Host";
+    pub(crate) HOST_MISSING = 400 "no Host";
+    pub(crate) HOST_REPEATED = 400 "more than one Host";
     pub(crate) HOST_INVALID = 400 "invalid Host";
     pub(super) LENGTH_INVALID = 400 "invalid Content-Length";
     pub(super) LENGTH_REPEATED = 400 "more than one Content-Length";
@@ -68,12 +68,12 @@ refusals! {
     pub(super) CODING_REPEATED = 400 "more than one Transfer-Encoding";
     pub(super) CODING_VERSION = 400 "Transfer-Encoding in an HTTP/1.0 request";
     pub(super) CODING_UNSUPPORTED = 501 "no transfer coding but chunked";
-    pub(super) EXPECTATION = 417 "unknown expectation";
+    pub(crate) EXPECTATION = 417 "unknown expectation";
     pub(super) CHUNK_SIZE = 400 "invalid chunk size";
     pub(super) CHUNK_LINE = 400 "chunk-size line too long";
     pub(super) CHUNK_EXTENSION = 400 "invalid chunk extension";
     pub(super) CHUNK_END = 400 "chunk data not followed by CR LF";
-    pub(super) TRAILER_LENGTH = 431 "the trailer section exceeds the limit";
+    pub(crate) TRAILER_LENGTH = 431 "the trailer section exceeds the limit";
 }
 
 impl Refusal {

@@ -30,6 +30,7 @@ pub(super) mod flag {
     pub(in super::super) const UNDERSCORES: u32 = 8;
     pub(in super::super) const GATEWAY: u32 = 16;
     pub(in super::super) const FORWARDED_PORT: u32 = 32;
+    pub(in super::super) const HTTP_2: u32 = 64;
 }
 
 /// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
@@ -160,6 +161,7 @@ fn flags(request: &Request<'_>) -> u32 {
     let head = &request.head;
     let set = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
     set(head.version() == Version::Http10, flag::HTTP_1_0)
+        | set(head.version() == Version::Http2, flag::HTTP_2)
         | set(head.https(), flag::TARGET_HTTPS)
         | set(request.https, flag::HTTPS)
         | set(request.underscores, flag::UNDERSCORES)

@@ -121,7 +121,11 @@ impl Stored {
             _ => TargetForm::Asterisk,
         };
         layout.https = flags & flag::TARGET_HTTPS != 0;
-        layout.version = if flags & flag::HTTP_1_0 != 0 { Version::Http10 } else { Version::Http11 };
+        layout.version = match (flags & flag::HTTP_1_0 != 0, flags & flag::HTTP_2 != 0) {
+            (true, _) => Version::Http10,
+            (false, true) => Version::Http2,
+            (false, false) => Version::Http11,
+        };
         self.https = flags & flag::HTTPS != 0;
         self.forwarded_port = flags & flag::FORWARDED_PORT != 0;
         self.underscores = flags & flag::UNDERSCORES != 0;
@@ -275,7 +279,7 @@ mod tests {
             query,
             authority,
             https: random.below(2) == 0,
-            version: [Version::Http10, Version::Http11][random.below(2)],
+            version: [Version::Http10, Version::Http11, Version::Http2][random.below(3)],
             fields: (0..random.below(30)).map(|_| fields(random)).collect(),
         };
         let role = [None, Some(Role::Responder), Some(Role::Authorizer), Some(Role::Filter)][random.below(4)];

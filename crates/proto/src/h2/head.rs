@@ -1,0 +1,300 @@
+//! Makes a request of decoded fields (RFC 9113, section 8.3): the same layout that a head of HTTP/1 has.
+//!
+//! The texts stand one behind the other as they were decoded, behind the name `host`, which `:authority` becomes a field of.
+
+use super::Limits;
+use super::error::Malformed;
+use super::hpack::{Bounds, Decoder, Fault, Field, Kind};
+use crate::h1;
+use crate::h1::{Refusal, grammar, search};
+use alloc::vec::Vec;
+use memchr::memchr;
+use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, TargetForm, Version};
+
+/// A list may mean this many times as much as is allowed before the connection ends instead of being told 431.
+const PATIENCE: usize = 4;
+
+/// What the text of a head begins with.
+const PROLOGUE: &[u8] = b"host";
+
+/// What the server needs to know about a request besides its head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outline {
+    /// Content-Length.
+    pub content_length: Option<u64>,
+    /// The method is HEAD: the response has no content.
+    pub bodiless: bool,
+    /// The client waits for a 100 before it sends the content.
+    pub expects_continue: bool,
+    /// An extended CONNECT (RFC 8441) asks for a tunnel with this protocol. Then there is no content-length, and what follows
+    /// is no content.
+    pub protocol: Option<Span>,
+    /// The value of the Priority field (RFC 9218).
+    pub(super) priority: Option<Span>,
+}
+
+/// Why a head is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    /// The connection cannot go on.
+    Fault(Fault),
+    /// The stream cannot go on.
+    Malformed(Malformed),
+    /// The server answers it with a status; whether the method is HEAD.
+    Refused(Refusal, bool),
+}
+
+/// What has been found so far.
+#[derive(Default)]
+struct Found {
+    method: Option<Span>,
+    scheme: Option<Span>,
+    authority: Option<Span>,
+    path: Option<Span>,
+    protocol: Option<Span>,
+    host: Option<Span>,
+    length: Option<Span>,
+    expectation: Option<Span>,
+    priority: Option<Span>,
+    cookies: u32,
+    regular: bool,
+    host_repeated: bool,
+    malformed: Option<Malformed>,
+}
+
+impl Found {
+    /// Notes a field; `true`: it is an ordinary one, to be laid out.
+    #[inline]
+    fn note(&mut self, text: &[u8], field: Field) -> bool {
+        let pseudo = match field.kind {
+            Kind::Regular(known) => {
+                self.regular = true;
+                return known.is_none_or(|known| self.note_known(text, known, field.value));
+            }
+            Kind::Malformed(why) => {
+                self.malformed.get_or_insert(why);
+                return false;
+            }
+            Kind::Method => &mut self.method,
+            Kind::Scheme => &mut self.scheme,
+            Kind::Authority => &mut self.authority,
+            Kind::Path => &mut self.path,
+            Kind::Protocol => &mut self.protocol,
+        };
+        if pseudo.replace(field.value).is_some() {
+            self.malformed.get_or_insert(Malformed::PseudoRepeated);
+        }
+        if self.regular {
+            self.malformed.get_or_insert(Malformed::PseudoLate);
+        }
+        false
+    }
+
+    #[inline]
+    fn note_known(&mut self, text: &[u8], known: KnownField, value: Span) -> bool {
+        match known {
+            KnownField::Host => {
+                self.host_repeated |= self.host.replace(value).is_some();
+                if let Some(authority) = self.authority {
+                    if !authority.of(text).eq_ignore_ascii_case(value.of(text)) {
+                        self.malformed.get_or_insert(Malformed::Host);
+                    }
+                    return false;
+                }
+            }
+            KnownField::ContentLength if self.length.is_some() => drop(self.malformed.get_or_insert(Malformed::ContentLength)),
+            KnownField::ContentLength => self.length = Some(value),
+            KnownField::Cookie => self.cookies += 1,
+            KnownField::Expect => self.expectation = Some(value),
+            KnownField::Priority => self.priority = Some(value),
+            _ => {}
+        }
+        true
+    }
+}
+
+/// Decodes a block into a head: `text` and `layout` are filled anew.
+pub(super) fn read(
+    decoder: &mut Decoder,
+    block: &[u8],
+    ends: bool,
+    tunnels: bool,
+    text: &mut Vec<u8>,
+    layout: &mut HeadLayout,
+    limits: &Limits,
+) -> Result<Outline, Trouble> {
+    layout.clear();
+    text.clear();
+    text.extend_from_slice(PROLOGUE);
+    let mut found = Found::default();
+    let whole = decode(decoder, block, limits, text, |text, field| {
+        if found.note(text, field) {
+            let Kind::Regular(known) = field.kind else { return };
+            layout.fields.push(FieldLayout { name: field.name, value: field.value, known });
+        } else if field.kind == Kind::Authority {
+            let name = Span::new(0, PROLOGUE.len());
+            layout.fields.push(FieldLayout { name, value: field.value, known: Some(KnownField::Host) });
+        }
+    })?;
+    if let Some(malformed) = found.malformed {
+        return Err(Trouble::Malformed(malformed));
+    }
+    let method = found.method.unwrap_or_default().of(text);
+    let bodiless = method == b"HEAD";
+    let refused = |refusal| Err(Trouble::Refused(refusal, bodiless));
+    if !whole {
+        return refused(Refusal::HEAD_LENGTH);
+    }
+    if method.is_empty() {
+        return Err(Trouble::Malformed(Malformed::PseudoMissing));
+    }
+    if layout.fields.len() - (found.cookies as usize).saturating_sub(1) > limits.fields {
+        return refused(Refusal::FIELD_COUNT);
+    }
+    if let Some(span) = found.method {
+        layout.method = span;
+    }
+    lay_out_target(&found, tunnels, text, layout, limits).map_err(|trouble| match trouble {
+        Trouble::Refused(refusal, _) => Trouble::Refused(refusal, bodiless),
+        other => other,
+    })?;
+    let mut outline = Outline { bodiless, protocol: found.protocol, priority: found.priority, ..Outline::default() };
+    if let Some(length) = found.length {
+        let length = grammar::number(length.of(text)).ok_or(Trouble::Malformed(Malformed::ContentLength))?;
+        if ends && length > 0 {
+            return Err(Trouble::Malformed(Malformed::ContentMissing));
+        }
+        if length > limits.content_bytes {
+            return refused(Refusal::CONTENT_SIZE);
+        }
+        outline.content_length = (found.protocol.is_none()).then_some(length);
+    }
+    if let Some(expectation) = found.expectation {
+        if !expectation.of(text).eq_ignore_ascii_case(b"100-continue") {
+            return refused(Refusal::EXPECTATION);
+        }
+        outline.expects_continue = !ends;
+    }
+    if found.cookies > 1 {
+        join_cookies(text, layout);
+    }
+    Ok(outline)
+}
+
+/// Decodes trailers, which are checked and dropped, because nothing in them may change what a head has said (RFC 9110,
+/// section 6.5.1).
+pub(super) fn read_trailers(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
+    text.clear();
+    let (mut malformed, mut count) = (None, 0);
+    let whole = decode(decoder, block, limits, text, |_, field| {
+        count += 1;
+        match field.kind {
+            Kind::Regular(_) => {}
+            Kind::Malformed(why) => drop(malformed.get_or_insert(why)),
+            _ => drop(malformed.get_or_insert(Malformed::PseudoInTrailers)),
+        }
+    })?;
+    match malformed {
+        Some(malformed) => Err(Trouble::Malformed(malformed)),
+        None if !whole => Err(Trouble::Refused(Refusal::TRAILER_LENGTH, false)),
+        None if count > limits.fields => Err(Trouble::Refused(Refusal::FIELD_COUNT, false)),
+        None => Ok(()),
+    }
+}
+
+/// Decodes a block that belongs to nothing any more, because the table must be kept.
+pub(super) fn skip(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
+    text.clear();
+    decode(decoder, block, limits, text, |_, _| {}).map(drop)
+}
+
+#[inline]
+fn decode(
+    decoder: &mut Decoder,
+    block: &[u8],
+    limits: &Limits,
+    text: &mut Vec<u8>,
+    sink: impl FnMut(&[u8], Field),
+) -> Result<bool, Trouble> {
+    let kept = limits.kept();
+    decoder.decode(block, Bounds { kept, read: kept * PATIENCE }, text, sink).map_err(Trouble::Fault)
+}
+
+/// Checks the pseudo-fields together, and lays out the target.
+fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLayout, limits: &Limits) -> Result<(), Trouble> {
+    let malformed = |why| Err(Trouble::Malformed(why));
+    let refused = |refusal| Err(Trouble::Refused(refusal, false));
+    let method = layout.method.of(text);
+    if !grammar::is_token(method) {
+        return malformed(Malformed::Method);
+    }
+    if method.len() > h1::head::METHOD_BYTES {
+        return refused(Refusal::METHOD_LENGTH);
+    }
+    let connect = method == b"CONNECT";
+    if found.protocol.is_some() && !(connect && tunnels) {
+        return malformed(Malformed::Connect);
+    }
+    if connect && found.protocol.is_none() {
+        // RFC 9113, section 8.5.
+        let is_valid = found.scheme.is_none() && found.path.is_none() && found.authority.is_some();
+        return if is_valid { refused(Refusal::METHOD_CONNECT) } else { malformed(Malformed::Connect) };
+    }
+    let (Some(scheme), Some(path)) = (found.scheme, found.path) else {
+        return malformed(Malformed::PseudoMissing);
+    };
+    if found.host_repeated {
+        return refused(Refusal::HOST_REPEATED);
+    }
+    let Some(host) = found.authority.or(found.host) else { return refused(Refusal::HOST_MISSING) };
+    if !h1::target::is_authority(text, host) {
+        return refused(Refusal::HOST_INVALID);
+    }
+    layout.https = match scheme.of(text) {
+        b"http" => false,
+        b"https" => true,
+        other if other.eq_ignore_ascii_case(b"http") => false,
+        other if other.eq_ignore_ascii_case(b"https") => true,
+        _ => return refused(Refusal::TARGET_FORM),
+    };
+    layout.form = match path.of(text) {
+        [b'/', ..] => TargetForm::Origin,
+        b"*" if method == b"OPTIONS" => TargetForm::Asterisk,
+        _ => return malformed(Malformed::Path),
+    };
+    if path.len() > limits.target_bytes {
+        return refused(Refusal::TARGET_LENGTH);
+    }
+    let (start, end) = (path.start as usize, path.end as usize);
+    if search::target_end(&text[..end], start, limits.strict_target) < end {
+        return refused(Refusal::TARGET);
+    }
+    layout.version = Version::Http2;
+    layout.target = path;
+    let question = memchr(b'?', &text[start..end]).map(|offset| start + offset);
+    layout.path = Span::new(start, question.unwrap_or(end));
+    layout.query = question.map(|question| Span::new(question + 1, end));
+    Ok(())
+}
+
+/// Makes one field of all Cookie fields (RFC 9113, section 8.2.3), in the place of the first.
+#[inline(never)]
+fn join_cookies(text: &mut Vec<u8>, layout: &mut HeadLayout) {
+    let start = text.len();
+    let cookies = layout.fields.iter().filter(|field| field.known == Some(KnownField::Cookie));
+    for field in cookies.filter(|field| !field.value.is_empty()) {
+        if text.len() > start {
+            text.extend_from_slice(b"; ");
+        }
+        text.extend_from_within(field.value.start as usize..field.value.end as usize);
+    }
+    let joined = Span::new(start, text.len());
+    let mut first = true;
+    layout.fields.retain_mut(|field| {
+        if field.known != Some(KnownField::Cookie) {
+            return true;
+        }
+        field.value = joined;
+        core::mem::take(&mut first)
+    });
+}

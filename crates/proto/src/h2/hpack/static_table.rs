@@ -1,0 +1,195 @@
+//! The static table of HPACK (RFC 7541, appendix A).
+
+use super::super::error::Malformed;
+use super::kind::Kind;
+use oribi_message::KnownField;
+
+/// An entry: name and value.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The name, and the value behind it.
+    pub(super) text: &'static [u8],
+    /// The length of the name.
+    pub(super) name: usize,
+    pub(super) kind: Kind,
+}
+
+impl Entry {
+    pub(super) fn name(&self) -> &'static [u8] {
+        &self.text[..self.name]
+    }
+}
+
+macro_rules! entries {
+    ($($name:literal $value:literal,)*) => {
+        /// The entries; that with index 1 is the first.
+        pub(super) static ENTRIES: [Entry; COUNT] =
+            [$(Entry { text: concat!($name, $value).as_bytes(), name: $name.len(), kind: kind($name) },)*];
+        const NAMES: [&str; COUNT] = [$($name,)*];
+    };
+}
+
+/// How many there are; the indexes of the dynamic table follow.
+pub(super) const COUNT: usize = 61;
+
+entries! {
+    ":authority" "",
+    ":method" "GET",
+    ":method" "POST",
+    ":path" "/",
+    ":path" "/index.html",
+    ":scheme" "http",
+    ":scheme" "https",
+    ":status" "200",
+    ":status" "204",
+    ":status" "206",
+    ":status" "304",
+    ":status" "400",
+    ":status" "404",
+    ":status" "500",
+    "accept-charset" "",
+    "accept-encoding" "gzip, deflate",
+    "accept-language" "",
+    "accept-ranges" "",
+    "accept" "",
+    "access-control-allow-origin" "",
+    "age" "",
+    "allow" "",
+    "authorization" "",
+    "cache-control" "",
+    "content-disposition" "",
+    "content-encoding" "",
+    "content-language" "",
+    "content-length" "",
+    "content-location" "",
+    "content-range" "",
+    "content-type" "",
+    "cookie" "",
+    "date" "",
+    "etag" "",
+    "expect" "",
+    "expires" "",
+    "from" "",
+    "host" "",
+    "if-match" "",
+    "if-modified-since" "",
+    "if-none-match" "",
+    "if-range" "",
+    "if-unmodified-since" "",
+    "last-modified" "",
+    "link" "",
+    "location" "",
+    "max-forwards" "",
+    "proxy-authenticate" "",
+    "proxy-authorization" "",
+    "range" "",
+    "referer" "",
+    "refresh" "",
+    "retry-after" "",
+    "server" "",
+    "set-cookie" "",
+    "strict-transport-security" "",
+    "transfer-encoding" "",
+    "user-agent" "",
+    "vary" "",
+    "via" "",
+    "www-authenticate" "",
+}
+
+const fn kind(name: &str) -> Kind {
+    match name.as_bytes() {
+        b":authority" => Kind::Authority,
+        b":method" => Kind::Method,
+        b":path" => Kind::Path,
+        b":scheme" => Kind::Scheme,
+        // No request has it.
+        b":status" => Kind::Malformed(Malformed::PseudoUnknown),
+        _ => Kind::of_known(known(name)),
+    }
+}
+
+const fn known(name: &str) -> Option<KnownField> {
+    let mut number = 0;
+    while number < KnownField::ALL.len() {
+        if equal(name.as_bytes(), KnownField::ALL[number].name().as_bytes()) {
+            return Some(KnownField::ALL[number]);
+        }
+        number += 1;
+    }
+    None
+}
+
+const fn equal(one: &[u8], other: &[u8]) -> bool {
+    let mut place = 0;
+    while place < one.len() && place < other.len() && one[place] == other[place] {
+        place += 1;
+    }
+    place == one.len() && place == other.len()
+}
+
+/// The index of each well-known field; 0 if the table does not have it.
+static INDEXES: [u8; KnownField::ALL.len()] = {
+    let mut indexes = [0; KnownField::ALL.len()];
+    let mut index = COUNT;
+    while index > 0 {
+        if let Some(known) = known(NAMES[index - 1]) {
+            indexes[known as usize] = index as u8;
+        }
+        index -= 1;
+    }
+    indexes
+};
+
+/// The index of a name in any case, or 0. `known` is the well-known field of that name.
+#[inline]
+pub(super) fn index(name: &[u8], known: Option<KnownField>) -> usize {
+    match known {
+        Some(known) => usize::from(INDEXES[known as usize]),
+        None => other_index(name),
+    }
+}
+
+/// The index of a name that is none of the well-known ones of requests.
+fn other_index(name: &[u8]) -> usize {
+    let index = match (name.len(), name.first().map(|byte| byte | 0x20)) {
+        (13, Some(b'a')) => 18,
+        (27, Some(b'a')) => 20,
+        (3, Some(b'a')) => 21,
+        (5, Some(b'a')) => 22,
+        (4, Some(b'e')) => 34,
+        (7, Some(b'e')) => 36,
+        (13, Some(b'l')) => 44,
+        (4, Some(b'l')) => 45,
+        (8, Some(b'l')) => 46,
+        (18, Some(b'p')) => 48,
+        (7, Some(b'r')) => 52,
+        (11, Some(b'r')) => 53,
+        (6, Some(b's')) => 54,
+        (10, Some(b's')) => 55,
+        (25, Some(b's')) => 56,
+        (4, Some(b'v')) => 59,
+        (16, Some(b'w')) => 61,
+        _ => return 0,
+    };
+    if ENTRIES[index - 1].name().eq_ignore_ascii_case(name) { index } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_its_first_index() {
+        for (place, entry) in ENTRIES.iter().enumerate() {
+            let name = entry.name();
+            let first = ENTRIES.iter().position(|other| other.name() == name).expect("it is there");
+            let found = index(name, KnownField::lookup(name));
+            assert_eq!(found, if name.starts_with(b":") { 0 } else { first + 1 }, "{}", name.escape_ascii());
+            assert_eq!(index(&name.to_ascii_uppercase(), KnownField::lookup(name)), found);
+            let value = &entry.text[entry.name..];
+            assert!(matches!(entry.kind, Kind::Malformed(_)) || entry.kind == Kind::of(name, value), "{place}");
+        }
+        assert_eq!(index(b"x-y", None), 0);
+        assert_eq!(index(b"", None), 0);
+    }
+}

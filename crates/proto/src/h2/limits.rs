@@ -1,0 +1,63 @@
+//! How much a client may send, and how much it may burden the server.
+
+/// Bounds of a connection and of its requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Streams that may be active at once; a further one is reset with REFUSED_STREAM. Default 100, the least that RFC 9113,
+    /// section 6.5.2, recommends.
+    pub streams: u32,
+    /// What the fields of a request may count, each its name, its value and 32 bytes; more is a 431, and more than four times
+    /// as much ends the connection. The client is told (SETTINGS_MAX_HEADER_LIST_SIZE). At most 256 MiB. Default 32 KiB, as
+    /// for heads of HTTP/1.
+    pub head_bytes: usize,
+    /// Fields of a request, and of trailers; more is a 431. Cookie counts once, because clients send each of its pairs as a
+    /// field. Default 100.
+    pub fields: usize,
+    /// Bytes of a request target; more is a 414. Default 8 KiB.
+    pub target_bytes: usize,
+    /// Whether a target with bytes above 0x7F is a 400; see [`h1::Limits::strict_target`](crate::h1::Limits::strict_target).
+    pub strict_target: bool,
+    /// Bytes of content; more is a 413. Default 1 GiB.
+    pub content_bytes: u64,
+    /// How much content of one stream the client may send before the caller has consumed any. At least 65535 bytes, because
+    /// until it has read the settings, a client may send so much. Read when the connection begins. Default 256 KiB.
+    pub stream_window: u32,
+    /// The same for all streams together. Default 1 MiB.
+    pub connection_window: u32,
+    /// Frames that may bring the fields of one message. Default 10: one HEADERS of 16 KiB holds them all, mostly.
+    pub field_frames: u8,
+    /// Requests that may end without a response, because the client has reset them or given a reason to reset them, more than
+    /// requests that have a response; one more ends the connection. Default 100, as many as it may have at once.
+    pub resets: u16,
+    /// Frames that may bring nothing (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, unknown types, DATA with a few bytes) more than
+    /// requests and content account for; one more ends the connection. Default 10000.
+    pub nuisances: u32,
+    /// Whether a client may open tunnels by an extended CONNECT (RFC 8441). Read when the connection begins. Default false.
+    pub connect_protocol: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            streams: 100,
+            head_bytes: 32 << 10,
+            fields: 100,
+            target_bytes: 8 << 10,
+            strict_target: false,
+            content_bytes: 1 << 30,
+            stream_window: 256 << 10,
+            connection_window: 1 << 20,
+            field_frames: 10,
+            resets: 100,
+            nuisances: 10_000,
+            connect_protocol: false,
+        }
+    }
+}
+
+impl Limits {
+    /// No head may exceed 1 GiB, because places in it are kept in 32 bits.
+    pub(super) fn kept(&self) -> usize {
+        self.head_bytes.min(1 << 28)
+    }
+}

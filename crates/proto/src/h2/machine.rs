@@ -1,0 +1,406 @@
+//! The machine of one connection: its state, and how it goes from frame to frame.
+
+mod content;
+mod control;
+mod fields;
+mod writing;
+
+pub use writing::{Admission, Finish};
+
+use super::allowance::Allowance;
+use super::error::{ErrorCode, Malformed, StreamError, Violation};
+use super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
+use super::head::Outline;
+use super::hpack::Decoder;
+use super::preface::PREFACE;
+use super::streams::{Reading, Streams};
+use super::{Limits, Priority};
+use crate::h1::Refusal;
+use alloc::vec::Vec;
+use core::ops::Range;
+use oribi_message::HeadLayout;
+
+/// The window of a connection, and of each stream, before it is changed (RFC 9113, section 6.9.2).
+const FIRST_WINDOW: u32 = 65_535;
+
+/// No window may be larger.
+const LARGEST_WINDOW: u32 = (1 << 31) - 1;
+
+/// The last stream that there may be: ids have 31 bits.
+const HIGHEST_STREAM: u32 = (1 << 31) - 1;
+
+/// The result of one look at the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// How many bytes at the start of the input have been consumed.
+    pub consumed: usize,
+    /// What they were.
+    pub event: Event,
+}
+
+/// What the client has sent. A stream is known by its id, which is never 0, from [`Event::Head`] or [`Event::Refused`] until
+/// [`Machine::finish`] or [`Machine::reset`] is called for it, or until [`Event::Reset`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Nothing complete yet: more input is needed. Some input may have been consumed anyway.
+    NeedInput,
+    /// A request: its head is in the caller's buffers.
+    Head {
+        /// The stream.
+        id: u32,
+        /// What else is to be known of it.
+        outline: Outline,
+        /// The request is complete: nothing follows.
+        complete: bool,
+    },
+    /// A piece of the content, never empty, within the consumed bytes. Call [`Machine::consume`] when there is room for as
+    /// much again.
+    Content {
+        /// The stream.
+        id: u32,
+        /// Its place in the input.
+        range: Range<usize>,
+    },
+    /// The content is complete, and with it the request.
+    End {
+        /// The stream.
+        id: u32,
+    },
+    /// The request is refused, before or within its content; further input for it is skipped. Answer with
+    /// [`Machine::write_refusal`] if no response has been begun, and [`Machine::finish`].
+    Refused {
+        /// The stream.
+        id: u32,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The stream has ended and is forgotten: the client does not want the response any more, or has broken a rule.
+    Reset {
+        /// The stream.
+        id: u32,
+        /// The rule; `None`: the client has reset it.
+        error: Option<StreamError>,
+    },
+    /// A request that was none: its stream has been reset before anything was said of it. For the log.
+    Malformed {
+        /// The stream.
+        id: u32,
+        /// Why.
+        why: Malformed,
+    },
+    /// There is room for content that waits; see [`Machine::next_to_send`].
+    Room,
+    /// The machine has something to say by itself; have it written by [`Machine::write_answer`]. Until then nothing is read. The
+    /// caller, which queues the output, must stop a client that makes it say things without end and reads nothing.
+    Answer,
+    /// The connection is refused, and so is everything that follows: from now on every step returns this. Have
+    /// [`Machine::write_answer`] tell the client, and close.
+    Refuse(Violation),
+}
+
+/// What the next bytes belong to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Preface,
+    Header,
+    Content,
+    Skipped,
+    Fields,
+    Settings,
+}
+
+/// What the machine is to say; at most one thing at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// The server's own preface.
+    Settings,
+    Acknowledge,
+    Pong([u8; 8]),
+    Reset {
+        id: u32,
+        code: ErrorCode,
+    },
+    /// The second step of leaving.
+    Leave,
+    /// The connection is refused.
+    Goaway(ErrorCode),
+}
+
+/// How far the connection is on its way to an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leaving {
+    No,
+    /// The client has been told to open no more streams; those that it had opened before it read that are still accepted.
+    Announced,
+    /// Streams above the last one are ignored.
+    Decided,
+}
+
+/// The server's side of one HTTP/2 connection. Less than 400 bytes; besides that it owns up to 6 KiB for the table of
+/// compressed fields, some eighty bytes for each active stream, and, while the fields of one message arrive in pieces, these.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    part: Part,
+    /// The present frame; only what is left of its content, and its padding.
+    frame: Header,
+    padding: u8,
+    /// The next frame must be SETTINGS.
+    first: bool,
+    leaving: Leaving,
+    tunnels: bool,
+    /// A block of fields has begun in a HEADERS frame, and its last frame has not come.
+    continuing: bool,
+    /// The frame that began it ends the stream.
+    block_ends: bool,
+    /// Frames of it.
+    block_frames: u8,
+    /// The client has been told that responses are encoded without a table.
+    without_table: bool,
+    /// A stream that waits has got room.
+    room: bool,
+    answer: Option<Answer>,
+    refused: Option<Violation>,
+    allowance: Allowance,
+    /// How much may be sent on all streams, and on each new one.
+    window: i32,
+    stream_window: i32,
+    /// SETTINGS_INITIAL_WINDOW_SIZE of the frame that is being read.
+    new_window: Option<i32>,
+    /// How much the client may send on all streams; how large that may become, there and on each stream.
+    allowed: u32,
+    most_allowed: u32,
+    most_allowed_stream: u32,
+    /// Of it what the client has not been told of.
+    credit: u32,
+    /// The last stream that the client has opened, and the last that is served.
+    last: u32,
+    last_served: u32,
+    /// The one before the last that it has opened: what is between the two has been passed over.
+    last_but_one: u32,
+    streams: Streams,
+    /// Priorities of streams that have not been opened.
+    early: [Option<(u32, Priority)>; 2],
+    decoder: Decoder,
+    /// A block that did not arrive whole.
+    block: Vec<u8>,
+}
+
+impl Machine {
+    /// A machine for a new connection, which expects the client's preface.
+    #[must_use]
+    pub fn new(limits: &Limits) -> Self {
+        let most = |window: u32| window.clamp(FIRST_WINDOW, LARGEST_WINDOW);
+        Self {
+            part: Part::Preface,
+            frame: Header { length: 0, kind: 0, flags: 0, id: 0 },
+            padding: 0,
+            first: true,
+            leaving: Leaving::No,
+            tunnels: limits.connect_protocol,
+            continuing: false,
+            block_ends: false,
+            block_frames: 0,
+            without_table: false,
+            room: false,
+            answer: None,
+            refused: None,
+            allowance: Allowance::default(),
+            window: FIRST_WINDOW as i32,
+            stream_window: FIRST_WINDOW as i32,
+            new_window: None,
+            allowed: most(limits.connection_window),
+            most_allowed: most(limits.connection_window),
+            most_allowed_stream: most(limits.stream_window),
+            credit: 0,
+            last: 0,
+            last_served: 0,
+            last_but_one: 0,
+            streams: Streams::new(),
+            early: [None; 2],
+            decoder: Decoder::new(),
+            block: Vec::new(),
+        }
+    }
+
+    /// How many streams are active.
+    #[inline]
+    #[must_use]
+    pub const fn active(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Whether the machine is between two frames and no message is incomplete but for its content, so that an end of the input
+    /// would cut nothing off.
+    #[inline]
+    #[must_use]
+    pub const fn between_frames(&self) -> bool {
+        matches!(self.part, Part::Header) && !self.continuing
+    }
+
+    /// Whether to close the connection once everything written has been sent: it has been refused, or it is leaving and no
+    /// stream is active.
+    #[inline]
+    #[must_use]
+    pub const fn must_close(&self) -> bool {
+        self.refused.is_some() || (matches!(self.leaving, Leaving::Decided) && self.streams.len() == 0)
+    }
+
+    /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed
+    /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refuse`]. [`Event::NeedInput`] leaves at most 255 bytes
+    /// unconsumed.
+    ///
+    /// If the step is a head, it is in `text` and `layout`; otherwise what they hold is undefined. Machines may share them.
+    #[inline]
+    pub fn handle_input(&mut self, input: &[u8], text: &mut Vec<u8>, layout: &mut HeadLayout, limits: &Limits) -> Step {
+        let mut pos = 0;
+        loop {
+            if let Some(violation) = self.refused {
+                return Step { consumed: pos, event: Event::Refuse(violation) };
+            }
+            if self.answer.is_some() || self.owes_credit() {
+                return Step { consumed: pos, event: Event::Answer };
+            }
+            if self.room {
+                self.room = false;
+                return Step { consumed: pos, event: Event::Room };
+            }
+            let rest = &input[pos..];
+            let read = match self.part {
+                Part::Header => self.read_frame(rest, text, layout, limits),
+                Part::Content => self.read_content(rest, pos, limits),
+                Part::Fields => self.read_fields(rest, text, layout, limits),
+                Part::Settings => self.read_settings(rest),
+                Part::Skipped => Ok(self.skip(rest)),
+                Part::Preface => self.read_preface(rest),
+            };
+            match read {
+                Ok(Some((length, event))) => {
+                    pos += length;
+                    if let Some(event) = event {
+                        return Step { consumed: pos, event };
+                    }
+                }
+                Ok(None) => return Step { consumed: pos, event: Event::NeedInput },
+                Err(violation) => self.refuse(violation),
+            }
+        }
+    }
+
+    /// Writes what [`Event::Answer`] has announced.
+    pub fn write_answer(&mut self, limits: &Limits, out: &mut Vec<u8>) {
+        match self.answer.take() {
+            Some(Answer::Settings) => self.write_settings(limits, out),
+            Some(Answer::Acknowledge) => frame::write(frame::SETTINGS, flag::ACK, 0, &[], out),
+            Some(Answer::Pong(opaque)) => frame::write(frame::PING, flag::ACK, 0, &opaque, out),
+            Some(Answer::Reset { id, code }) => frame::write_reset(id, code, out),
+            Some(Answer::Leave) => self.leave(out),
+            Some(Answer::Goaway(code)) => frame::write_goaway(self.last_served, code, out),
+            None => {}
+        }
+        if self.owes_credit() {
+            self.write_credit(out);
+        }
+    }
+
+    fn read_preface(&mut self, rest: &[u8]) -> Result<Read, Violation> {
+        let known = rest.len().min(PREFACE.len());
+        if rest[..known] != PREFACE[..known] {
+            return Err(Violation::PREFACE);
+        }
+        if known < PREFACE.len() {
+            return Ok(None);
+        }
+        self.part = Part::Header;
+        self.answer = Some(Answer::Settings);
+        Ok(Some((PREFACE.len(), None)))
+    }
+
+    /// Reads the header of a frame, and its content if the frame is read as a whole.
+    #[inline]
+    fn read_frame(
+        &mut self,
+        rest: &[u8],
+        text: &mut Vec<u8>,
+        layout: &mut HeadLayout,
+        limits: &Limits,
+    ) -> Result<Read, Violation> {
+        let Some(bytes) = rest.first_chunk() else { return Ok(None) };
+        let header = Header::read(bytes);
+        if header.length as usize > FRAME_BYTES {
+            return Err(Violation::FRAME_SIZE);
+        }
+        if self.continuing && (header.kind != frame::CONTINUATION || header.id != self.frame.id) {
+            return Err(Violation::INTERLEAVED);
+        }
+        if self.first && (header.kind != frame::SETTINGS || header.has(flag::ACK)) {
+            return Err(Violation::FIRST_FRAME);
+        }
+        match header.kind {
+            frame::HEADERS => self.begin_fields(header, rest, text, layout, limits),
+            frame::DATA => self.begin_content(header, rest, limits),
+            frame::CONTINUATION => self.continue_fields(header, rest, text, layout, limits),
+            _ => self.control(header, rest, limits),
+        }
+    }
+
+    /// Skips what is left of a frame.
+    fn skip(&mut self, rest: &[u8]) -> Read {
+        let length = rest.len().min(self.frame.length as usize);
+        self.frame.length -= length as u32;
+        if self.frame.length == 0 {
+            self.part = Part::Header;
+        }
+        (length > 0 || self.frame.length == 0).then_some((length, None))
+    }
+
+    /// Skips the rest of a frame of which `taken` bytes have been read.
+    fn skip_rest(&mut self, header: Header, taken: usize) -> Read {
+        self.frame = header;
+        self.frame.length = header.length - taken as u32;
+        self.part = if self.frame.length == 0 { Part::Header } else { Part::Skipped };
+        Some((HEADER_BYTES + taken, None))
+    }
+
+    /// Ends a stream because the client has broken a rule. The event for the caller, if it knows the stream.
+    #[cold]
+    fn fail(&mut self, id: u32, error: StreamError, limits: &Limits) -> Result<Option<Event>, Violation> {
+        let event = self.lose(id, limits)?;
+        self.answer = Some(Answer::Reset { id, code: error.code() });
+        Ok(event.then_some(Event::Reset { id, error: Some(error) }))
+    }
+
+    /// Forgets a stream that the client has ended in another way than by completing its request. Whether there was one.
+    fn lose(&mut self, id: u32, limits: &Limits) -> Result<bool, Violation> {
+        let Some(stream) = self.streams.remove(id) else { return Ok(false) };
+        self.credit += stream.held;
+        if stream.reading != Reading::Ended {
+            self.streams.abandon(id);
+        }
+        if stream.writing == super::streams::Writing::Nothing {
+            self.allowance.reset(limits)?;
+        }
+        Ok(true)
+    }
+
+    #[cold]
+    fn refuse(&mut self, violation: Violation) {
+        self.refused = Some(violation);
+        self.answer = Some(Answer::Goaway(violation.code()));
+        self.credit = 0;
+        self.block = Vec::new();
+    }
+}
+
+/// How many bytes were read, and their meaning if they have one for the caller; `None`: bytes are missing.
+type Read = Option<(usize, Option<Event>)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_small() {
+        assert!(size_of::<Machine>() <= 400, "{}", size_of::<Machine>());
+        assert!(size_of::<Step>() <= 96, "{}", size_of::<Step>());
+    }
+}

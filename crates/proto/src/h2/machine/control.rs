@@ -1,0 +1,285 @@
+//! How the machine reads the frames that carry no message (RFC 9113, sections 6.3 to 6.9; RFC 9218, section 7), and how it
+//! leaves.
+
+use super::super::error::{ErrorCode, StreamError, Violation};
+use super::super::frame::{self, HEADER_BYTES, Header, flag};
+use super::super::{Limits, Priority};
+use super::{Answer, Event, FIRST_WINDOW, HIGHEST_STREAM, LARGEST_WINDOW, Leaving, Machine, Part, Read};
+use alloc::vec::Vec;
+
+/// Settings (RFC 9113, section 6.5.2; RFC 8441, section 3; RFC 9218, section 2.1).
+mod setting {
+    pub(super) const ENABLE_PUSH: u16 = 2;
+    pub(super) const MAX_CONCURRENT_STREAMS: u16 = 3;
+    pub(super) const INITIAL_WINDOW_SIZE: u16 = 4;
+    pub(super) const MAX_FRAME_SIZE: u16 = 5;
+    pub(super) const MAX_HEADER_LIST_SIZE: u16 = 6;
+    pub(super) const ENABLE_CONNECT_PROTOCOL: u16 = 8;
+    pub(super) const NO_RFC7540_PRIORITIES: u16 = 9;
+}
+
+const SETTING_BYTES: usize = 6;
+
+/// The most bytes of PRIORITY_UPDATE that are read, which only complete ones are; a longer one is ignored. The values in use have
+/// six.
+const PRIORITY_UPDATE_BYTES: u32 = 128;
+
+/// The content of the PING whose acknowledgement says that the client has read the first GOAWAY.
+const LEAVING_PING: &[u8; 8] = b"leaving!";
+
+impl Machine {
+    pub(super) fn control(&mut self, header: Header, rest: &[u8], limits: &Limits) -> Result<Read, Violation> {
+        let Header { length, kind, id, .. } = header;
+        let (on_zero, wanted) = match kind {
+            frame::PUSH_PROMISE => return Err(Violation::PUSH),
+            frame::SETTINGS => (true, None),
+            frame::PING => (true, Some(8)),
+            frame::GOAWAY | frame::PRIORITY_UPDATE => (true, None),
+            frame::RST_STREAM => (false, Some(4)),
+            frame::WINDOW_UPDATE => (id == 0, Some(4)),
+            frame::PRIORITY => (false, None),
+            _ => {
+                self.allowance.frame(limits)?;
+                return Ok(self.skip_rest(header, 0));
+            }
+        };
+        match (on_zero, id) {
+            (true, 1..) => return Err(Violation::STREAM_NOT_ZERO),
+            (false, 0) => return Err(Violation::STREAM_ZERO),
+            _ => {}
+        }
+        if wanted.is_some_and(|wanted| length != wanted) {
+            return Err(Violation::FRAME_LENGTH);
+        }
+        match kind {
+            frame::SETTINGS => self.begin_settings(header, limits),
+            frame::GOAWAY if length < 8 => Err(Violation::FRAME_LENGTH),
+            frame::GOAWAY => {
+                // The client opens no more streams, and closes when its last one has ended.
+                self.allowance.frame(limits)?;
+                Ok(self.skip_rest(header, 0))
+            }
+            frame::PRIORITY => {
+                self.allowance.frame(limits)?;
+                let event = match length {
+                    5 => None,
+                    // On a stream that is not open, a reset would break a rule itself.
+                    _ if self.streams.get(id).is_none() => return Err(Violation::FRAME_LENGTH),
+                    _ => self.fail(id, StreamError::PRIORITY_LENGTH, limits)?,
+                };
+                let read = self.skip_rest(header, 0);
+                Ok(read.map(|(length, _)| (length, event)))
+            }
+            frame::PRIORITY_UPDATE => self.update_priority(header, rest, limits),
+            _ => {
+                let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + length as usize) else { return Ok(None) };
+                let event = match (kind, payload.first_chunk::<8>(), payload.first_chunk::<4>()) {
+                    (frame::PING, Some(opaque), _) => self.ping(header, *opaque, limits)?,
+                    (frame::RST_STREAM, ..) => self.stream_reset(id, limits)?,
+                    (_, _, Some(bytes)) => self.window_update(id, u32::from_be_bytes(*bytes) & LARGEST_WINDOW, limits)?,
+                    _ => None,
+                };
+                Ok(Some((HEADER_BYTES + payload.len(), event)))
+            }
+        }
+    }
+
+    fn begin_settings(&mut self, header: Header, limits: &Limits) -> Result<Read, Violation> {
+        let acknowledges = header.has(flag::ACK);
+        if !(header.length as usize).is_multiple_of(SETTING_BYTES) || (acknowledges && header.length > 0) {
+            return Err(Violation::FRAME_LENGTH);
+        }
+        self.allowance.frame(limits)?;
+        self.first = false;
+        if !acknowledges {
+            self.frame = header;
+            self.new_window = None;
+            self.part = Part::Settings;
+        }
+        Ok(Some((HEADER_BYTES, None)))
+    }
+
+    pub(super) fn read_settings(&mut self, rest: &[u8]) -> Result<Read, Violation> {
+        let mut taken = 0;
+        while self.frame.length > 0 {
+            let Some([a, b, c, d, e, f]) = rest.get(taken..).and_then(|rest| rest.first_chunk()) else {
+                return Ok((taken > 0).then_some((taken, None)));
+            };
+            taken += SETTING_BYTES;
+            self.frame.length -= SETTING_BYTES as u32;
+            let value = u32::from_be_bytes([*c, *d, *e, *f]);
+            let most = match u16::from_be_bytes([*a, *b]) {
+                setting::ENABLE_PUSH | setting::ENABLE_CONNECT_PROTOCOL | setting::NO_RFC7540_PRIORITIES => 1,
+                setting::INITIAL_WINDOW_SIZE if value > LARGEST_WINDOW => return Err(Violation::SETTING_WINDOW),
+                setting::INITIAL_WINDOW_SIZE => {
+                    self.new_window = Some(value as i32);
+                    continue;
+                }
+                // Frames of the size that every client takes are large enough.
+                setting::MAX_FRAME_SIZE if (1 << 14..1 << 24).contains(&value) => continue,
+                setting::MAX_FRAME_SIZE => return Err(Violation::SETTING),
+                _ => continue,
+            };
+            if value > most {
+                return Err(Violation::SETTING);
+            }
+        }
+        // Only the last of several values has an effect that lasts.
+        if let Some(window) = self.new_window.take() {
+            self.change_windows(window)?;
+        }
+        self.part = Part::Header;
+        self.answer = Some(Answer::Acknowledge);
+        Ok(Some((taken, None)))
+    }
+
+    /// Section 6.9.2: all windows change by as much as the initial one.
+    fn change_windows(&mut self, window: i32) -> Result<(), Violation> {
+        let change = i64::from(window) - i64::from(self.stream_window);
+        self.stream_window = window;
+        if change == 0 {
+            return Ok(());
+        }
+        for stream in self.streams.iter_mut() {
+            let changed = i64::from(stream.window) + change;
+            // It cannot become too small: at most what was allowed has been sent.
+            stream.window = i32::try_from(changed).map_err(|_| Violation::SETTING_WINDOW)?;
+        }
+        self.room = change > 0 && self.streams.any_waits();
+        Ok(())
+    }
+
+    fn ping(&mut self, header: Header, opaque: [u8; 8], limits: &Limits) -> Result<Option<Event>, Violation> {
+        self.allowance.frame(limits)?;
+        if !header.has(flag::ACK) {
+            self.answer = Some(Answer::Pong(opaque));
+        } else if self.leaving == Leaving::Announced && opaque == *LEAVING_PING {
+            self.answer = Some(Answer::Leave);
+        }
+        Ok(None)
+    }
+
+    fn stream_reset(&mut self, id: u32, limits: &Limits) -> Result<Option<Event>, Violation> {
+        if id > self.last {
+            return Err(Violation::STREAM_IDLE);
+        }
+        let known = self.lose(id, limits)?;
+        self.streams.forget(id);
+        if known {
+            return Ok(Some(Event::Reset { id, error: None }));
+        }
+        self.allowance.frame(limits)?;
+        Ok(None)
+    }
+
+    fn window_update(&mut self, id: u32, increment: u32, limits: &Limits) -> Result<Option<Event>, Violation> {
+        self.allowance.frame(limits)?;
+        if id == 0 {
+            if increment == 0 {
+                return Err(Violation::WINDOW_ZERO);
+            }
+            let before = self.window;
+            self.window = before.checked_add(increment as i32).ok_or(Violation::WINDOW_OVERFLOW)?;
+            self.room = before <= 0 && self.window > 0 && self.streams.any_waits();
+            return Ok(None);
+        }
+        if id > self.last {
+            return Err(Violation::STREAM_IDLE);
+        }
+        // It may have been sent before the client knew that the stream had ended.
+        let Some(stream) = self.streams.find(id) else { return Ok(None) };
+        if increment == 0 {
+            return self.fail(id, StreamError::WINDOW_ZERO, limits);
+        }
+        let before = stream.window;
+        let Some(window) = before.checked_add(increment as i32) else {
+            return self.fail(id, StreamError::WINDOW_OVERFLOW, limits);
+        };
+        stream.window = window;
+        self.room = before <= 0 && window > 0 && self.window > 0 && self.streams.any_waits();
+        Ok(None)
+    }
+
+    fn update_priority(&mut self, header: Header, rest: &[u8], limits: &Limits) -> Result<Read, Violation> {
+        let length = header.length;
+        if length < 4 {
+            return Err(Violation::FRAME_LENGTH);
+        }
+        if length > PRIORITY_UPDATE_BYTES {
+            self.allowance.frame(limits)?;
+            return Ok(self.skip_rest(header, 0));
+        }
+        let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + length as usize) else { return Ok(None) };
+        let Some((id, value)) = payload.split_first_chunk() else { return Ok(None) };
+        self.allowance.frame(limits)?;
+        let id = u32::from_be_bytes(*id) & HIGHEST_STREAM;
+        if id.is_multiple_of(2) {
+            return Err(Violation::PRIORITY_UPDATE);
+        }
+        // What is not said has its default (RFC 9218, section 7).
+        let priority = Priority::read(value).unwrap_or_default();
+        if let Some(stream) = self.streams.find(id) {
+            stream.priority = priority;
+        } else if id > self.last {
+            // The oldest makes room.
+            let [first, second] = self.early;
+            self.early = match first {
+                Some((early, _)) if early == id => [second, Some((id, priority))],
+                _ if second.is_some_and(|(early, _)| early == id) => [first, Some((id, priority))],
+                _ => [second, Some((id, priority))],
+            };
+        }
+        Ok(Some((HEADER_BYTES + payload.len(), None)))
+    }
+
+    /// Writes the server's preface (section 3.4): its settings, and the window of the connection.
+    pub(super) fn write_settings(&self, limits: &Limits, out: &mut Vec<u8>) {
+        let list = u32::try_from(limits.kept()).unwrap_or(u32::MAX);
+        let settings = [
+            Some((setting::MAX_CONCURRENT_STREAMS, limits.streams)),
+            Some((setting::INITIAL_WINDOW_SIZE, self.most_allowed_stream)),
+            Some((setting::MAX_HEADER_LIST_SIZE, list)),
+            self.tunnels.then_some((setting::ENABLE_CONNECT_PROTOCOL, 1)),
+            Some((setting::NO_RFC7540_PRIORITIES, 1)),
+        ];
+        let count = settings.iter().flatten().count();
+        let length = (count * SETTING_BYTES) as u32;
+        out.extend_from_slice(&Header { length, kind: frame::SETTINGS, flags: 0, id: 0 }.to_bytes());
+        for (name, value) in settings.into_iter().flatten() {
+            out.extend_from_slice(&name.to_be_bytes());
+            out.extend_from_slice(&value.to_be_bytes());
+        }
+        if self.most_allowed > FIRST_WINDOW {
+            frame::write_window_update(0, self.most_allowed - FIRST_WINDOW, out);
+        }
+    }
+
+    /// Begins to leave (section 6.8): the client is told to open no more streams. Those that are on their way are still served:
+    /// only when the client has answered a PING, which it does at once, are further ones ignored. Active streams go on; when
+    /// there are none, the connection must close. The caller, which has a clock, calls [`Machine::retire_at_once`] if the answer
+    /// takes too long.
+    pub fn retire(&mut self, out: &mut Vec<u8>) {
+        if self.leaving == Leaving::No && self.refused.is_none() {
+            self.leaving = Leaving::Announced;
+            frame::write_goaway(HIGHEST_STREAM, ErrorCode::NO_ERROR, out);
+            frame::write(frame::PING, 0, 0, LEAVING_PING, out);
+        }
+    }
+
+    /// Ignores streams from now on, except the active ones, and tells the client so.
+    pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
+        if self.leaving != Leaving::Decided && self.refused.is_none() {
+            if self.answer == Some(Answer::Leave) {
+                self.answer = None;
+            }
+            self.leave(out);
+        }
+    }
+
+    /// The second step: tells which streams are served.
+    pub(super) fn leave(&mut self, out: &mut Vec<u8>) {
+        self.leaving = Leaving::Decided;
+        frame::write_goaway(self.last, ErrorCode::NO_ERROR, out);
+        self.last_served = self.last;
+    }
+}

@@ -1,0 +1,52 @@
+//! HTTP/2, the server's side (RFC 9113), with its compression of fields (RFC 7541), priorities (RFC 9218) and tunnels by an
+//! extended CONNECT (RFC 8441).
+//!
+//! One [`Machine`] belongs to one connection and carries many exchanges, each a stream with its own state. It reads a request
+//! into the same layout as a machine of HTTP/1, writes responses stream by stream, and keeps both directions within their
+//! windows. It keeps no content: what arrives is given out as ranges of the input, and of what is sent it writes the headers of
+//! frames. [`opening`] tells from the first bytes of a connection whether it is one of HTTP/2.
+//!
+//! # How strict it is
+//! A request that is malformed (section 8.1.1) resets its stream: names with capital letters, control bytes in a value or white
+//! space around it, fields about a connection of HTTP/1, pseudo-fields that are missing, repeated, unknown or late, a Host that
+//! is not `:authority`, a Content-Length that is not the size of the content. So nothing of a request can mean something else
+//! behind this server. A request that is well-formed but too large, or not for this server, gets a status
+//! ([`Event::Refused`]), as over HTTP/1. Errors of the connection are those of RFC 9113, each with its code; where the
+//! specification lets a recipient choose, a stream error is only made one of the connection if the frame cannot have been in
+//! transit.
+//!
+//! # What a client can make it do
+//! Everything is bounded, in memory and in work, by numbers that [`Limits`] has:
+//! * a block of fields has at most twice the bytes that its fields may count, comes in at most [`Limits::field_frames`] frames, and is
+//!   decoded once, when it is complete; decoding ends the connection when the fields count four times what they may, and each counts
+//!   at least 32, so a small block that means much (an "HPACK bomb") costs at most what 128 KiB of fields cost;
+//! * the table of compressed fields has 4096 bytes, and an update of its size is only taken at the beginning of a block;
+//! * streams: active ones [`Limits::streams`], of 80 bytes; of ended ones that the client was still sending on, 256 ids;
+//! * requests without a response (reset by the client, or by the machine because of what the client sent) and frames that bring
+//!   nothing have an allowance each, which work restores: [`Limits::resets`], [`Limits::nuisances`];
+//! * the machine has at most one answer of its own to write, of 60 bytes, and reads nothing before it is written, so the caller
+//!   bounds what waits for a client that reads nothing;
+//! * content is at most what the windows allow, until the caller says that it has consumed some.
+//!
+//! # The same events for every split
+//! How bytes are cut into packets changes nothing but where content is cut.
+
+mod allowance;
+mod error;
+mod frame;
+mod head;
+mod hpack;
+mod limits;
+mod machine;
+mod preface;
+mod priority;
+mod streams;
+
+pub use crate::h1::{InvalidResponse, Preset, Refusal};
+pub use error::{ErrorCode, Malformed, StreamError, Violation};
+pub use frame::FRAME_BYTES;
+pub use head::Outline;
+pub use limits::Limits;
+pub use machine::{Admission, Event, Finish, Machine, Step};
+pub use preface::{Opening, opening};
+pub use priority::Priority;

@@ -1,0 +1,148 @@
+//! What a client can make a machine spend, in memory and in work: the numbers that the description of `h2` states.
+
+use crate::frames::{self, Frame, HEADERS, PREFACE, SETTINGS};
+use oribi_message::HeadLayout;
+use oribi_proto::h2::{Event, Limits, Machine, Violation};
+
+/// A machine that has read the beginning of a connection, and what it has said.
+struct Fed {
+    machine: Machine,
+    limits: Limits,
+    text: Vec<u8>,
+    layout: HeadLayout,
+    out: Vec<u8>,
+    heads: usize,
+}
+
+impl Fed {
+    fn new(limits: Limits) -> Self {
+        let machine = Machine::new(&limits);
+        let mut fed = Self { machine, limits, text: Vec::new(), layout: HeadLayout::default(), out: Vec::new(), heads: 0 };
+        fed.send(&[PREFACE, &Frame::new(SETTINGS, 0, 0, &[]).to_bytes()].concat()).expect("a connection");
+        fed
+    }
+
+    fn send(&mut self, mut bytes: &[u8]) -> Result<(), Violation> {
+        loop {
+            let step = self.machine.handle_input(bytes, &mut self.text, &mut self.layout, &self.limits);
+            bytes = &bytes[step.consumed..];
+            match step.event {
+                Event::NeedInput => return Ok(()),
+                Event::Refuse(violation) => return Err(violation),
+                Event::Answer => self.machine.write_answer(&self.limits, &mut self.out),
+                Event::Head { .. } => self.heads += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends these again and again, with the ids of the streams that follow; how often until the connection ends.
+    fn repeat(&mut self, most: usize, frames: impl Fn(u32) -> Vec<Frame>) -> usize {
+        for count in 0..most {
+            let id = 1 + 2 * count as u32;
+            let bytes = frames(id).iter().flat_map(Frame::to_bytes).collect::<Vec<_>>();
+            if let Err(violation) = self.send(&bytes) {
+                assert_eq!(violation.code().name(), "ENHANCE_YOUR_CALM", "{}", violation.reason());
+                return count;
+            }
+        }
+        panic!("{most} are borne");
+    }
+}
+
+const GET: &[u8] = b"\x82\x86\x84\x01\x01a";
+
+#[test]
+fn resets_end_after_as_many_as_may_be_active() {
+    let get = |id| Frame::new(HEADERS, 5, id, GET);
+    let open = |id| Frame::new(HEADERS, 4, id, GET);
+    let reset = |id| Frame::new(frames::RST_STREAM, 0, id, &[0, 0, 0, 8]);
+    let update = |id, by: u32| Frame::new(frames::WINDOW_UPDATE, 0, id, &by.to_be_bytes());
+    let limits = Limits::default;
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), reset(id)]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), update(id, 0)]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), update(id, i32::MAX as u32)]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), Frame::new(frames::DATA, 0, id, b"x")]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), get(id)]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![open(id), open(id)]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id), Frame::new(2, 0, id, b"x")]), 100);
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![Frame::new(HEADERS, 5, id, b"\x82")]), 100);
+    // A hundred streams that are active, and a hundred that are too many.
+    assert_eq!(Fed::new(limits()).repeat(1000, |id| vec![get(id)]), 200);
+}
+
+#[test]
+fn frames_that_bring_nothing_end_after_ten_thousand() {
+    let frames: [(u8, u8, &[u8]); 8] = [
+        (frames::PING, 0, b"12345678"),
+        (frames::PING, 1, b"12345678"),
+        (SETTINGS, 0, b"\x00\x04\x00\x00\x00\x00"),
+        (SETTINGS, 1, b""),
+        (frames::GOAWAY, 0, b"\0\0\0\0\0\0\0\0"),
+        (frames::PRIORITY_UPDATE, 0, b"\x00\x00\x00\x01u=1"),
+        (frames::WINDOW_UPDATE, 0, b"\x00\x00\x00\x01"),
+        (99, 0, b"x"),
+    ];
+    for (kind, flags, content) in frames {
+        let mut fed = Fed::new(Limits::default());
+        let count = fed.repeat(20_000, |_| vec![Frame::new(kind, flags, 0, content)]);
+        // The client's first SETTINGS count, too.
+        assert_eq!(count, 9_999, "type {kind}");
+        assert!(fed.out.len() <= 17 * 10_000 + 100, "{} bytes were said", fed.out.len());
+    }
+    for content in [&b""[..], b"x", b"\x1exxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"] {
+        let mut fed = Fed::new(Limits::default());
+        fed.send(&Frame::new(HEADERS, 4, 1, GET).to_bytes()).expect("a request");
+        let flags = if content.len() > 1 { 8 } else { 0 };
+        let count = fed.repeat(20_000, |_| vec![Frame::new(frames::DATA, flags, 1, content)]);
+        assert!((9_900..=10_020).contains(&count), "{count} with {} bytes", content.len());
+    }
+}
+
+#[test]
+fn an_answer_that_is_not_fetched_stops_the_reading() {
+    let mut fed = Fed::new(Limits::default());
+    let pings = Frame::new(frames::PING, 0, 0, b"12345678").to_bytes().repeat(100);
+    let step = fed.machine.handle_input(&pings, &mut fed.text, &mut fed.layout, &fed.limits);
+    assert_eq!((step.consumed, step.event), (17, Event::Answer));
+    for _ in 0..10 {
+        let step = fed.machine.handle_input(&pings[17..], &mut fed.text, &mut fed.layout, &fed.limits);
+        assert_eq!((step.consumed, step.event), (0, Event::Answer));
+    }
+    let before = fed.out.len();
+    fed.machine.write_answer(&fed.limits, &mut fed.out);
+    assert_eq!(fed.out.len() - before, 17);
+}
+
+#[test]
+fn a_block_in_tiny_frames_ends_soon() {
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 1, 1, GET).to_bytes()).expect("the beginning of a request");
+    assert_eq!(fed.repeat(1000, |_| vec![Frame::new(frames::CONTINUATION, 0, 1, b"\x82")]), 9);
+}
+
+#[test]
+fn a_small_block_that_means_much_fills_no_memory() {
+    let mut fed = Fed::new(Limits::default());
+    // An entry of 4 kB in the table, and its index a thousand times: 4 MB.
+    let fill = [GET, &frames::literal(0x40, b"x", &[b'y'; 4000])].concat();
+    fed.send(&Frame::new(HEADERS, 5, 1, &fill).to_bytes()).expect("a request");
+    let bomb = [GET, &[0xbe; 1000]].concat();
+    assert!(fed.send(&Frame::new(HEADERS, 5, 3, &bomb).to_bytes()).is_err());
+    assert!(fed.text.capacity() <= 128 << 10, "{}", fed.text.capacity());
+    // Within four times what is allowed it is a request that is too large, and the connection goes on.
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 5, 1, &fill).to_bytes()).expect("a request");
+    let large = [GET, &[0xbe; 20]].concat();
+    fed.send(&Frame::new(HEADERS, 5, 3, &large).to_bytes()).expect("a request that is too large");
+    fed.send(&Frame::new(HEADERS, 5, 5, GET).to_bytes()).expect("a request");
+    assert_eq!(fed.heads, 2);
+}
+
+#[test]
+fn a_block_that_never_ends_is_collected_up_to_a_bound() {
+    let mut fed = Fed::new(Limits::default());
+    fed.send(&Frame::new(HEADERS, 1, 1, GET).to_bytes()).expect("the beginning of a request");
+    // Four frames of 16 KiB are more than twice 32 KiB.
+    assert_eq!(fed.repeat(10, |_| vec![Frame::new(frames::CONTINUATION, 0, 1, &[b'x'; 16_384])]), 3);
+}

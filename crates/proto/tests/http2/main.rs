@@ -1,0 +1,19 @@
+//! HTTP/2: what a machine reads, what it writes, and what it bears.
+
+#[path = "../cases/mod.rs"]
+mod cases;
+#[path = "../frames/mod.rs"]
+mod frames;
+#[path = "../../../../fuzz/bodies/h2_fields.rs"]
+mod h2_fields;
+#[path = "../../../../fuzz/bodies/h2_frames.rs"]
+mod h2_frames;
+#[path = "../../../../fuzz/bodies/h2_operations.rs"]
+mod h2_operations;
+#[path = "../http2_transcript/mod.rs"]
+mod http2_transcript;
+
+mod bounds;
+mod properties;
+mod requests;
+mod responses;

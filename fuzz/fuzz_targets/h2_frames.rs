@@ -1,0 +1,11 @@
+//! HTTP/2: connections, cut into packets in every way.
+#![no_main]
+
+#[path = "../bodies/h2_frames.rs"]
+mod body;
+#[path = "../../crates/proto/tests/frames/mod.rs"]
+mod frames;
+#[path = "../../crates/proto/tests/http2_transcript/mod.rs"]
+mod http2_transcript;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| drop(body::check(data)));
