@@ -70,8 +70,9 @@ impl Question {
 pub enum Manner {
     /// It stays: an end is a fault.
     Kept,
-    /// It stays unless the server has announced its end (`Connection: close`): an end without that is a fault, except for a client
-    /// that has asked for nothing for the second that a server gives to idle ones before it ends.
+    /// It stays unless the server has announced its end (`Connection: close`). An end without that is a fault, except for a client
+    /// that has asked for nothing for the second that a server gives to idle ones before it ends, and whose next request comes behind
+    /// that end. A reset is always a fault.
     Parting,
     /// The client closes it: each request has a connection of its own.
     Short,
@@ -261,6 +262,8 @@ struct Waiting {
     number: u64,
     question: Question,
     sent: Instant,
+    /// When it had been sent, the server's end of the connection was there: the server had ended it before.
+    too_late: bool,
 }
 
 impl Line {
@@ -301,7 +304,13 @@ impl Line {
         if let Err(error) = self.stream.write_all(&request(method, &question.target, &question.sent)) {
             report.faults.push(format!("{}: {}: sending: {error}", self.here_and_now(), question.target));
         }
-        self.waiting = Some(Waiting { number, question, sent });
+        self.waiting = Some(Waiting { number, question, sent, too_late: self.has_been_ended() });
+    }
+
+    /// Whether the server's end has come. Over the loopback what has been sent arrives before the call returns, in both directions.
+    fn has_been_ended(&self) -> bool {
+        let mut polled = [PollFd::new(&self.stream, PollFlags::RDHUP)];
+        matches!(poll(&mut polled, Some(&Timespec::default())), Ok(1..))
     }
 
     /// Takes what has come; true when that is a whole answer, or the end.
@@ -311,8 +320,10 @@ impl Line {
             Ok(count) if count > 0 => self.bytes.extend_from_slice(&buffer[..count]),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => return false,
             ended => {
-                let asked = self.waiting.as_ref().map_or_else(Instant::now, |waiting| waiting.sent);
-                if manner == Manner::Parting && self.bytes.is_empty() && asked.duration_since(self.idle_since) >= IDLE {
+                let (asked, unread) =
+                    self.waiting.as_ref().map_or_else(|| (Instant::now(), true), |waiting| (waiting.sent, waiting.too_late));
+                let parts = manner == Manner::Parting && ended.is_ok() && self.bytes.is_empty();
+                if parts && unread && asked.duration_since(self.idle_since) >= IDLE {
                     report.parted += 1;
                     self.renew(address, report);
                     return true;

@@ -62,9 +62,9 @@ impl Clients {
             Opened::new(address, connections).behave(manner).begin(plan)
         };
         let loads = [
-            ("busy connections", begin(BUSY, kept, 2_000)),
+            ("busy connections", begin(BUSY, kept, 4_000)),
             ("quiet connections", begin(QUIET, kept, 20_000)),
-            ("short connections", begin(SHORT, Manner::Short, 10_000)),
+            ("short connections", begin(SHORT, Manner::Short, 20_000)),
         ];
         Self { loads }
     }

@@ -1,11 +1,11 @@
 //! A course: one server, to which a list of acts happens round after round.
 
-use crate::acts::Act;
+use crate::acts::{Act, staff};
 use crate::budget::Until;
 use crate::clients::Clients;
 use crate::language::{Language, Launcher, Site};
 use crate::load::{Manner, Question};
-use crate::report::Outcome;
+use crate::report::{Outcome, RECYCLED};
 use crate::resources::{Held, processes};
 use crate::scene::{Scene, WORKERS, soon};
 use crate::server::runs;
@@ -52,6 +52,12 @@ impl Course {
             if outcome.rounds == 1 {
                 before = Held::by(&scene);
             }
+        }
+        match staff::recycled(&scene) {
+            // Each server below start_server counts for itself.
+            Ok(_) if scene.starter => {}
+            Ok(count) => outcome.count(RECYCLED, count),
+            Err(why) => outcome.faults.push(why),
         }
         let after = Held::by(&scene);
         outcome.faults.extend(after.leak_since(&before).filter(|_| outcome.rounds > 0));

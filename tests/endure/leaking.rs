@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 /// How long it leaks: in `make endure`, and in one round of `tests/run`.
 const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_secs(8);
+const SHORT: Duration = Duration::from_secs(6);
 
 /// The limit of a worker in MiB, far more than an app that has just started needs.
 const LIMIT: u64 = 128;

@@ -7,11 +7,14 @@ use crate::resources::Held;
 use std::fmt;
 use std::time::Duration;
 
+/// What the servers count.
+pub const RECYCLED: &str = "recycled worker";
+
 /// What must have happened in ten minutes for each language: the acts that count for it, and how many there must be.
 const PROMISED: [(&str, &[&str], usize); 5] = [
     ("reloads", &["reload", "reload by ctl"], 20),
     ("upgrades", &["upgrade", "upgrade by ctl", "upgrade with a queue", "upgrade and reload"], 5),
-    ("recycled workers", &["recycled worker"], 200),
+    ("recycled workers", &[RECYCLED], 200),
     ("changes of scale", &["scale 3-7-1-3"], 5),
     ("start_server HUPs", &["start_server HUP", "reload in a drain"], 20),
 ];

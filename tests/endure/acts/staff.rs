@@ -6,7 +6,7 @@ use crate::server::{runs, send, title};
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 
-pub const RECYCLE: Act = Act { name: "recycled worker", perform: recycle };
+pub const RECYCLE: Act = Act { name: "wait for recycling", perform: recycle };
 pub const GROW: Act = Act { name: "TTIN", perform: grow };
 pub const SHRINK: Act = Act { name: "TTOU", perform: shrink };
 pub const SCALE: Act = Act { name: "scale 3-7-1-3", perform: scale };
@@ -14,9 +14,22 @@ pub const RETIRE: Act = Act { name: "worker told to end", perform: retire };
 pub const REOPEN: Act = Act { name: "logs opened again", perform: reopen };
 
 /// How many workers one act waits for.
-const RECYCLED: usize = 10;
+const RECYCLED: usize = 3;
 
-/// Nothing is done, so that workers reach their limits. Those that have answered are counted.
+/// What the server counts of the workers that it has replaced because they had answered or lived enough.
+const COUNTERS: [&str; 2] = ["workers_ended_requests", "workers_ended_lifetime"];
+
+/// How many workers the server has recycled, by its own counters, which outlive upgrades.
+pub fn recycled(scene: &Scene) -> Result<usize, String> {
+    let status = scene.order("status")?;
+    let count = |name: &str| {
+        let digits = status.split_once(&format!("\"{name}\":"))?.1;
+        digits.split(|letter: char| !letter.is_ascii_digit()).next()?.parse::<usize>().ok()
+    };
+    COUNTERS.iter().map(|name| count(name).ok_or_else(|| format!("no {name} in {status}"))).sum()
+}
+
+/// Nothing is done, so that workers reach their limits, until some have.
 fn recycle(scene: &Scene) -> Result<usize, String> {
     scene.clients.workers();
     let mut seen = BTreeSet::new();
@@ -24,7 +37,7 @@ fn recycle(scene: &Scene) -> Result<usize, String> {
         seen.append(&mut scene.clients.workers());
         seen.len() >= WORKERS + RECYCLED
     })?;
-    Ok(seen.len() - WORKERS)
+    Ok(1)
 }
 
 fn grow(scene: &Scene) -> Result<usize, String> {
