@@ -146,3 +146,28 @@ fn a_block_that_never_ends_is_collected_up_to_a_bound() {
     // Four frames of 16 KiB are more than twice 32 KiB.
     assert_eq!(fed.repeat(10, |_| vec![Frame::new(frames::CONTINUATION, 0, 1, &[b'x'; 16_384])]), 3);
 }
+
+#[test]
+fn content_beyond_a_window_is_refused() {
+    let open = |id| Frame::new(HEADERS, 4, id, b"\x83\x86\x84\x01\x01a").to_bytes();
+    let content = |id| Frame::new(frames::DATA, 0, id, &[b'x'; 16_384]).to_bytes();
+    let mut fed = Fed::new(Limits { stream_window: 65_535, ..Limits::default() });
+    fed.send(&[open(1), content(1).repeat(3)].concat()).expect("content within the window");
+    assert_eq!(fed.machine.active(), 1);
+    // The fourth frame is one byte too much; the stream ends, the connection goes on.
+    fed.send(&[content(1), open(3), content(3)].concat()).expect("a stream error");
+    assert_eq!((fed.machine.active(), fed.heads), (1, 2));
+    let reset = Frame::new(frames::RST_STREAM, 0, 1, &[0, 0, 0, 3]);
+    assert!(frames::decode(&fed.out).contains(&reset));
+    // The window of the connection counts all streams.
+    let mut fed = Fed::new(Limits { connection_window: 65_535, ..Limits::default() });
+    fed.send(&[open(1), open(3), content(1).repeat(2), content(3)].concat()).expect("content within the window");
+    let error = fed.send(&content(3)).expect_err("more than the window");
+    assert_eq!(error.code().name(), "FLOW_CONTROL_ERROR");
+    // What has been consumed may be sent again.
+    let mut fed = Fed::new(Limits { connection_window: 65_535, ..Limits::default() });
+    fed.send(&[open(1), content(1).repeat(2)].concat()).expect("content within the window");
+    fed.machine.consume(1, 40_000, &mut fed.out);
+    assert!(frames::decode(&fed.out).iter().any(|frame| frame.kind == frames::WINDOW_UPDATE && frame.number() == 32_768));
+    fed.send(&content(1).repeat(3)).expect("content within the window that was opened again");
+}
