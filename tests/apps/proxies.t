@@ -41,6 +41,11 @@ sub server ($app, $edge) {
         '--trusted-proxies', '127.0.0.1,unix', '--access-log', $self->{log},
         '--listen', "127.0.0.1:$self->{port}", '--listen', "$self->{socket}?mode=666",
     );
+    for my $version (qw(v1 v2)) {
+        $self->{$version} = empty_port();
+        push @command, '--listen', "127.0.0.1:$self->{$version}?proxy_protocol=$version";
+        $self->{"haproxy-$version"} = empty_port();
+    }
     $self->{oribi} = Test::Oribi->run_on_port($self->{port}, @command);
     return $self;
 }
@@ -80,6 +85,42 @@ sub nginx (@servers) {
         }
         NGINX
     return Test::Oribi->run_on_port($port, '/usr/sbin/nginx', '-p', "$folder", '-c', $file, '-e', 'stderr');
+}
+
+# A haproxy that passes on bytes to each server, and says by a PROXY header of either version who has sent them.
+sub haproxy (@servers) {
+    my @ways  = map { ([$_, 'v1', 'send-proxy'], [$_, 'v2', 'send-proxy-v2 proxy-v2-options unique-id']) } @servers;
+    my $parts = join '', map { <<~"HAPROXY" } @ways;
+        listen $_->[0]{name}-$_->[1]
+            unique-id-format %{+X}o\\ %ci:%cp
+            bind 127.0.0.1:$_->[0]{"haproxy-$_->[1]"}
+            server oribi 127.0.0.1:$_->[0]{$_->[1]} $_->[2]
+        HAPROXY
+    my $file = write_file('haproxy.cfg', <<~"HAPROXY");
+        defaults
+            mode tcp
+            timeout connect 10s
+            timeout client 60s
+            timeout server 60s
+        $parts
+        HAPROXY
+    return Test::Oribi->run_on_port($ways[-1][0]{"haproxy-$ways[-1][1]"}, '/usr/sbin/haproxy', '-db', '-f', $file);
+}
+
+sub behind_haproxy ($server) {
+    for my $version (qw(v1 v2)) {
+        my $url = "http://127.0.0.1:" . $server->{"haproxy-$version"} . q(/);
+        my ($told) = told(@as_client, '--header', 'X-Forwarded-For: 10.9.8.7', $url);
+        like $told, qr/\A127\.0\.0\.9[ ][1-9]\d*[ ]http[ ]-[ ]127\.0\.0\.1:\d+[ ]\d+[ ]\z/, "haproxy tells of its client: $version";
+        my $twice = curl(@as_client, $url, $url);
+        is $twice->{connects}, 1, 'on a connection that is kept';
+        is scalar(() = $twice->{body} =~ /^127\.0\.0\.9[ ]/gm), 2, 'for every request';
+        my $large = random_file(3 << 20);
+        is curl(@as_client, '--data-binary', '@' . $large->filename, $url)->{status}, 200, 'with content as well';
+        isnt curl("http://127.0.0.1:$server->{$version}/")->{exit}, 0, 'who sends no header gets no answer';
+    }
+    like $server->{oribi}->log_text, qr/closed[ ]a[ ]connection[ ]of[ ]127\.0\.0\.1:[ ]it[ ]does[ ]not[ ]begin[ ]with/, 'and a line in the log';
+    return;
 }
 
 sub behind_nginx ($server, $nginx) {
@@ -143,10 +184,12 @@ my @servers;
 for my $app (qw(psgi ru lua)) {
     push @servers, map { server($app, $_) } qw(on off);
 }
-my $nginx = nginx(@servers);
+my $nginx   = nginx(@servers);
+my $haproxy = haproxy(@servers);
 for my $server (@servers) {
     subtest $server->{name} => sub {
         behind_nginx($server, $nginx);
+        behind_haproxy($server);
         without_a_proxy($server);
         odd_values($server);
         logged($server);

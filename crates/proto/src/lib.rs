@@ -14,3 +14,4 @@ pub mod fcgi;
 pub mod forwarded;
 pub mod h1;
 pub mod h2;
+pub mod proxy_protocol;

@@ -21,6 +21,8 @@ mod h2_frames;
 #[path = "../../../fuzz/bodies/h2_operations.rs"]
 mod h2_operations;
 mod http2_transcript;
+#[path = "../../../fuzz/bodies/proxy_protocol.rs"]
+mod proxy_protocol;
 mod records;
 mod transcript;
 
@@ -54,6 +56,11 @@ fn content_of_apps() {
 #[test]
 fn responses() {
     replay("h1_response", h1_response::check);
+}
+
+#[test]
+fn proxy_headers() {
+    replay("proxy_protocol", proxy_protocol::check);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Listen addresses in the form in which users write them.
 
+use super::proxy_protocol::take_option;
 use super::settings::{ListenAddress, Protocol, SocketAddress};
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -14,12 +15,18 @@ const NO_TLS: &str = "Oribi does not speak TLS; put a TLS proxy in front of it";
 impl ListenAddress {
     /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
-    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`.
+    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. Behind each of HTTP,
+    /// `?proxy_protocol=on`.
     ///
     /// # Errors
     /// A message that tells which addresses are valid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let text = text.trim();
+        let (text, proxy_protocol) = take_option(text.trim())?;
+        let address = Self::parse_without_options(&text)?;
+        Ok(Self { proxy_protocol, ..address })
+    }
+
+    fn parse_without_options(text: &str) -> Result<Self, String> {
         if let Some((rest, protocol)) = speaker(text) {
             return Ok(Self::parse_place(rest, protocol)?.speaking(protocol));
         }
@@ -165,14 +172,19 @@ impl fmt::Display for ListenAddress {
             SocketAddress::Tcp { host, port } => write!(formatter, "{host}:{port}"),
             SocketAddress::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
             SocketAddress::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
-        }
+        }?;
+        let Some(choice) = self.proxy_protocol else { return Ok(()) };
+        let between = if matches!(self.socket, SocketAddress::Unix { mode: Some(_), .. }) { '&' } else { '?' };
+        write!(formatter, "{between}proxy_protocol={}", choice.name())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ProxyProtocol::{Off, Required};
     use Protocol::{FastCgi, Http};
+    use oribi_proto::proxy_protocol::Versions::{Both, One, Two};
 
     fn tcp(host: &str, port: u16) -> ListenAddress {
         ListenAddress::tcp(host, port)
@@ -216,6 +228,10 @@ mod tests {
             ("/run/app.sock:mode=660", unix("/run/app.sock", Some(0o660))),
             ("/run/app.sock?mode=0660", unix("/run/app.sock", Some(0o660))),
             ("app.sock?mode=600", unix("app.sock", Some(0o600))),
+            (":80?proxy_protocol=on", tcp("", 80).greeted(Required(Both))),
+            ("http://a.b/?proxy_protocol=v2", tcp("a.b", 80).speaking(Http).greeted(Required(Two))),
+            ("[::1]:80?proxy_protocol=off", tcp("::1", 80).greeted(Off)),
+            ("/a?proxy_protocol=v1&mode=660", unix("/a", Some(0o660)).greeted(Required(One))),
         ] {
             assert_eq!(ListenAddress::parse(text), Ok(expected), "{text}");
         }
@@ -245,6 +261,9 @@ mod tests {
             ("/run/app.sock?mode=999", "octal"),
             ("/run/app.sock?mode=7777", "octal"),
             ("/run/app.sock?umask=0", "path"),
+            (":80?proxy_protocol=v3", "v1, v2 or on"),
+            (":80?proxy_protocol=v1&proxy_protocol=v1", "once"),
+            (":80?proxy-protocol=v1", "65535"),
         ] {
             let error = ListenAddress::parse(text).expect_err(text);
             assert!(error.contains(part), "{text}: {error}");
@@ -258,7 +277,8 @@ mod tests {
         for address in
             [tcp("", 80), tcp("::1", 80), tcp("a.b", 0), unix("/a", None), unix("b", Some(0o60)), unix("/a", Some(0))]
         {
-            for address in [address.clone(), address.clone().speaking(Http), address.speaking(FastCgi)] {
+            let greeted = address.clone().greeted(Required(Both));
+            for address in [address.clone(), greeted, address.clone().speaking(Http), address.speaking(FastCgi)] {
                 assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
             }
         }

@@ -65,13 +65,13 @@ impl Proxies {
     /// What becomes of the fields of a peer with this address; `None` is the peer of a Unix socket.
     #[must_use]
     pub fn forwarding(&self, peer: Option<IpAddr>) -> Forwarding {
-        if self.trust(peer) {
-            Forwarding::Believed
-        } else if self.strip.unwrap_or(!self.trusted.is_empty()) {
-            Forwarding::Removed
-        } else {
-            Forwarding::Kept
-        }
+        if self.trust(peer) { Forwarding::Believed } else { self.of_strangers() }
+    }
+
+    /// What becomes of the fields of somebody whom nobody knows.
+    #[must_use]
+    pub fn of_strangers(&self) -> Forwarding {
+        if self.strip.unwrap_or(!self.trusted.is_empty()) { Forwarding::Removed } else { Forwarding::Kept }
     }
 
     /// Whether the peer with this address is believed; `None` is the peer of a Unix socket.

@@ -3,8 +3,9 @@
 use super::error::SettingError;
 use super::given::Given;
 use super::origin::Origin;
+use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
-use super::settings::{ControlChoice, ListenAddress, LogTarget, Settings};
+use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings};
 use super::table::table;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
@@ -170,6 +171,12 @@ fn check(settings: &Settings) -> Result<(), SettingError> {
     if limits.target_bytes > limits.head_bytes {
         let why = format!("expected at most max-header-size, which is {}", show_size(limits.head_bytes as u64));
         return Err(SettingError::bad("max-uri-size", show_size(limits.target_bytes as u64), why));
+    }
+    let fastcgi = |address: &&ListenAddress| address.protocol.unwrap_or(settings.protocol) == Protocol::FastCgi;
+    let greeted = |address: &&ListenAddress| address.proxy_protocol.is_some_and(|choice| choice != ProxyProtocol::Off);
+    if let Some(address) = settings.listen.iter().filter(fastcgi).find(greeted) {
+        let why = "a web server says by FastCGI itself who its client is: leave proxy_protocol out";
+        return Err(SettingError::bad("listen", address.to_string(), why));
     }
     let files = &settings.files;
     for (name, mounts) in [("static", &files.mounts), ("accel", &files.accelerated)] {
@@ -379,7 +386,7 @@ mod tests {
     fn arguments_make_the_same_settings_elsewhere() {
         let all = [
             "listen=:80",
-            "listen=/x.sock?mode=660",
+            "listen=http+unix:/x.sock?mode=660&proxy_protocol=v1",
             "backlog=7",
             "server_name=example.org",
             "reuse-port=",
@@ -436,6 +443,7 @@ mod tests {
             "trusted-proxies=unix",
             "forwarded-fields=forwarded",
             "strip-forwarded=off",
+            "proxy-protocol=v2",
             "server-header=",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
@@ -514,5 +522,16 @@ mod tests {
     fn log_files_are_found_after_a_change_of_directory() {
         let settings = config(&[], &["access-log=log/access"]).finish().expect("fits");
         assert!(matches!(settings.access_log, Some(LogTarget::File(path)) if path.is_absolute()));
+    }
+
+    #[test]
+    fn web_servers_send_no_proxy_header() {
+        for command_line in
+            [&["listen=fcgi://:80?proxy_protocol=on"][..], &["listen=:80?proxy_protocol=v1", "protocol=fastcgi"]]
+        {
+            let error = config(&[], command_line).finish().expect_err("a mistake").to_string();
+            assert!(error.ends_with("leave proxy_protocol out"), "{error}");
+        }
+        assert!(config(&[], &["listen=fcgi://:80", "proxy-protocol=on"]).finish().is_ok());
     }
 }

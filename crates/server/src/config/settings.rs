@@ -2,6 +2,7 @@
 
 use super::life::Life;
 use super::proxies::Proxies;
+use super::proxy_protocol::ProxyProtocol;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -84,25 +85,33 @@ pub struct ListenAddress {
     pub socket: SocketAddress,
     /// The protocol of the clients; `None`: that of [`Settings::protocol`].
     pub protocol: Option<Protocol>,
+    /// Whether connections begin with a PROXY header; `None`: as [`Settings::proxy_protocol`] says.
+    pub proxy_protocol: Option<ProxyProtocol>,
 }
 
 impl ListenAddress {
     /// A TCP address: see [`SocketAddress::Tcp`].
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
-        Self { socket: SocketAddress::Tcp { host: host.to_owned(), port }, protocol: None }
+        Self { socket: SocketAddress::Tcp { host: host.to_owned(), port }, protocol: None, proxy_protocol: None }
     }
 
     /// A Unix socket: see [`SocketAddress::Unix`].
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>, mode: Option<u32>) -> Self {
-        Self { socket: SocketAddress::Unix { path: path.into(), mode }, protocol: None }
+        Self { socket: SocketAddress::Unix { path: path.into(), mode }, protocol: None, proxy_protocol: None }
     }
 
     /// The same, for clients that speak `protocol`.
     #[must_use]
     pub fn speaking(self, protocol: Protocol) -> Self {
         Self { protocol: Some(protocol), ..self }
+    }
+
+    /// The same, whose connections begin with a PROXY header, or do not.
+    #[must_use]
+    pub fn greeted(self, choice: ProxyProtocol) -> Self {
+        Self { proxy_protocol: Some(choice), ..self }
     }
 }
 
@@ -209,6 +218,8 @@ pub struct Settings {
     pub listen: Vec<ListenAddress>,
     /// The protocol of clients if the [`ListenAddress`] names none, and at sockets that another program opened.
     pub protocol: Protocol,
+    /// Whether connections begin with a PROXY header if the [`ListenAddress`] does not say it; never those of FastCGI.
+    pub proxy_protocol: ProxyProtocol,
     /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
@@ -361,6 +372,7 @@ impl Default for Settings {
         Self {
             listen: Vec::new(),
             protocol: Protocol::Http,
+            proxy_protocol: ProxyProtocol::Off,
             fastcgi_clients: Vec::new(),
             reuse_port: false,
             socket_mode: None,

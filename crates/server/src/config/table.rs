@@ -42,7 +42,8 @@ static TABLE: &[Setting] = &[
         Section::Listening,
         "ADDRESS",
         "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in \
-         ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI. May be given several times",
+         ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI; with ?proxy_protocol=on behind it, as \
+         --proxy-protocol says. May be given several times",
     )
     .short('l')
     .aliases(&["bind"])
@@ -97,6 +98,7 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| protocol(text).map(|protocol| draft.settings.protocol = protocol))
     .show(|settings| show_protocol(settings.protocol)),
+    requests::PROXY_PROTOCOL,
     Setting::new(
         "fastcgi-clients",
         Section::Listening,

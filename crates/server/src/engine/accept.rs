@@ -12,8 +12,8 @@ use super::connection::{Connection, State};
 use super::deadline::Deadline;
 use super::send::Still;
 use super::{Accepting, Engine};
-use crate::config::Protocol;
 use crate::config::counted;
+use crate::config::{Protocol, ProxyProtocol};
 use crate::listen::Door;
 use crate::totals::Counter;
 use oribi_io::{Accepted, Backend, Peer};
@@ -130,10 +130,18 @@ impl<B: Backend> Engine<'_, B> {
             self.tally.count(Counter::ConnectionsRefused);
             return self.backend.close(socket);
         }
+        let greets = self.listeners[listener].proxy_protocol != ProxyProtocol::Off;
+        if greets && !self.may_greet(peer) {
+            self.tally.count(Counter::ConnectionsRefused);
+            return self.backend.close(socket);
+        }
         self.tally.count(Counter::ConnectionsAccepted);
         let index = self.connections.insert(Connection::new(socket, listener as u16, peer));
         if protocol == Protocol::Http {
             self.connections[index].forwarding = self.settings.proxies.forwarding(address_of(peer));
+            if greets {
+                self.await_greeting(index);
+            }
         }
         if let Some(census) = self.census {
             census.here.fetch_add(1, Relaxed);

@@ -33,6 +33,8 @@ pub(super) struct Connection<S> {
 /// The state of a connection. Each state owns the data that has a meaning in it.
 #[derive(Debug)]
 pub(super) enum State {
+    /// It waits for the PROXY header: see [`super::greeting`].
+    Greeting,
     /// It waits for a request, or reads one.
     Reading(Reading),
     /// A complete request waits for a lane to take it.
@@ -177,7 +179,7 @@ impl<S> Connection<S> {
             State::Answering(answering) => {
                 answering.early.is_none() && matches!(answering.answer.custody, Custody::Lent | Custody::Returned(None))
             }
-            State::Flushing(_) | State::Lingering => true,
+            State::Greeting | State::Flushing(_) | State::Lingering => true,
             State::Queued(_) | State::Carrying(_) => false,
         };
         if owns_nothing {
@@ -215,6 +217,7 @@ impl<S> Connection<S> {
                 assert!(reading.content_left == 0 || reading.request.is_some(), "content belongs to a request");
                 assert!(!reading.yielded || self.line.turn_asked, "a connection that yielded has a turn to come");
             }
+            State::Greeting => assert!(machine.awaits_head() && self.input.head.is_none(), "the header comes first"),
             State::Queued(_) => assert!(machine.request_complete(), "what is queued is complete"),
             State::Answering(answering) => {
                 assert!(!answering.answer.finished || answering.answer.is_lent(), "a finished answer waits only for its host");

@@ -9,7 +9,7 @@ use super::input::Input;
 use super::remote::Remote;
 use super::send::Still;
 use super::{Accepting, Engine};
-use crate::config::Protocol;
+use crate::config::{Protocol, ProxyProtocol};
 use crate::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
 use crate::totals::Counter;
 use oribi_io::{Backend, Peer};
@@ -57,6 +57,7 @@ impl<B: Backend> Engine<'_, B> {
                 let machine = &carrier.machine;
                 carrier.carries() == 0 && machine.between_records() && !machine.must_close() && !connection.input.has_unread()
             }
+            State::Greeting => true,
             State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,
         };
         waits && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
@@ -78,6 +79,7 @@ impl<B: Backend> Engine<'_, B> {
         let record = Record {
             protocol: listener.protocol,
             listener: listener.display.clone(),
+            greeted: !matches!(connection.state, State::Greeting),
             requests: connection.requests,
             left: left.map_or(NO_LIMIT, |left| u32::try_from(left.as_millis()).unwrap_or(NO_LIMIT)),
             address: connection.remote.address().to_vec(),
@@ -100,7 +102,10 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
-        let speaks = |listener: &&crate::listen::Listener| listener.protocol == record.protocol;
+        // A PROXY header that has not come is read as it would have been, where the listener is still the same.
+        let speaks = |listener: &&crate::listen::Listener| {
+            listener.protocol == record.protocol && (record.greeted || listener.proxy_protocol != ProxyProtocol::Off)
+        };
         let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
         let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {
             return false;
@@ -130,6 +135,9 @@ impl<B: Backend> Engine<'_, B> {
             self.carry(index);
             self.deadlines.set(index, Deadline::Kept, now);
         } else {
+            if !record.greeted {
+                self.await_greeting(index);
+            }
             match record.left {
                 NO_LIMIT if begun || record.requests == 0 => self.deadlines.set(index, Deadline::Head, now),
                 NO_LIMIT => self.deadlines.set(index, Deadline::Idle, now),
@@ -137,8 +145,10 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         if self.open(index) == Still::Open {
-            if begun {
+            if begun && record.greeted {
                 let _ = self.read_on(index);
+            } else if begun {
+                let _ = self.read_greeting(index);
             }
             self.check(index);
         }

@@ -11,7 +11,7 @@
 //!    sends it, or queues it behind output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
-//! A `connection` is in one of six states, and each state owns the data that has a meaning in it; `fastcgi` handles connections
+//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `fastcgi` handles connections
 //! that carry several requests at once. The engine knows machines, never a language, and makes no system calls except those of
 //! the backend.
 
@@ -28,6 +28,7 @@ mod exchange;
 mod fastcgi;
 mod forwarded;
 mod framing;
+mod greeting;
 mod handover;
 mod heed;
 mod input;

@@ -27,6 +27,7 @@ impl<B: Backend> Engine<'_, B> {
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
                 State::Carrying(_) => return self.receive_records(index),
+                State::Greeting => return self.receive_greeting(index),
                 _ => return Still::Open,
             };
             let direct = reading.content_left > 0 && !connection.input.has_unread() && !connection.input.pinned;

@@ -298,7 +298,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             State::Queued(received) | State::Reading(Reading { request: Some(received), .. }) => self.recycle(received),
             State::Carrying(carrier) => self.lose_streams(*carrier),
-            State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
+            State::Greeting | State::Reading(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => {}
         }
         connection.input.release(&mut self.pool);
         if ends && has_forked() {

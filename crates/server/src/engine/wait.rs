@@ -40,7 +40,7 @@ impl<B: Backend> Engine<'_, B> {
         let line = &mut connection.line;
         line.ended |= ended;
         line.readable |= readable;
-        if broken && !matches!(connection.state, State::Reading(_)) {
+        if broken && !matches!(connection.state, State::Reading(_) | State::Greeting) {
             // Nobody is left to answer. (While reading, bytes that came before the end are handled first.)
             return self.drop_connection(index);
         }

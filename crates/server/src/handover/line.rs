@@ -160,7 +160,16 @@ mod tests {
     fn record(unread: &[u8]) -> Record {
         let (address, port) = (b"192.0.2.7".to_vec(), b"1".to_vec());
         let listener = "unix:/a".to_owned();
-        Record { protocol: Protocol::Http, listener, requests: 1, left: 1, address, port, unread: unread.to_vec() }
+        Record {
+            protocol: Protocol::Http,
+            listener,
+            greeted: true,
+            requests: 1,
+            left: 1,
+            address,
+            port,
+            unread: unread.to_vec(),
+        }
     }
 
     #[test]

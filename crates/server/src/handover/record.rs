@@ -7,7 +7,7 @@ pub(crate) const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"OribiCon";
 
-/// The magic bytes, the version, the protocol, a byte that is zero, the count of requests, the time that is left, and the sizes of the
+/// The magic bytes, the version, the protocol, a byte that is one if a PROXY header is still to come and zero otherwise, the count of requests, the time that is left, and the sizes of the
 /// four parts.
 const HEADER_BYTES: usize = 8 + 2 + 1 + 1 + 4 + 4 + 2 + 1 + 1 + 4;
 
@@ -29,6 +29,8 @@ pub(crate) struct Record {
     pub(crate) protocol: Protocol,
     /// The display name of its listener.
     pub(crate) listener: String,
+    /// Its PROXY header has been read, or there is to be none.
+    pub(crate) greeted: bool,
     /// How many requests have begun on it.
     pub(crate) requests: u32,
     /// How many milliseconds its client has left for the head of a request that has begun; [`NO_LIMIT`]: none has begun.
@@ -58,7 +60,7 @@ impl Record {
         let mut bytes = Vec::with_capacity(HEADER_BYTES + self.listener.len() + self.unread.len() + 64);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
-        bytes.extend_from_slice(&[protocol, 0]);
+        bytes.extend_from_slice(&[protocol, u8::from(!self.greeted)]);
         bytes.extend_from_slice(&self.requests.to_le_bytes());
         bytes.extend_from_slice(&self.left.to_le_bytes());
         bytes.extend_from_slice(&u16::try_from(self.listener.len()).ok()?.to_le_bytes());
@@ -76,13 +78,13 @@ impl Record {
         let mut rest = bytes;
         let magic: [u8; 8] = take(&mut rest)?;
         let version = u16::from_le_bytes(take(&mut rest)?);
-        let [protocol, zero] = take(&mut rest)?;
+        let [protocol, awaits] = take(&mut rest)?;
         let requests = u32::from_le_bytes(take(&mut rest)?);
         let left = u32::from_le_bytes(take(&mut rest)?);
         let listener = usize::from(u16::from_le_bytes(take(&mut rest)?));
         let [address, port] = take(&mut rest)?;
         let unread = u32::from_le_bytes(take(&mut rest)?) as usize;
-        if magic != MAGIC || version != VERSION || zero != 0 || listener > LONGEST_NAME || unread > LARGEST_UNREAD {
+        if magic != MAGIC || version != VERSION || awaits > 1 || listener > LONGEST_NAME || unread > LARGEST_UNREAD {
             return Err(NoRecord);
         }
         let protocol = match protocol {
@@ -97,7 +99,11 @@ impl Record {
         };
         let listener = String::from_utf8(part(listener)?).map_err(|_| NoRecord)?;
         let (address, port, unread) = (part(usize::from(address))?, part(usize::from(port))?, part(unread)?);
-        if rest.is_empty() { Ok(Self { protocol, listener, requests, left, address, port, unread }) } else { Err(NoRecord) }
+        if rest.is_empty() {
+            Ok(Self { protocol, listener, greeted: awaits == 0, requests, left, address, port, unread })
+        } else {
+            Err(NoRecord)
+        }
     }
 }
 
@@ -115,6 +121,7 @@ mod tests {
         Record {
             protocol: Protocol::Http,
             listener: "http://[::1]:5000".to_owned(),
+            greeted: true,
             requests: 70_000,
             left: 9_500,
             address: b"192.0.2.7".to_vec(),
@@ -127,7 +134,7 @@ mod tests {
     fn what_was_written_is_read() {
         for protocol in [Protocol::Http, Protocol::FastCgi] {
             for unread in [&b""[..], b"GET / HT", &[7; LARGEST_UNREAD]] {
-                let record = Record { protocol, ..record(unread) };
+                let record = Record { protocol, greeted: unread.is_empty(), ..record(unread) };
                 let bytes = record.encode().expect("it is not too large");
                 assert!(bytes.len() <= LARGEST);
                 assert_eq!(Record::decode(&bytes), Ok(record));
@@ -157,12 +164,14 @@ mod tests {
     fn every_wrong_header_is_refused() {
         let good = record(b"GET / HTTP/1.1\r\n").encode().expect("it is small");
         // Every bit of the header has a meaning; but the count of requests and the time may be any number, and the other protocol is
-        // one, too: two bits differ between them.
+        // one, too: two bits differ between them. And a header may still be to come.
         for bit in 0..HEADER_BYTES * 8 {
             let mut bytes = good.clone();
             bytes[bit / 8] ^= 1 << (bit % 8);
             let read = Record::decode(&bytes);
-            if (12 * 8..16 * 8).contains(&bit) {
+            if bit == 11 * 8 {
+                assert!(read.is_ok_and(|record| !record.greeted), "bit {bit}");
+            } else if (12 * 8..16 * 8).contains(&bit) {
                 assert!(read.is_ok_and(|record| record.requests != 70_000), "bit {bit}");
             } else if (16 * 8..20 * 8).contains(&bit) {
                 assert!(read.is_ok_and(|record| record.left != 9_500), "bit {bit}");

@@ -2,7 +2,7 @@
 
 use super::handshakes;
 use super::kept::Kept;
-use crate::config::{Protocol, Settings, SocketAddress};
+use crate::config::{Protocol, ProxyProtocol, Settings, SocketAddress};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -27,6 +27,8 @@ pub struct Listener {
     pub display: String,
     /// The protocol of the clients.
     pub protocol: Protocol,
+    /// Whether connections begin with a PROXY header.
+    pub proxy_protocol: ProxyProtocol,
     /// SERVER_NAME of requests that arrive here.
     pub server_name: String,
     /// SERVER_PORT of requests that arrive here; `0` for a Unix socket.
@@ -87,12 +89,18 @@ impl Listener {
             others: Vec::new(),
             display,
             protocol,
+            proxy_protocol: ProxyProtocol::Off,
             server_name,
             server_port,
             unix: internet.is_none(),
             lent: false,
             file: None,
         })
+    }
+
+    /// Has connections begin with a PROXY header, or not; those of web servers never do.
+    pub(crate) fn expect_greeting(&mut self, choice: ProxyProtocol) {
+        self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
     }
 
     /// All sockets, the first one first.
@@ -208,6 +216,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
         let protocol = address.protocol.unwrap_or(settings.protocol);
+        let before = listeners.len();
         let opened = match &address.socket {
             SocketAddress::Tcp { host, port } => open_tcp(settings, protocol, (host, *port), kept, &mut listeners),
             SocketAddress::Unix { path, mode } => {
@@ -223,6 +232,8 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
             listeners.iter_mut().for_each(Listener::remove_file);
             return Err(message);
         }
+        let choice = address.proxy_protocol.unwrap_or(settings.proxy_protocol);
+        listeners[before..].iter_mut().for_each(|listener| listener.expect_greeting(choice));
     }
     if listeners.is_empty() {
         return Err("there is no address to listen on".to_owned());
@@ -323,6 +334,7 @@ fn open_together(
                     others,
                     display: display_tcp(protocol, bound),
                     protocol,
+                    proxy_protocol: ProxyProtocol::Off,
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
                     server_port: bound.port().to_string(),
                     unix: false,
@@ -468,6 +480,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         others: Vec::new(),
         display: display_unix(protocol, &path.display().to_string()),
         protocol,
+        proxy_protocol: ProxyProtocol::Off,
         server_name: settings.server_name.clone().unwrap_or_else(|| "localhost".to_owned()),
         server_port: "0".to_owned(),
         unix: true,

@@ -64,6 +64,7 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
     log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
     if let Some(server_name) = &settings.server_name {
         listeners.iter_mut().for_each(|listener| listener.server_name.clone_from(server_name));
     }

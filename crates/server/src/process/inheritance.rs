@@ -14,7 +14,7 @@
 //! exists and the process that they name made its other end.
 
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use crate::config::Protocol;
+use crate::config::{Protocol, ProxyProtocol};
 use crate::keeper::Plea;
 use crate::listen::Listener;
 use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
@@ -355,7 +355,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol } in entries {
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -365,6 +365,7 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
         let mut listener = adopted.remove(0);
         listener.others = adopted.into_iter().map(|other| other.socket).collect();
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
+        listener.expect_greeting(proxy_protocol);
         listeners.push(listener);
     }
     Ok(listeners)
@@ -404,6 +405,9 @@ fn socket_of_master(value: &str) -> Option<(i32, i32)> {
     peer(number).is_ok_and(|peer| peer == process).then_some((number, process))
 }
 
+/// The beginning of the property of a listener whose connections begin with a PROXY header.
+const PROXY: &str = "proxy-";
+
 /// The value of `ORIBI_LISTENERS` for `listeners`.
 pub(super) fn describe(listeners: &[Listener]) -> String {
     let one = |listener: &Listener| {
@@ -411,7 +415,11 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
         let numbers = numbers.join(",");
         let lent = if listener.lent { "=lent" } else { "" };
         let protocol = if listener.protocol == Protocol::FastCgi { "=fcgi" } else { "" };
-        format!("{numbers}={}={}{lent}{protocol}", encode(&listener.display), encode(&listener.server_name))
+        let greeting = match listener.proxy_protocol {
+            ProxyProtocol::Off => String::new(),
+            choice => format!("={PROXY}{}", choice.name()),
+        };
+        format!("{numbers}={}={}{lent}{protocol}{greeting}", encode(&listener.display), encode(&listener.server_name))
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -425,6 +433,7 @@ struct Entry {
     server_name: String,
     lent: bool,
     protocol: Protocol,
+    proxy_protocol: ProxyProtocol,
 }
 
 fn parse(value: &str) -> Result<Vec<Entry>, String> {
@@ -432,12 +441,13 @@ fn parse(value: &str) -> Result<Vec<Entry>, String> {
         let mut parts = entry.split('=');
         let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
-        let mut entry = Entry { numbers, display, server_name, lent: false, protocol: Protocol::Http };
+        let (protocol, proxy_protocol) = (Protocol::Http, ProxyProtocol::Off);
+        let mut entry = Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol };
         for property in parts {
             match property {
                 "lent" => entry.lent = true,
                 "fcgi" => entry.protocol = Protocol::FastCgi,
-                _ => return None,
+                other => entry.proxy_protocol = ProxyProtocol::parse(other.strip_prefix(PROXY)?).ok()?,
             }
         }
         Some(entry)
@@ -474,6 +484,7 @@ fn decode(text: &str) -> Option<String> {
 mod tests {
     use super::*;
     use crate::keeper::Reason;
+    use oribi_proto::proxy_protocol::Versions;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::IntoRawFd;
 
@@ -487,18 +498,37 @@ mod tests {
         listener.others = vec![other];
         (listener.display, listener.server_name) = (display.clone(), server_name.clone());
         let mut listeners = [listener];
-        for (lent, protocol) in
-            [(false, Protocol::Http), (true, Protocol::Http), (false, Protocol::FastCgi), (true, Protocol::FastCgi)]
-        {
-            (listeners[0].lent, listeners[0].protocol) = (lent, protocol);
+        for (lent, protocol, proxy_protocol) in [
+            (false, Protocol::Http, ProxyProtocol::Off),
+            (true, Protocol::Http, ProxyProtocol::Required(Versions::One)),
+            (false, Protocol::Http, ProxyProtocol::Required(Versions::Both)),
+            (false, Protocol::FastCgi, ProxyProtocol::Off),
+            (true, Protocol::FastCgi, ProxyProtocol::Off),
+        ] {
+            (listeners[0].lent, listeners[0].protocol, listeners[0].proxy_protocol) = (lent, protocol, proxy_protocol);
             let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
-            assert_eq!(parse(&describe(&listeners)), Ok(vec![Entry { numbers, display, server_name, lent, protocol }]));
+            let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol };
+            assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
         }
     }
 
     #[test]
     fn what_makes_no_sense_is_an_error() {
-        for value in ["", "5", "5=a", "x=a=b", ",=a=b", "5,=a=b", "5=a=b=c", "5=a=b=lent=", "5=%4=b", "5=%zz=b", "5=a=b;"] {
+        for value in [
+            "",
+            "5",
+            "5=a",
+            "x=a=b",
+            ",=a=b",
+            "5,=a=b",
+            "5=a=b=c",
+            "5=a=b=lent=",
+            "5=a=b=proxy-",
+            "5=a=b=proxy-v3",
+            "5=%4=b",
+            "5=%zz=b",
+            "5=a=b;",
+        ] {
             assert!(parse(value).is_err(), "{value:?}");
         }
     }

@@ -3,7 +3,7 @@
 use oribi_host::{Content, ExchangeId, Outlet, Reply, Request};
 use oribi_io::{Client, Sim, World};
 use oribi_message::ResponseHead;
-use oribi_server::config::{ListenAddress, Protocol, Settings};
+use oribi_server::config::{ListenAddress, Protocol, ProxyProtocol, Settings};
 use oribi_server::engine::Engine;
 use oribi_server::lane::Lane;
 use oribi_server::listen::{Listener, open};
@@ -42,7 +42,8 @@ impl Server {
     /// Clients speak HTTP, or what `settings` says.
     pub fn new(settings: Settings, app: impl FnMut(&Request<'_>, Reply<'_>) + 'static) -> Self {
         let listeners = match settings.protocol {
-            Protocol::Http => listeners(),
+            Protocol::Http if settings.proxy_protocol == ProxyProtocol::Off => listeners(),
+            Protocol::Http => greeted_listeners(settings.proxy_protocol),
             Protocol::FastCgi => fastcgi_listeners(),
         };
         let world = World::new();
@@ -168,6 +169,13 @@ pub fn listeners() -> &'static [Listener] {
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
         open(&Settings { listen, ..Settings::default() }).expect("the loopback has a free port")
     })
+}
+
+/// Listeners whose connections begin with a PROXY header.
+fn greeted_listeners(proxy_protocol: ProxyProtocol) -> &'static [Listener] {
+    let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];
+    let settings = Settings { listen, proxy_protocol, ..Settings::default() };
+    Vec::leak(open(&settings).expect("the loopback has a free port"))
 }
 
 fn fastcgi_listeners() -> &'static [Listener] {

@@ -114,3 +114,97 @@ fn a_contradiction_is_refused() {
     let mut server = Server::new(settings(&[]), tell);
     assert!(told(&mut server, lines).starts_with("127.0.0.1 "), "who is not believed may contradict himself");
 }
+
+const LINE: &[u8] = b"PROXY TCP4 192.0.2.7 198.51.100.1 4711 443\r\n";
+
+/// The same in version 2, with a value behind the addresses.
+const BINARY: &[u8] = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x11\xc0\x00\x02\x07\xc6\x33\x64\x01\x12\x67\x01\xbb\x01\x00\x02h2";
+
+#[test]
+fn a_proxy_header_is_read_once_and_nothing_behind_it_is_lost() {
+    let request = post("/a", b"content");
+    for (choice, header) in [("v1", LINE), ("on", LINE), ("v2", BINARY), ("on", BINARY)] {
+        let bytes = [header, &request].concat();
+        for cut in 0..=bytes.len() {
+            let mut server = Server::new(settings(&[&format!("proxy-protocol={choice}")]), tell);
+            let client = server.connect();
+            for part in [&bytes[..cut], &bytes[cut..]] {
+                client.send(part);
+                server.run();
+            }
+            let response = read_only(&client.received());
+            assert!(response.text().starts_with("192.0.2.7 http a 80 "), "cut at {cut}: {}", response.text());
+        }
+        let mut server = Server::new(settings(&[&format!("proxy-protocol={choice}")]), tell);
+        let client = server.connect();
+        for byte in &bytes {
+            client.send(&[*byte]);
+            server.run();
+        }
+        assert!(read_only(&client.received()).text().starts_with("192.0.2.7 "));
+        // The client is the same for the next request, and can neither send another header nor replace it.
+        let next = server.exchange(&client, GET);
+        assert!(read_only(&next).text().starts_with("192.0.2.7 "));
+        assert_eq!(read_only(&server.exchange(&client, &bytes)).status, 400);
+    }
+}
+
+#[test]
+fn a_connection_without_its_header_is_closed_unanswered() {
+    for (choice, bytes) in [("on", GET), ("v1", BINARY), ("v2", LINE), ("v1", b"PROXY TCP4 a b 1 2\r\n"), ("on", b"\r\nGET")] {
+        let mut server = Server::new(settings(&[&format!("proxy-protocol={choice}")]), tell);
+        let client = server.connect();
+        assert_eq!(server.exchange(&client, &[bytes, GET].concat()), b"", "{choice}");
+        assert!(client.closed() && server.connections() == 0, "{choice}");
+    }
+    // Where none is expected, it is no request.
+    let mut server = Server::new(settings(&[]), tell);
+    let client = server.connect();
+    assert_eq!(read_only(&server.exchange(&client, &[LINE, GET].concat())).status, 400);
+}
+
+#[test]
+fn a_header_that_does_not_come_is_not_waited_for() {
+    for sent in [&b""[..], &LINE[..20], LINE] {
+        let mut server = Server::new(settings(&["proxy-protocol=on", "header-timeout=10"]), tell);
+        let client = server.connect();
+        client.send(sent);
+        server.advance(9 * SECOND);
+        assert!(!client.closed(), "{sent:?}");
+        server.advance(SECOND + MOMENT);
+        assert!(client.closed() && server.connections() == 0, "{sent:?}");
+    }
+    // Half of a request behind the header has the rest of the same time.
+    let mut server = Server::new(settings(&["proxy-protocol=on", "header-timeout=10"]), tell);
+    let client = server.connect();
+    client.send(&LINE[..20]);
+    server.advance(5 * SECOND);
+    client.send(&[&LINE[20..], b"GET / HT"].concat());
+    server.advance(4 * SECOND);
+    assert_eq!(client.received(), b"");
+    server.advance(SECOND + MOMENT);
+    assert_eq!(read_only(&client.received()).status, 408);
+}
+
+#[test]
+fn only_trusted_peers_may_send_a_header_and_their_clients_are_not_believed_for_it() {
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n";
+    for (trusted, header, expected) in [
+        ("10.0.0.1", LINE, ""),
+        ("127.0.0.1", LINE, "192.0.2.7 http a 80 (Host)"),
+        ("127.0.0.1,192.0.2.0/24", LINE, "6.6.6.6 without port http a 80 (Host X-Forwarded-For)"),
+        // Nobody knows who has sent these fields.
+        ("127.0.0.1", b"PROXY UNKNOWN\r\n", "127.0.0.1 http a 80 (Host)"),
+        // The proxy itself has sent these.
+        ("127.0.0.1", b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0", "6.6.6.6 without port http a 80 (Host X-Forwarded-For)"),
+    ] {
+        let mut server = Server::new(settings(&["proxy-protocol=on", &format!("trusted-proxies={trusted}")]), tell);
+        let client = server.connect();
+        let answer = server.exchange(&client, &[header, &request[..]].concat());
+        if expected.is_empty() {
+            assert!(answer.is_empty() && client.closed());
+        } else {
+            assert_eq!(read_only(&answer).text(), expected, "{trusted}");
+        }
+    }
+}

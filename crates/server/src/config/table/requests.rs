@@ -1,5 +1,6 @@
-//! The rows of the table about what apps get from requests.
+//! The rows of the table about what apps get from requests, and about proxies in front.
 
+use super::super::proxy_protocol::ProxyProtocol;
 use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, show_switch};
@@ -23,6 +24,18 @@ pub(super) const STRICT_URI: Setting = Setting::new(
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.strict_uri = on))
 .show(|settings| show_switch(settings.strict_uri));
+
+pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
+    "proxy-protocol",
+    Section::Listening,
+    "NAME",
+    "Whether connections begin with a PROXY header, by which a proxy that passes on bytes says who its client is, at addresses \
+     without ?proxy_protocol= and at sockets handed down by another program: off, v1, v2, or on for both versions; connections \
+     without one are closed. Never for FastCGI",
+)
+.aliases(&["enable-proxy-protocol"])
+.apply(|draft, text| ProxyProtocol::parse(text).map(|choice| draft.settings.proxy_protocol = choice))
+.show(|settings| settings.proxy_protocol.name().to_owned());
 
 pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
     "trusted-proxies",

@@ -7,7 +7,7 @@ module Oribi
     TABLE = [
       new("listen", %w[bind], %w[], nil, "ADDRESS",
           "127.0.0.1:5000, or *:$PORT",
-          "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI. May be given several times"),
+          "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI; with ?proxy_protocol=on behind it, as --proxy-protocol says. May be given several times"),
       new("socket", %w[], %w[], nil, "PATH",
           "",
           "Listen on a Unix socket: --listen PATH"),
@@ -29,6 +29,9 @@ module Oribi
       new("protocol", %w[], %w[], nil, "NAME",
           "http",
           "Protocol at addresses without a scheme (http://, fcgi://) and at sockets handed down by another program: http or fastcgi"),
+      new("proxy-protocol", %w[enable-proxy-protocol], %w[], nil, "NAME",
+          "off",
+          "Whether connections begin with a PROXY header, by which a proxy that passes on bytes says who its client is, at addresses without ?proxy_protocol= and at sockets handed down by another program: off, v1, v2, or on for both versions; connections without one are closed. Never for FastCGI"),
       new("fastcgi-clients", %w[], %w[], "FCGI_WEB_SERVER_ADDRS", "ADDRESSES",
           "all",
           "IP addresses, separated by commas, of the web servers that may send FastCGI requests; does not affect Unix sockets"),

@@ -1,0 +1,68 @@
+//! Whether connections begin with a PROXY header, in the forms in which users write it and read it.
+
+use oribi_proto::proxy_protocol::Versions;
+
+/// Whether the connections of a listener begin with a PROXY header.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ProxyProtocol {
+    /// They do not.
+    #[default]
+    Off,
+    /// They do, by one of these versions; others are closed.
+    Required(Versions),
+}
+
+impl ProxyProtocol {
+    /// `off`, `v1`, `v2` or `on`.
+    ///
+    /// # Errors
+    /// The text is none of these.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "v1" => Ok(Self::Required(Versions::One)),
+            "v2" => Ok(Self::Required(Versions::Two)),
+            "1" | "on" | "yes" | "true" => Ok(Self::Required(Versions::Both)),
+            "0" | "off" | "no" | "false" => Ok(Self::Off),
+            _ => Err("expected off, v1, v2 or on (either version)".to_owned()),
+        }
+    }
+
+    /// In the form that [`ProxyProtocol::parse`] reads.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Required(Versions::One) => "v1",
+            Self::Required(Versions::Two) => "v2",
+            Self::Required(Versions::Both) => "on",
+        }
+    }
+}
+
+/// Takes `proxy_protocol=VALUE` out of the options behind the `?` of an address; returns the address without it.
+pub(super) fn take_option(address: &str) -> Result<(String, Option<ProxyProtocol>), String> {
+    const NAME: &str = "proxy_protocol=";
+    let Some((place, options)) = address.split_once('?') else { return Ok((address.to_owned(), None)) };
+    let (ours, others): (Vec<&str>, Vec<&str>) = options.split('&').partition(|option| option.starts_with(NAME));
+    let chosen = match ours[..] {
+        [] => return Ok((address.to_owned(), None)),
+        [option] => ProxyProtocol::parse(&option[NAME.len()..]).map_err(|why| format!("{why} behind proxy_protocol="))?,
+        _ => return Err("expected proxy_protocol= once".to_owned()),
+    };
+    let rest = if others.is_empty() { place.to_owned() } else { format!("{place}?{}", others.join("&")) };
+    Ok((rest, Some(chosen)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for text in ["off", "v1", "v2", "on"] {
+            assert_eq!(ProxyProtocol::parse(text).map(ProxyProtocol::name), Ok(text));
+        }
+        assert_eq!(ProxyProtocol::parse(" V2 "), Ok(ProxyProtocol::Required(Versions::Two)));
+        assert!(ProxyProtocol::parse("v3").is_err() && ProxyProtocol::parse("").is_err());
+    }
+}
