@@ -157,6 +157,8 @@ pub struct Limits {
     pub pipelined_per_turn: u16,
     /// Requests that a web server may have open on one FastCGI connection; more are refused.
     pub fastcgi_requests: usize,
+    /// Streams that may be open at once on a connection of HTTP/2.
+    pub http2_streams: u32,
 }
 
 impl Limits {
@@ -236,6 +238,8 @@ pub struct Settings {
     pub strict_uri: bool,
     /// What is believed of proxies in front.
     pub proxies: Proxies,
+    /// Whether clients may speak HTTP/2.
+    pub http2: bool,
     /// Worker processes.
     pub workers: usize,
     /// Threads of each worker that run the app: one lane each or, for a language with one lock, the crew of one lane.
@@ -381,6 +385,7 @@ impl Default for Settings {
             underscore_headers: false,
             strict_uri: false,
             proxies: Proxies::default(),
+            http2: true,
             workers: 1,
             threads: 1,
             min_threads: 1,
@@ -414,6 +419,7 @@ impl Default for Settings {
                 requests_per_connection: None,
                 pipelined_per_turn: 16,
                 fastcgi_requests: 1024,
+                http2_streams: 100,
             },
             timeouts: Timeouts {
                 head: Duration::from_secs(30),

@@ -441,6 +441,8 @@ static TABLE: &[Setting] = &[
     requests::TRUSTED_PROXIES,
     requests::FORWARDED_FIELDS,
     requests::STRIP_FORWARDED,
+    requests::HTTP2,
+    requests::HTTP2_STREAMS,
     // ---- Responses
     Setting::new("server-header", Section::Responses, "TEXT", "The Server field of responses; an empty text omits it")
         .apply(|draft, text| field_value(text).map(|value| draft.settings.server_header = value))

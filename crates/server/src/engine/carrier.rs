@@ -1,33 +1,87 @@
-//! The data of a connection that carries several exchanges at once, those of a web server.
+//! The data of a connection that carries several exchanges at once.
 
-use oribi_proto::fcgi;
+use oribi_proto::{fcgi, h2};
 
-/// The data of a FastCGI connection.
-#[derive(Debug, Default)]
+/// The machine of the connection.
+#[derive(Debug)]
+pub(super) enum Multiplexer {
+    /// A web server's connection.
+    FastCgi(fcgi::Machine),
+    /// A client's.
+    Http2(Box<h2::Machine>),
+}
+
+/// The data of a connection that carries several exchanges.
+#[derive(Debug)]
 pub(super) struct Carrier {
-    pub(super) machine: fcgi::Machine,
+    pub(super) multiplexer: Multiplexer,
     /// The unfinished requests: id and number of the stream, in order of ids.
-    pub(super) streams: Vec<(u16, u32)>,
+    pub(super) streams: Vec<(u32, u32)>,
 }
 
 impl Carrier {
+    /// Of a web server that speaks FastCGI.
+    pub(super) fn of_web_server() -> Self {
+        Self { multiplexer: Multiplexer::FastCgi(fcgi::Machine::default()), streams: Vec::new() }
+    }
+
+    /// Of a client that speaks HTTP/2.
+    pub(super) fn of_client(limits: &h2::Limits) -> Self {
+        Self { multiplexer: Multiplexer::Http2(Box::new(h2::Machine::new(limits))), streams: Vec::new() }
+    }
+
+    /// The machine, if the peer speaks FastCGI.
+    #[inline]
+    pub(super) fn fastcgi(&mut self) -> Option<&mut fcgi::Machine> {
+        if let Multiplexer::FastCgi(machine) = &mut self.multiplexer { Some(machine) } else { None }
+    }
+
+    /// The machine, if the peer speaks HTTP/2.
+    #[inline]
+    pub(super) fn http2(&mut self) -> Option<&mut h2::Machine> {
+        if let Multiplexer::Http2(machine) = &mut self.multiplexer { Some(machine) } else { None }
+    }
+
+    /// Whether the peer speaks HTTP/2.
+    #[inline]
+    pub(super) const fn speaks_http2(&self) -> bool {
+        matches!(self.multiplexer, Multiplexer::Http2(_))
+    }
+
+    /// Whether nothing has been received in part.
+    pub(super) fn is_between_messages(&self) -> bool {
+        match &self.multiplexer {
+            Multiplexer::FastCgi(machine) => machine.between_records(),
+            Multiplexer::Http2(machine) => machine.between_frames(),
+        }
+    }
+
+    /// Whether the connection ends when all that was written has been sent.
+    pub(super) fn must_close(&self) -> bool {
+        match &self.multiplexer {
+            Multiplexer::FastCgi(machine) => machine.must_close(),
+            Multiplexer::Http2(machine) => machine.must_close(),
+        }
+    }
+
     /// How many requests it carries.
     pub(super) fn carries(&self) -> usize {
         self.streams.len()
     }
 
-    pub(super) fn number(&self, id: u16) -> Option<u32> {
+    #[inline]
+    pub(super) fn number(&self, id: u32) -> Option<u32> {
         let found = self.streams.binary_search_by_key(&id, |&(id, _)| id).ok()?;
         Some(self.streams[found].1)
     }
 
-    pub(super) fn add(&mut self, id: u16, number: u32) {
+    pub(super) fn add(&mut self, id: u32, number: u32) {
         if let Err(position) = self.streams.binary_search_by_key(&id, |&(id, _)| id) {
             self.streams.insert(position, (id, number));
         }
     }
 
-    pub(super) fn remove(&mut self, id: u16) {
+    pub(super) fn remove(&mut self, id: u32) {
         if let Ok(position) = self.streams.binary_search_by_key(&id, |&(id, _)| id) {
             self.streams.remove(position);
         }

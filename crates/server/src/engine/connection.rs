@@ -45,7 +45,7 @@ pub(super) enum State {
     Flushing(Fate),
     /// The response is sent and the sending side is closed; what the client still sends is discarded.
     Lingering,
-    /// It carries the exchanges of a web server, each with its own state: see [`super::stream`].
+    /// It carries several exchanges, each with its own state: see [`super::stream`].
     Carrying(Box<Carrier>),
 }
 

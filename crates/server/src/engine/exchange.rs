@@ -35,6 +35,8 @@ pub(super) struct Received {
     pub(super) listener: u16,
     /// The variables from a web server; the head is in their memory then.
     pub(super) variables: Option<Box<Variables>>,
+    /// A head that did not arrive as text (HTTP/2); otherwise empty.
+    pub(super) text: Vec<u8>,
 }
 
 impl Exchange {
@@ -62,7 +64,7 @@ impl Exchange {
             gateway: None,
         };
         if let Some(port) = received.forwarded.port {
-            request.server.port = port.of(received.input.head_bytes());
+            request.server.port = port.of(self.head_bytes());
             request.forwarded_port = true;
         }
         if let Some(variables) = &received.variables {
@@ -73,9 +75,10 @@ impl Exchange {
 
     /// Removes unknown fields whose names are `unwanted`.
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
-        let Received { input, layout, variables, .. } = &mut *self.received;
+        let Received { input, layout, variables, text, .. } = &mut *self.received;
         let bytes = match variables {
-            None => input.head_bytes(),
+            None if text.is_empty() => input.head_bytes(),
+            None => text,
             Some(variables) => &variables.bytes,
         };
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
@@ -85,7 +88,8 @@ impl Exchange {
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
         match &self.received.variables {
-            None => self.received.input.head_bytes(),
+            None if self.received.text.is_empty() => self.received.input.head_bytes(),
+            None => &self.received.text,
             Some(variables) => &variables.bytes,
         }
     }

@@ -1,9 +1,10 @@
 //! How each protocol writes a response, the only thing about responses that differs between protocols.
 
-use super::body::Body;
+use super::body::{Body, Rest};
+use super::stream::Frames;
 use oribi_host::Piece;
 use oribi_message::ResponseHead;
-use oribi_proto::{fcgi, h1};
+use oribi_proto::{fcgi, h1, h2};
 
 /// The exit status of a CGI program that has failed.
 pub(super) const FAILURE: u32 = 1;
@@ -13,6 +14,22 @@ pub(super) const FAILURE: u32 = 1;
 pub(super) enum Framing<'e> {
     Http(&'e mut h1::Machine),
     FastCgi(&'e mut fcgi::ResponseWriter),
+    Http2(Http2<'e>),
+}
+
+/// How much content of one stream is framed while more than so much waits for the socket: none. So streams share a connection
+/// frame by frame, whatever each of them has.
+pub(super) const FRAMED_BYTES: usize = 64 << 10;
+
+/// A stream of HTTP/2.
+#[derive(Debug)]
+pub(super) struct Http2<'e> {
+    pub(super) machine: &'e mut h2::Machine,
+    pub(super) frames: &'e mut Frames,
+    /// How much may be framed now for the sake of other streams.
+    pub(super) room: u64,
+    /// No more could be framed now.
+    pub(super) blocked: bool,
 }
 
 /// What is needed for a head besides the app's fields.
@@ -51,6 +68,11 @@ pub(super) trait Frame {
 
     /// Writes what precedes up to `size` bytes of content; returns for how many bytes. 0: do not send the rest.
     fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64;
+
+    /// Takes what could not be framed yet: the next `left` bytes of `rest`. Returns how many of them the response has.
+    fn postpone(&mut self, _left: u64, _rest: &mut Rest<'_>) -> u64 {
+        0
+    }
 
     /// Writes what follows the content that was announced last.
     fn suffix(&mut self, out: &mut Vec<u8>);
@@ -92,6 +114,9 @@ pub(super) trait Frame {
             }
             self.suffix(out);
             left -= admitted;
+        }
+        if left > 0 {
+            left -= self.postpone(left, &mut rest);
         }
         Ok((size - left, self.end(out)))
     }
@@ -172,12 +197,82 @@ impl Frame for fcgi::ResponseWriter {
     }
 }
 
+impl Frame for Http2<'_> {
+    #[inline]
+    fn begun(&self) -> bool {
+        self.machine.response_started(self.frames.id)
+    }
+
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.frames.waiting.is_none() && self.machine.content_is_complete(self.frames.id)
+    }
+
+    #[inline]
+    fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
+        let id = self.frames.id;
+        self.machine.write_head(id, head, terms.size, &terms.preset, out).map_err(|invalid| invalid.0)
+    }
+
+    #[inline]
+    fn prefix(&mut self, size: u64, out: &mut Vec<u8>) -> u64 {
+        if self.room == 0 || self.frames.waiting.is_some() {
+            self.blocked = true;
+            return 0;
+        }
+        match self.machine.write_content_prefix(self.frames.id, size.min(self.room), out) {
+            h2::Admission::Bytes(admitted) => {
+                self.room -= admitted;
+                admitted
+            }
+            h2::Admission::Blocked => {
+                self.blocked = true;
+                0
+            }
+            h2::Admission::Dropped => 0,
+        }
+    }
+
+    fn postpone(&mut self, left: u64, rest: &mut Rest<'_>) -> u64 {
+        if !std::mem::take(&mut self.blocked) {
+            return 0;
+        }
+        let waiting = self.frames.waiting.get_or_insert_default();
+        rest.take(left, |piece| waiting.push_piece(&piece));
+        self.machine.set_waiting(self.frames.id, true);
+        left
+    }
+
+    #[inline]
+    fn suffix(&mut self, _out: &mut Vec<u8>) {}
+
+    #[inline]
+    fn end(&mut self, out: &mut Vec<u8>) -> End {
+        if self.frames.waiting.is_some() {
+            self.frames.ends = true;
+        } else {
+            finish(self.machine, self.frames.id, out);
+        }
+        End::Reuse
+    }
+}
+
+/// Ends a stream of HTTP/2 whose content has all been framed.
+pub(super) fn finish(machine: &mut h2::Machine, id: u32, out: &mut Vec<u8>) {
+    match machine.finish(id, out) {
+        h2::Finish::Complete => {}
+        h2::Finish::Short { missing } => log_short(missing),
+        h2::Finish::Over => log_over(),
+    }
+}
+
 impl Frame for Framing<'_> {
     #[inline]
     fn begun(&self) -> bool {
         match self {
             Self::Http(machine) => machine.begun(),
             Self::FastCgi(exchange) => exchange.begun(),
+            Self::Http2(stream) => stream.begun(),
         }
     }
 
@@ -186,6 +281,7 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.is_complete(),
             Self::FastCgi(exchange) => exchange.is_complete(),
+            Self::Http2(stream) => stream.is_complete(),
         }
     }
 
@@ -194,6 +290,7 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.head(head, terms, out),
             Self::FastCgi(exchange) => exchange.head(head, terms, out),
+            Self::Http2(stream) => stream.head(head, terms, out),
         }
     }
 
@@ -202,6 +299,15 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.prefix(size, out),
             Self::FastCgi(exchange) => exchange.prefix(size, out),
+            Self::Http2(stream) => stream.prefix(size, out),
+        }
+    }
+
+    fn postpone(&mut self, left: u64, rest: &mut Rest<'_>) -> u64 {
+        match self {
+            // What these do not admit is not sent at all.
+            Self::Http(_) | Self::FastCgi(_) => 0,
+            Self::Http2(stream) => stream.postpone(left, rest),
         }
     }
 
@@ -210,6 +316,7 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.suffix(out),
             Self::FastCgi(exchange) => exchange.suffix(out),
+            Self::Http2(stream) => stream.suffix(out),
         }
     }
 
@@ -218,6 +325,7 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.end(out),
             Self::FastCgi(exchange) => exchange.end(out),
+            Self::Http2(stream) => stream.end(out),
         }
     }
 
@@ -234,6 +342,7 @@ impl Frame for Framing<'_> {
         match self {
             Self::Http(machine) => machine.whole(head, terms, parts, size, out),
             Self::FastCgi(exchange) => exchange.whole(head, terms, parts, size, out),
+            Self::Http2(stream) => stream.whole(head, terms, parts, size, out),
         }
     }
 }

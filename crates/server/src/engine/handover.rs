@@ -25,6 +25,7 @@ impl<B: Backend> Engine<'_, B> {
             self.stop_accepting();
         }
         self.hands_over = true;
+        self.leave_clients();
     }
 
     /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
@@ -54,8 +55,12 @@ impl<B: Backend> Engine<'_, B> {
         let waits = match &connection.state {
             State::Reading(Reading { request, .. }) => request.is_none() && connection.machine.awaits_head(),
             State::Carrying(carrier) => {
-                let machine = &carrier.machine;
-                carrier.carries() == 0 && machine.between_records() && !machine.must_close() && !connection.input.has_unread()
+                // What an HTTP/2 client and its machine know of one another has no place in a record.
+                !carrier.speaks_http2()
+                    && carrier.carries() == 0
+                    && carrier.is_between_messages()
+                    && !carrier.must_close()
+                    && !connection.input.has_unread()
             }
             State::Greeting => true,
             State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,

@@ -11,7 +11,7 @@
 //!    sends it, or queues it behind output that already waits (`send`, `output`);
 //! 6. **Settle** (`settle`): [`Engine::give_back`] takes the buffers back; the connection waits for its next request, or ends.
 //!
-//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `fastcgi` handles connections
+//! A `connection` is in one of seven states, and each state owns the data that has a meaning in it; `carrying` handles connections
 //! that carry several requests at once. The engine knows machines, never a language, and makes no system calls except those of
 //! the backend.
 
@@ -20,6 +20,7 @@ mod access;
 mod answer;
 mod body;
 mod carrier;
+mod carrying;
 mod connection;
 mod content;
 mod deadline;
@@ -31,6 +32,7 @@ mod framing;
 mod greeting;
 mod handover;
 mod heed;
+mod http2;
 mod input;
 mod lend;
 mod moment;
@@ -67,7 +69,7 @@ use deadline::{Deadline, Deadlines};
 use name::{Place, Serials};
 use oribi_host::ExchangeId;
 use oribi_io::{Backend, Event, Token};
-use oribi_proto::{fcgi, h1};
+use oribi_proto::{fcgi, h1, h2};
 use send::Gap;
 use slots::Slots;
 use stamp::Stamp;
@@ -106,6 +108,7 @@ pub struct Engine<'a, B: Backend> {
     census: Option<Census<'a>>,
     limits: h1::Limits,
     record_limits: fcgi::Limits,
+    frame_limits: h2::Limits,
     connections: Slots<Connection<B::Socket>>,
     deadlines: Deadlines,
     /// The exchanges on connections of web servers, and their deadlines.
@@ -148,6 +151,8 @@ pub struct Engine<'a, B: Backend> {
     gaps: Vec<Gap>,
     /// The layout for the next head.
     blank: Box<Received>,
+    /// The text of the next head that does not arrive as text.
+    head_text: Vec<u8>,
     /// Buffer for receiving content that goes to a file.
     spool: Vec<u8>,
     /// Memory of the last content, for the next one.
@@ -221,6 +226,7 @@ impl<'a, B: Backend> Engine<'a, B> {
         Ok(Self {
             limits: limits(settings),
             record_limits: record_limits(settings),
+            frame_limits: frame_limits(settings),
             settings,
             listeners,
             doors,
@@ -251,6 +257,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             outputs: output::Pool::default(),
             gaps: Vec::new(),
             blank: Box::default(),
+            head_text: Vec::new(),
             spool: Vec::new(),
             spare_content: Vec::new(),
             stamp,
@@ -461,12 +468,14 @@ impl<'a, B: Backend> Engine<'a, B> {
         self.deadlines.shorten(Deadline::Kept, IDLE_WHILE_STOPPING, now);
         self.deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
         self.stream_deadlines.shorten(Deadline::Head, HEAD_WHILE_STOPPING, now);
+        self.leave_clients();
     }
 
     /// From now on each HTTP response is the last on its connection: clients are to go elsewhere.
     pub fn part(&mut self) {
         if self.stage == Stage::Serving {
             self.stage = Stage::Parting;
+            self.leave_clients();
         }
     }
 
@@ -505,6 +514,19 @@ fn limits(settings: &Settings) -> h1::Limits {
         strict_target: settings.strict_uri,
         content_bytes: settings.limits.content_bytes,
         ..h1::Limits::default()
+    }
+}
+
+fn frame_limits(settings: &Settings) -> h2::Limits {
+    let limits = &settings.limits;
+    h2::Limits {
+        streams: limits.http2_streams,
+        head_bytes: limits.head_bytes,
+        fields: limits.fields,
+        target_bytes: limits.target_bytes,
+        strict_target: settings.strict_uri,
+        content_bytes: limits.content_bytes,
+        ..h2::Limits::default()
     }
 }
 

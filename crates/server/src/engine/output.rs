@@ -164,6 +164,36 @@ impl Output {
         self.closed.push_back(Segment::File { file: file.clone(), offset, left: size });
     }
 
+    /// The bytes that wait in memory and in files.
+    pub(super) fn size(&self) -> u64 {
+        let of_files = self.closed.iter().map(|segment| if let Segment::File { left, .. } = segment { *left } else { 0 });
+        self.waiting() as u64 + of_files.sum::<u64>()
+    }
+
+    /// Moves the first `size` bytes to the end of another queue; there must be as many.
+    pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) {
+        while size > 0 {
+            let count = match self.closed.front() {
+                Some(Segment::File { file, offset, left }) => {
+                    let count = size.min(*left);
+                    to.push_file(file, *offset, count);
+                    count
+                }
+                Some(Segment::Bytes(bytes)) => push_some(&bytes[self.sent..], size, to),
+                None => push_some(&self.tail[self.sent..], size, to),
+            };
+            if count == 0 {
+                return;
+            }
+            self.left(count as usize);
+            size -= count;
+        }
+        if self.closed.is_empty() && self.sent == self.tail.len() {
+            self.tail.clear();
+            self.sent = 0;
+        }
+    }
+
     /// Whether everything that waits is one segment of which nothing has been sent. It can be sent together with bytes that are
     /// not copied.
     #[inline]
@@ -302,6 +332,13 @@ impl Output {
             }
         }
     }
+}
+
+/// Appends up to `size` of these bytes; returns how many.
+fn push_some(bytes: &[u8], size: u64, to: &mut Output) -> u64 {
+    let count = usize::try_from(size).map_or(bytes.len(), |size| size.min(bytes.len()));
+    to.push(&bytes[..count]);
+    count as u64
 }
 
 #[cfg(test)]

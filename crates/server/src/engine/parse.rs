@@ -12,6 +12,7 @@ use crate::config::Forwarding;
 use oribi_io::Backend;
 use oribi_message::Span;
 use oribi_proto::h1::{Event, Framing, Refusal};
+use oribi_proto::h2::Opening;
 use std::io;
 
 impl<B: Backend> Engine<'_, B> {
@@ -75,7 +76,11 @@ impl<B: Backend> Engine<'_, B> {
                     input.consume(step.consumed);
                     return self.complete(index);
                 }
-                Event::Refused(refusal) => return self.refuse(index, refusal),
+                Event::Refused(refusal) => match self.opening(index) {
+                    Opening::Http2 => return self.speak_http2(index),
+                    Opening::Unclear => return self.await_input(index),
+                    Opening::Other => return self.refuse(index, refusal),
+                },
             }
         }
     }

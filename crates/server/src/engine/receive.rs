@@ -26,7 +26,7 @@ impl<B: Backend> Engine<'_, B> {
                 State::Reading(reading) if reading.yielded => return Still::Open,
                 State::Reading(reading) if connection.line.readable => reading,
                 State::Lingering => return self.discard(index),
-                State::Carrying(_) => return self.receive_records(index),
+                State::Carrying(_) => return self.receive_carried(index),
                 State::Greeting => return self.receive_greeting(index),
                 _ => return Still::Open,
             };
@@ -182,6 +182,9 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Closes an idle connection, unless a request has arrived unnoticed.
     pub(super) fn close_idle(&mut self, index: u32) {
+        if matches!(self.connections[index].state, State::Carrying(_)) {
+            return self.close_kept(index);
+        }
         self.deadlines.clear(index);
         self.connections[index].line.readable = true;
         if self.receive(index) == Still::Open && self.connections[index].is_idle() {

@@ -5,12 +5,12 @@
 
 use super::body::Body;
 use super::connection::{Answering, Connection, Departure, Fate, Outlook, State};
-use super::framing::{Frame, Framing, Terms};
+use super::framing::{FRAMED_BYTES, Frame, Framing, Http2, Terms};
 use super::name::{Name, Place};
 use super::response::Response;
 use super::send::{COPIED_BYTES, LARGEST_IN_BATCH, Still, Way};
 use super::slots::Slots;
-use super::stream::Stream;
+use super::stream::{Stream, StreamFraming};
 use super::{Engine, Stage};
 use crate::config::Settings;
 use oribi_host::{ExchangeId, Piece, ReplyError};
@@ -19,6 +19,9 @@ use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_proto::h1;
 
 const TEXT: &[FieldPair<'_>] = &[(b"Content-Type", b"text/plain")];
+
+/// Responses on streams of one connection leave together, up to this size.
+const LARGEST_TOGETHER: usize = 16 << 10;
 
 /// What became of a response when a piece was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +76,17 @@ impl<'e, S> Target<'e, S> {
                 let stream = streams.get_mut(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
                 let (index, framing, answer) =
                     stream.answering().filter(|(.., answer)| !answer.finished).ok_or(ReplyError::Gone)?;
-                let line = &mut connections[index].line;
-                let response = Response { line, framing: Framing::FastCgi(framing), answer };
+                let Connection { line, state, .. } = &mut connections[index];
+                let framing = match (framing, state) {
+                    (StreamFraming::FastCgi(writer), _) => Framing::FastCgi(writer),
+                    (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
+                        let machine = carrier.http2().ok_or(ReplyError::Gone)?;
+                        let room = FRAMED_BYTES.saturating_sub(line.waiting()) as u64;
+                        Framing::Http2(Http2 { machine, frames, room, blocked: false })
+                    }
+                    (StreamFraming::Http2(_), _) => return Err(ReplyError::Gone),
+                };
+                let response = Response { line, framing, answer };
                 Ok(Self { place, index, response, alone: None })
             }
         }
@@ -150,7 +162,7 @@ impl<B: Backend> Engine<'_, B> {
             Body::Parts(parts) if size <= COPIED_BYTES => response.write_small(head, &terms, parts, size, outputs),
             _ => response.write(head, &terms, body, gaps, outputs),
         };
-        let Response { line, answer, .. } = response;
+        let Response { line, answer, framing } = response;
         let (way, end) = match framed {
             Ok(framed) => framed,
             Err(why) => return Err(self.reject(exchange, why)),
@@ -173,7 +185,10 @@ impl<B: Backend> Engine<'_, B> {
                 // A prompt host returns at once, and then nothing keeps the connection from being closed.
                 last = outlook.fate == Fate::Close && *prompt;
             }
+        } else if others && matches!(framing, Framing::Http2(_)) && line.waiting() <= LARGEST_TOGETHER {
+            departure = Departure::WithBatch;
         }
+        self.limit_waiting(place);
         let still = match (way, departure) {
             (Way::Gathered, _) => self.send_between(index, body),
             (Way::Queued, Departure::AtOnce) => self.flush_as(index, last),
@@ -270,9 +285,13 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         let still = match way {
-            Way::Gathered => self.send_between(index, body),
+            Way::Gathered => {
+                self.limit_waiting(place);
+                self.send_between(index, body)
+            }
             Way::Queued => {
                 target.response.line.trim(outputs);
+                self.limit_waiting(place);
                 self.flush(index)
             }
         };
@@ -290,20 +309,20 @@ impl<B: Backend> Engine<'_, B> {
     /// As `oribi_host::Outlet::write`.
     pub fn waiting(&self, exchange: ExchangeId) -> Result<usize, ReplyError> {
         let Name { place, serial } = exchange.into();
-        let index = match place {
+        let (index, unframed) = match place {
             Place::Connection(index) => {
                 let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
                 match &connection.ok_or(ReplyError::Gone)?.state {
-                    State::Answering(answering) if !answering.answer.finished => index,
+                    State::Answering(answering) if !answering.answer.finished => (index, 0),
                     _ => return Err(ReplyError::Gone),
                 }
             }
             Place::Stream(number) => {
-                let stream = self.streams.get(number).filter(|stream| stream.serial == serial);
-                stream.and_then(Stream::unfinished_on).ok_or(ReplyError::Gone)?
+                let stream = self.streams.get(number).filter(|stream| stream.serial == serial).ok_or(ReplyError::Gone)?;
+                (stream.unfinished_on().ok_or(ReplyError::Gone)?, stream.unframed())
             }
         };
-        Ok(self.connections[index].line.waiting())
+        Ok(self.connections[index].line.waiting() + unframed)
     }
 
     /// Ends the content.
@@ -353,6 +372,7 @@ impl<B: Backend> Engine<'_, B> {
                 }
                 self.give_up_stream(exchange);
             }
+            (Framing::Http2(_), _) if begun => self.give_up_stream(exchange),
             _ => {
                 let head = ResponseHead { status, fields: TEXT };
                 // The head is valid; if the client has gone, nobody is left to be told.
@@ -376,10 +396,15 @@ impl<B: Backend> Engine<'_, B> {
     pub fn inform(&mut self, exchange: ExchangeId, status: u16, fields: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, .. } = self;
         let Target { index, response: Response { line, framing, .. }, .. } = Target::find(connections, streams, exchange)?;
-        // CGI has only final responses (RFC 3875, section 6).
-        let Framing::Http(machine) = framing else { return Ok(()) };
         let output = line.output.get_or_insert_with(|| outputs.take());
-        let written = machine.write_informational(status, fields, output.tail());
+        let written = match framing {
+            Framing::Http(machine) => machine.write_informational(status, fields, output.tail()),
+            Framing::Http2(Http2 { machine, frames, .. }) => {
+                machine.write_informational(frames.id, status, fields, output.tail())
+            }
+            // CGI has only final responses (RFC 3875, section 6).
+            Framing::FastCgi(_) => Ok(()),
+        };
         line.trim(outputs);
         written.map_err(|h1::InvalidResponse(why)| ReplyError::Invalid(why))?;
         self.flush(index).or_gone()

@@ -81,7 +81,13 @@ impl<S> Response<'_, S> {
         let output = line.output.get_or_insert_default();
         gaps.clear();
         if size > COPIED_BYTES && !line.blocked && body.can_be_gathered() && output.is_one_segment() {
-            answer.sent += frame_around(framing, output.only_segment(), size, gaps);
+            let mut framed = frame_around(framing, output.only_segment(), size, gaps);
+            if framed < size {
+                let mut rest = body.rest();
+                rest.take(framed, |_| ());
+                framed += framing.postpone(size - framed, &mut rest);
+            }
+            answer.sent += framed;
             return if gaps.is_empty() { Way::Queued } else { Way::Gathered };
         }
         let (mut left, mut rest) = (size, body.rest());
@@ -94,6 +100,9 @@ impl<S> Response<'_, S> {
             left -= admitted;
             rest.take(admitted, |piece| output.push_piece(&piece));
             framing.suffix(output.tail());
+        }
+        if left > 0 {
+            answer.sent += framing.postpone(left, &mut rest);
         }
         Way::Queued
     }

@@ -190,7 +190,7 @@ impl<B: Backend> Engine<'_, B> {
         match connection.state {
             State::Flushing(fate) => self.go_on(index, fate),
             State::Carrying(_) => {
-                self.rest_if_idle(index);
+                self.go_on_carrying(index);
                 Still::Open
             }
             State::Reading(Reading { request: Some(_), .. }) => {

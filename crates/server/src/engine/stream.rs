@@ -1,22 +1,50 @@
-//! An exchange that shares its connection with others: one request of a web server, and its response.
+//! An exchange that shares its connection with others: one request of a web server or of an HTTP/2 client, and its response.
 
 use super::answer::Answer;
 use super::exchange::Received;
+use super::output::Output;
 use super::remote::Remote;
 use super::variables::Variables;
 use oribi_message::Role;
 use oribi_proto::fcgi;
 
-/// One request of a web server, and its response.
+/// One request, and its response.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// The number of the connection that carries it. The connection outlives the stream.
     pub(super) connection: u32,
-    pub(super) framing: fcgi::ResponseWriter,
+    pub(super) framing: StreamFraming,
     /// The number of its exchange; 0 before it has been lent.
     pub(super) serial: u32,
     pub(super) remote: Remote,
     pub(super) state: StreamState,
+}
+
+/// What a protocol knows of a stream besides what its machine does.
+#[derive(Debug)]
+pub(super) enum StreamFraming {
+    FastCgi(fcgi::ResponseWriter),
+    Http2(Frames),
+}
+
+impl StreamFraming {
+    /// The id that the peer has given the stream.
+    pub(super) fn id(&self) -> u32 {
+        match self {
+            Self::FastCgi(writer) => writer.id().into(),
+            Self::Http2(frames) => frames.id,
+        }
+    }
+}
+
+/// A stream of HTTP/2.
+#[derive(Debug)]
+pub(super) struct Frames {
+    pub(super) id: u32,
+    /// Content for which the client has no room yet, or which leaves others of its connection their turn.
+    pub(super) waiting: Option<Box<Output>>,
+    /// The response ends with it.
+    pub(super) ends: bool,
 }
 
 /// The state of a stream.
@@ -49,7 +77,33 @@ impl Reading {
 impl Stream {
     pub(super) fn new(connection: u32, id: u16, role: Role, remote: Remote, request: Box<Received>) -> Self {
         let state = StreamState::Reading(Reading { request, announced: None, arrived: 0 });
-        Self { connection, framing: fcgi::ResponseWriter::new(id, role), serial: 0, remote, state }
+        Self { connection, framing: StreamFraming::FastCgi(fcgi::ResponseWriter::new(id, role)), serial: 0, remote, state }
+    }
+
+    /// One of HTTP/2, whose request has begun with its head.
+    pub(super) fn of_client(connection: u32, id: u32, remote: Remote, request: Box<Received>, announced: Option<u64>) -> Self {
+        let state = StreamState::Reading(Reading { request, announced, arrived: 0 });
+        Self { connection, framing: StreamFraming::Http2(Frames { id, waiting: None, ends: false }), serial: 0, remote, state }
+    }
+
+    /// Whether content of its response waits to be framed.
+    pub(super) const fn waits(&self) -> bool {
+        matches!(&self.framing, StreamFraming::Http2(Frames { waiting: Some(_), .. }))
+    }
+
+    /// Drops content that waits to be framed: its client has gone.
+    pub(super) fn abandon_waiting(&mut self) {
+        if let StreamFraming::Http2(frames) = &mut self.framing {
+            frames.waiting = None;
+        }
+    }
+
+    /// How much content in memory waits to be framed.
+    pub(super) fn unframed(&self) -> usize {
+        match &self.framing {
+            StreamFraming::Http2(Frames { waiting: Some(waiting), .. }) => waiting.waiting(),
+            _ => 0,
+        }
     }
 
     /// The connection, while a host has the request and its response is not finished.
@@ -59,7 +113,7 @@ impl Stream {
 
     /// The connection, the framing and the answer, while a host has the request.
     #[inline]
-    pub(super) fn answering(&mut self) -> Option<(u32, &mut fcgi::ResponseWriter, &mut Answer)> {
+    pub(super) fn answering(&mut self) -> Option<(u32, &mut StreamFraming, &mut Answer)> {
         match &mut self.state {
             StreamState::Answering(answer) => Some((self.connection, &mut self.framing, answer)),
             StreamState::Reading(_) | StreamState::Queued(_) => None,

@@ -79,6 +79,9 @@ impl<B: Backend> Engine<'_, B> {
         {
             return;
         }
+        if self.send_waiting(index) == Still::Gone {
+            return;
+        }
         let _ = self.receive(index);
     }
 

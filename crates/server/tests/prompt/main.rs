@@ -1,6 +1,8 @@
 //! The scenarios again, with an engine that expects answers at once and therefore takes short cuts. No client may notice them,
 //! whatever the host does. The short cuts themselves are tested, too.
 
+#[path = "../scenarios/frames.rs"]
+mod frames;
 #[path = "../scenarios/harness.rs"]
 mod harness;
 #[path = "../scenarios/records.rs"]
@@ -19,6 +21,8 @@ mod exchanges;
 mod fairness;
 #[path = "../scenarios/fastcgi.rs"]
 mod fastcgi;
+#[path = "../scenarios/http2.rs"]
+mod http2;
 #[path = "../scenarios/limits.rs"]
 mod limits;
 #[path = "../scenarios/order.rs"]

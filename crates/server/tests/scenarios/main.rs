@@ -1,5 +1,6 @@
 //! Whole servers on the simulated backend: engine, machine and lane against clients made of byte queues, in virtual time.
 
+mod frames;
 mod harness;
 mod records;
 mod response;
@@ -10,6 +11,7 @@ mod deadlines;
 mod exchanges;
 mod fairness;
 mod fastcgi;
+mod http2;
 mod limits;
 mod order;
 mod proxies;

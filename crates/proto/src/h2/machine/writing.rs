@@ -301,6 +301,13 @@ impl Machine {
         self.streams.set_waiting(id, waiting);
     }
 
+    /// Whether content of any stream waits.
+    #[inline]
+    #[must_use]
+    pub const fn any_waits(&self) -> bool {
+        self.streams.any_waits()
+    }
+
     /// Which of the streams with waiting content is to send a frame next, if any may: see RFC 9218, section 10. The streams of one
     /// urgency take turns, frame by frame, except that those for which the client has said that they are not incremental are
     /// sent one after the other.

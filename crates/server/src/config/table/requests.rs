@@ -3,7 +3,7 @@
 use super::super::proxy_protocol::ProxyProtocol;
 use super::super::proxy_values::{forwarded_fields, show_strip, strip_choice, trusted_peers};
 use super::super::setting::{Section, Setting};
-use super::super::value::{boolean, show_switch};
+use super::super::value::{boolean, show_switch, small_count};
 
 pub(super) const UNDERSCORE_HEADERS: Setting = Setting::new(
     "underscore-headers",
@@ -36,6 +36,24 @@ pub(super) const PROXY_PROTOCOL: Setting = Setting::new(
 .aliases(&["enable-proxy-protocol"])
 .apply(|draft, text| ProxyProtocol::parse(text).map(|choice| draft.settings.proxy_protocol = choice))
 .show(|settings| settings.proxy_protocol.name().to_owned());
+
+pub(super) const HTTP2: Setting = Setting::new(
+    "http2",
+    Section::Requests,
+    "",
+    "Let clients speak HTTP/2 that know that the server does (h2c with prior knowledge); off answers them 505",
+)
+.apply(|draft, text| boolean(text).map(|on| draft.settings.http2 = on))
+.show(|settings| show_switch(settings.http2));
+
+pub(super) const HTTP2_STREAMS: Setting = Setting::new(
+    "http2-streams",
+    Section::Requests,
+    "COUNT",
+    "Requests that a client may have open at once on one connection of HTTP/2; more are refused, and may be sent again",
+)
+.apply(|draft, text| small_count(text, 1..=65535).map(|number| draft.settings.limits.http2_streams = number as u32))
+.show(|settings| settings.limits.http2_streams.to_string());
 
 pub(super) const TRUSTED_PROXIES: Setting = Setting::new(
     "trusted-proxies",

@@ -1,26 +1,13 @@
-//! Connections of web servers, which carry many exchanges at once (FastCGI 1.0).
-//!
-//! A connection that speaks HTTP *is* its present exchange. A FastCGI connection stays
-//! [`Carrying`](super::connection::State::Carrying) and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers
-//! of its [`Stream`](super::stream::Stream)s, which have their own table and their own states. The host gets the same
-//! [`Exchange`] in both cases, and answers go the same way (see [`Target`](super::respond::Target)).
-//!
-//! The steps of such connections are here. Their data is in modules below the steps of all connections, so that these can use
-//! it, too.
-//!
-//! A request that the web server aborts, or that is lost with its connection, is forgotten at once; a host that is still
-//! answering is told that the client has gone.
+//! Connections of web servers (FastCGI 1.0).
 
 mod receive;
-mod settle;
 
-use super::answer::Answer;
+use super::Engine;
+use super::carrier::Carrier;
 use super::connection::State;
-use super::deadline::Deadline;
 use super::exchange::Received;
-use super::name::{Name, Place};
-use super::stream::StreamState;
-use super::{Engine, Exchange};
+use super::send::Still;
+use super::stream::{Stream, StreamFraming};
 use oribi_io::Backend;
 use std::time::Duration;
 
@@ -28,26 +15,10 @@ use std::time::Duration;
 /// this is only for a web server that has vanished.
 pub(super) const KEPT: Duration = Duration::from_secs(24 * 3600);
 
-/// Memory of variables that is kept for the next requests; more is freed.
-const SPARE_VARIABLES: usize = 64;
-
 impl<B: Backend> Engine<'_, B> {
     /// Makes a new connection a carrying one.
     pub(super) fn carry(&mut self, index: u32) {
-        self.connections[index].state = State::Carrying(Box::default());
-    }
-
-    /// Lends the request of a stream.
-    pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
-        let stream = self.streams.get_mut(number)?;
-        let StreamState::Queued(received) = &stream.state else { return None };
-        let answer = StreamState::Answering(Answer::new(received.complete_at));
-        let StreamState::Queued(mut received) = std::mem::replace(&mut stream.state, answer) else { return None };
-        stream.serial = self.serials.next();
-        self.answering += 1;
-        received.remote = stream.remote;
-        received.listener = self.connections[stream.connection].listener;
-        Some(Exchange { id: Name { place: Place::Stream(number), serial: stream.serial }.into(), received })
+        self.connections[index].state = State::Carrying(Box::new(Carrier::of_web_server()));
     }
 
     fn spare_request(&mut self) -> Box<Received> {
@@ -56,34 +27,14 @@ impl<B: Backend> Engine<'_, B> {
         request
     }
 
-    /// Keeps the memory of a web server's request for the next one.
-    fn recycle_carried(&mut self, mut request: Box<Received>) {
-        if let Some(mut variables) = request.variables.take()
-            && self.spare_variables.len() < SPARE_VARIABLES
-            && variables.bytes.capacity() <= self.limits.head_bytes
-        {
-            variables.clear();
-            self.spare_variables.push(variables);
+    /// Called when the web server does not want the answer any more: tells it that the request has ended, and forgets the
+    /// request.
+    pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
+        let Stream { connection, framing, .. } = &mut self.streams[number];
+        let line = &mut self.connections[*connection].line;
+        if let StreamFraming::FastCgi(writer) = framing {
+            writer.finish(0, line.output.get_or_insert_with(|| self.outputs.take()).tail());
         }
-        request.layout.clear();
-        self.recycle(request);
-    }
-
-    /// If nothing is in progress on a connection, it gets the long deadline for kept connections. A partial record has the
-    /// deadline of a head: within a request the stream has a deadline, between requests the connection.
-    pub(super) fn rest_if_idle(&mut self, index: u32) {
-        let now = self.backend.now();
-        let connection = &mut self.connections[index];
-        let State::Carrying(carrier) = &connection.state else { return };
-        if !carrier.streams.is_empty() || connection.line.output.is_some() {
-            return;
-        }
-        if !connection.input.has_unread() && carrier.machine.between_records() {
-            connection.input.release(&mut self.pool);
-            self.deadlines.set(index, Deadline::Kept, now);
-            self.resume_if_paused();
-        } else if !self.deadlines.runs(index, Deadline::Head) {
-            self.deadlines.set(index, Deadline::Head, now);
-        }
+        self.end_unanswered(number)
     }
 }

@@ -4,68 +4,28 @@ use super::super::Engine;
 use super::super::connection::{Connection, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
-use super::super::name::Place;
-use super::super::receive::RECEIVES_PER_TURN;
 use super::super::remote::Remote;
 use super::super::send::Still;
-use super::super::stream::{Reading, Stream, StreamState};
+use super::super::stream::{Reading, Stream, StreamFraming, StreamState};
 use super::super::variables::Variables;
-use crate::totals::Counter;
 use core::ops::Range;
-use oribi_io::{Attempt, Backend};
+use oribi_io::Backend;
 use oribi_message::{KnownVariable, Role};
 use oribi_proto::fcgi::{Event, Refusal, params};
-use std::io;
-use std::time::Duration;
 
 impl<B: Backend> Engine<'_, B> {
-    /// Receives and lets the machine read until the socket is empty or the turn is over.
-    pub(in super::super) fn receive_records(&mut self, index: u32) -> Still {
-        for _ in 0..RECEIVES_PER_TURN {
-            let connection = &mut self.connections[index];
-            if !matches!(connection.state, State::Carrying(_)) || !connection.line.readable {
-                return Still::Open;
-            }
-            let room = connection.input.room(&mut self.pool, 0);
-            let size = room.len();
-            match self.backend.receive(&mut connection.line.socket, room) {
-                Attempt::Done(count) => {
-                    self.tally.received(count);
-                    connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
-                    connection.input.received(count);
-                    if self.parse_records(index) == Still::Gone {
-                        return Still::Gone;
-                    }
-                }
-                Attempt::Later => {
-                    connection.line.readable = false;
-                    connection.input.release_if_read(&mut self.pool);
-                }
-                // Nobody waits for the answers to its requests any more.
-                Attempt::End | Attempt::Broken => {
-                    self.drop_connection(index);
-                    return Still::Gone;
-                }
-            }
-        }
-        let connection = &self.connections[index];
-        if matches!(connection.state, State::Carrying(_)) && connection.line.readable {
-            self.ask_for_turn(index);
-        }
-        Still::Open
-    }
-
     /// Lets the machine read unread input until it needs more.
-    fn parse_records(&mut self, index: u32) -> Still {
+    pub(in super::super) fn parse_records(&mut self, index: u32) -> Still {
         loop {
             let Connection { line, input, state, .. } = &mut self.connections[index];
             let State::Carrying(carrier) = state else { return Still::Open };
-            let step = carrier.machine.handle_input(input.unread(), &self.record_limits);
+            let Some(machine) = carrier.fastcgi() else { return Still::Open };
+            let step = machine.handle_input(input.unread(), &self.record_limits);
             let start = input.position();
             input.consume(step.consumed);
             let at = |range: Range<usize>| start + range.start..start + range.end;
             let still = match step.event {
-                Event::NeedInput => break,
+                Event::NeedInput => return Still::Open,
                 Event::Begin { id, role, .. } => {
                     self.begin_stream(index, id, role);
                     Still::Open
@@ -75,14 +35,17 @@ impl<B: Backend> Engine<'_, B> {
                 Event::Stdin { id, range } => self.take_content(index, id, at(range)),
                 Event::StdinEnd { id, complete } => self.end_content(index, id, complete),
                 Event::Data { id, range } => self.take_data(index, id, at(range)),
-                Event::DataEnd { id } => self.complete_stream(index, id),
-                Event::Abort { id } => match carrier.number(id) {
+                Event::DataEnd { id } => match self.reading_stream(index, id.into()) {
+                    Some(number) => self.complete_stream(number),
+                    None => Still::Open,
+                },
+                Event::Abort { id } => match carrier.number(id.into()) {
                     Some(number) => self.cancel_stream(number),
                     None => Still::Open,
                 },
                 Event::Answer => {
                     let output = line.output.get_or_insert_with(|| self.outputs.take());
-                    carrier.machine.write_answer(&self.record_limits, output.tail());
+                    machine.write_answer(&self.record_limits, output.tail());
                     line.trim(&mut self.outputs);
                     self.flush_and_rest(index)
                 }
@@ -96,25 +59,6 @@ impl<B: Backend> Engine<'_, B> {
                 return Still::Gone;
             }
         }
-        let connection = &mut self.connections[index];
-        connection.input.release_if_read(&mut self.pool);
-        if !connection.line.readable {
-            connection.input.park(&mut self.pool);
-        }
-        self.rest_if_idle(index);
-        Still::Open
-    }
-
-    /// Sends the server's own answer to a web server, unless that keeps asking without reading the answers.
-    fn flush_and_rest(&mut self, index: u32) -> Still {
-        if self.flush(index) == Still::Gone {
-            return Still::Gone;
-        }
-        if self.connections[index].line.waiting() > self.settings.limits.output_bytes {
-            self.drop_connection(index);
-            return Still::Gone;
-        }
-        self.end_or_rest(index)
     }
 
     fn begin_stream(&mut self, index: u32, id: u16, role: Role) {
@@ -125,16 +69,10 @@ impl<B: Backend> Engine<'_, B> {
         let remote = connection.remote;
         let number = self.streams.insert(Stream::new(index, id, role, remote, request));
         if let Some(carrier) = connection.carrier() {
-            carrier.add(id, number);
+            carrier.add(id.into(), number);
         }
         self.deadlines.clear(index);
         self.stream_deadlines.set(number, Deadline::Head, now);
-    }
-
-    /// The number of the stream with an id on a connection, if its request is being received.
-    fn reading_stream(&mut self, index: u32, id: u16) -> Option<u32> {
-        let number = self.connections[index].carrier()?.number(id)?;
-        matches!(self.streams[number].state, StreamState::Reading(_)).then_some(number)
     }
 
     /// The request of such a stream, and the given bytes of the connection's input.
@@ -145,7 +83,7 @@ impl<B: Backend> Engine<'_, B> {
 
     fn take_params(&mut self, index: u32, id: u16, range: Range<usize>) -> Still {
         let most = self.record_limits.params_bytes;
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         let bytes = &mut reading.variables().bytes;
         if bytes.len() + piece.len() > most {
@@ -157,10 +95,10 @@ impl<B: Backend> Engine<'_, B> {
 
     fn end_params(&mut self, index: u32, id: u16, complete: bool) -> Still {
         let now = self.backend.now();
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Self { streams, record_limits, settings, spare_content, .. } = self;
         let Stream { framing, remote, state, .. } = &mut streams[number];
-        let StreamState::Reading(reading) = state else { return Still::Open };
+        let (StreamState::Reading(reading), StreamFraming::FastCgi(framing)) = (state, framing) else { return Still::Open };
         let Some(variables) = reading.request.variables.as_deref_mut() else { return Still::Open };
         let Variables { bytes, list, role, .. } = variables;
         let outline = match params::lay_out(bytes, &mut reading.request.layout, list, record_limits) {
@@ -181,7 +119,7 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         if complete {
-            return self.complete_stream(index, id);
+            return self.complete_stream(number);
         }
         self.stream_deadlines.set(number, Deadline::Content, now);
         Still::Open
@@ -191,7 +129,7 @@ impl<B: Backend> Engine<'_, B> {
         let limits = &self.settings.limits;
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         reading.arrived += piece.len() as u64;
         let refusal = match reading.announced {
@@ -212,13 +150,13 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn end_content(&mut self, index: u32, id: u16, complete: bool) -> Still {
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let StreamState::Reading(reading) = &mut self.streams[number].state else { return Still::Open };
         if reading.announced.is_some_and(|announced| reading.arrived < announced) {
             return self.refuse_stream(number, Refusal::CONTENT_SHORT);
         }
         if complete {
-            return self.complete_stream(index, id);
+            return self.complete_stream(number);
         }
         // A file to filter may be empty, but it exists.
         reading.variables().data = StoredContent::EMPTY;
@@ -229,7 +167,7 @@ impl<B: Backend> Engine<'_, B> {
         let limits = &self.settings.limits;
         let (largest, most, directory) =
             (limits.content_memory_bytes, limits.content_bytes, &self.settings.temporary_directory);
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Some(number) = self.reading_stream(index, id.into()) else { return Still::Open };
         let Some((reading, piece)) = self.request_and_input(index, number, range) else { return Still::Open };
         reading.arrived += piece.len() as u64;
         if reading.arrived > most {
@@ -238,54 +176,6 @@ impl<B: Backend> Engine<'_, B> {
         match reading.variables().data.add(piece, largest, directory) {
             Ok(()) => Still::Open,
             Err(error) => self.refuse_stream_storage(number, &error),
-        }
-    }
-
-    fn complete_stream(&mut self, index: u32, id: u16) -> Still {
-        let now = self.backend.now();
-        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
-        let state = &mut self.streams[number].state;
-        let StreamState::Reading(reading) = state else { return Still::Open };
-        let filtered = reading.variables().data.complete();
-        if let Err(error) = filtered.and(reading.request.content.complete()) {
-            return self.refuse_stream_storage(number, &error);
-        }
-        let mut request = std::mem::take(&mut reading.request);
-        request.complete_at = now.into();
-        *state = StreamState::Queued(request);
-        self.stream_deadlines.clear(number);
-        self.ready.push_back(Place::Stream(number));
-        Still::Open
-    }
-
-    fn refuse_stream_storage(&mut self, number: u32, error: &io::Error) -> Still {
-        log::error!("cannot store request content in {}: {error}", self.settings.temporary_directory.display());
-        self.refuse_stream(number, crate::shortage::refusal(error))
-    }
-
-    /// Handles the streams whose deadline has expired.
-    pub(in super::super) fn expire_streams(&mut self, now: Duration) {
-        while let Some((number, kind)) = self.stream_deadlines.expired(now) {
-            let (refusal, counter) = match kind {
-                Deadline::Head => (Refusal::HEAD_TIMEOUT, Counter::HeadTimeouts),
-                _ => (Refusal::CONTENT_TIMEOUT, Counter::ContentTimeouts),
-            };
-            self.tally.count(counter);
-            let _ = self.refuse_stream(number, refusal);
-        }
-    }
-
-    /// Closes a connection that a web server keeps, unless a request has arrived unnoticed.
-    pub(in super::super) fn close_kept(&mut self, index: u32) {
-        self.deadlines.clear(index);
-        self.connections[index].line.readable = true;
-        if self.receive(index) == Still::Gone {
-            return;
-        }
-        let connection = &self.connections[index];
-        let State::Carrying(carrier) = &connection.state else { return };
-        if carrier.streams.is_empty() && carrier.machine.between_records() && !connection.input.has_unread() {
-            self.end_unasked(index);
         }
     }
 }

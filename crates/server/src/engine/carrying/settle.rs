@@ -1,17 +1,18 @@
 //! The end of exchanges on a carrying connection, and the end of the connection.
 
 use super::super::answer::Custody;
-use super::super::carrier::Carrier;
-use super::super::connection::{Fate, State};
-use super::super::framing::{FAILURE, Framing};
+use super::super::carrier::{Carrier, Multiplexer};
+use super::super::connection::{Connection, Fate, State};
+use super::super::framing::{FAILURE, Framing, Http2};
 use super::super::name::Place;
 use super::super::respond::Target;
 use super::super::send::Still;
-use super::super::stream::{Stream, StreamState};
+use super::super::stream::{Stream, StreamFraming, StreamState};
 use super::super::{Engine, Exchange, Stage};
 use oribi_host::ExchangeId;
 use oribi_io::Backend;
 use oribi_proto::fcgi::Refusal;
+use oribi_proto::h2::ErrorCode;
 
 impl<B: Backend> Engine<'_, B> {
     /// Takes back an exchange whose host has returned.
@@ -21,7 +22,8 @@ impl<B: Backend> Engine<'_, B> {
         let draft = self.record(&exchange, outcome);
         self.recycle_carried(exchange.received);
         let Some(outcome) = outcome else { return };
-        if outcome.finished {
+        // A stream with content that waits to be framed is forgotten behind that.
+        if outcome.finished && !self.streams[number].waits() {
             self.forget_stream(number);
         } else if let Some((_, _, answer)) = self.streams[number].answering() {
             answer.custody = Custody::Returned(draft);
@@ -36,6 +38,9 @@ impl<B: Backend> Engine<'_, B> {
         answer.finished = true;
         let (line, lent) = (answer.late_line(), answer.is_lent());
         self.record_late(line);
+        if self.streams[number].waits() {
+            return;
+        }
         self.leave_carrier(connection, id);
         if !lent {
             self.forget_stream(number);
@@ -44,29 +49,33 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Answers a request that the server refuses. Further input for it is skipped.
-    pub(super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
+    pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
-        let Stream { connection, framing, remote, .. } = &mut self.streams[number];
+        let Self { connections, streams, outputs, stamp, .. } = self;
+        let Stream { connection, framing, remote, .. } = &mut streams[number];
         let (index, remote) = (*connection, *remote);
-        let line = &mut self.connections[index].line;
-        let output = line.output.get_or_insert_with(|| self.outputs.take());
-        framing.write_refusal(refusal, output.tail());
-        framing.finish(0, output.tail());
+        let Connection { line, state, .. } = &mut connections[index];
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        match (framing, state) {
+            (StreamFraming::FastCgi(writer), _) => {
+                writer.write_refusal(refusal, output.tail());
+                writer.finish(0, output.tail());
+            }
+            (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
+                if let Some(machine) = carrier.http2() {
+                    machine.write_refusal(frames.id, refusal, &stamp.preset(None), output.tail());
+                    let _ = machine.finish(frames.id, output.tail());
+                }
+            }
+            (StreamFraming::Http2(_), _) => {}
+        }
+        line.trim(outputs);
         self.record_refusal(remote.address(), refusal.status());
         self.end_unanswered(number)
     }
 
-    /// Called when the web server does not want the answer any more: tells it that the request has ended, and forgets the
-    /// request.
-    pub(super) fn cancel_stream(&mut self, number: u32) -> Still {
-        let Stream { connection, framing, .. } = &mut self.streams[number];
-        let line = &mut self.connections[*connection].line;
-        framing.finish(0, line.output.get_or_insert_with(|| self.outputs.take()).tail());
-        self.end_unanswered(number)
-    }
-
     /// Sends the end of a stream and forgets the stream.
-    fn end_unanswered(&mut self, number: u32) -> Still {
+    pub(in super::super) fn end_unanswered(&mut self, number: u32) -> Still {
         let connection = self.streams[number].connection;
         if self.flush(connection) == Still::Gone {
             return Still::Gone;
@@ -79,20 +88,27 @@ impl<B: Backend> Engine<'_, B> {
     pub(in super::super) fn give_up_stream(&mut self, exchange: ExchangeId) {
         let Self { connections, streams, outputs, .. } = self;
         let Ok(Target { place, index, response, .. }) = Target::find(connections, streams, exchange) else { return };
-        if let Framing::FastCgi(framing) = response.framing {
-            framing.finish(FAILURE, response.line.output.get_or_insert_with(|| outputs.take()).tail());
+        let output = response.line.output.get_or_insert_with(|| outputs.take());
+        match response.framing {
+            Framing::FastCgi(framing) => drop(framing.finish(FAILURE, output.tail())),
+            Framing::Http2(Http2 { machine, frames, .. }) => {
+                frames.waiting = None;
+                machine.reset(frames.id, ErrorCode::INTERNAL_ERROR, output.tail());
+            }
+            Framing::Http(_) => {}
         }
+        response.line.trim(outputs);
         if self.flush(index) == Still::Open && matches!(place, Place::Stream(_)) {
             self.answer_finished(place);
         }
     }
 
     /// Closes a connection that is to end once it carries nothing, or sets its idle deadline.
-    pub(super) fn end_or_rest(&mut self, index: u32) -> Still {
+    pub(in super::super) fn end_or_rest(&mut self, index: u32) -> Still {
         let stopping = self.stage == Stage::Stopping;
         let connection = &mut self.connections[index];
         let State::Carrying(carrier) = &mut connection.state else { return Still::Open };
-        if !carrier.machine.must_close() {
+        if !carrier.must_close() {
             self.rest_if_idle(index);
             return Still::Open;
         }
@@ -102,24 +118,33 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Removes a finished request from its connection.
-    fn leave_carrier(&mut self, connection: u32, id: u16) {
+    pub(in super::super) fn leave_carrier(&mut self, connection: u32, id: u32) {
         let stopping = self.stage == Stage::Stopping;
         if let Some(carrier) = self.connections.get_mut(connection).and_then(|connection| connection.carrier()) {
             carrier.remove(id);
-            carrier.machine.finished(id);
-            if stopping {
-                carrier.machine.retire();
+            if let Multiplexer::FastCgi(machine) = &mut carrier.multiplexer {
+                machine.finished(id as u16);
+                if stopping {
+                    machine.retire();
+                }
             }
         }
     }
 
     /// Forgets a stream whose client has gone.
-    fn lose_stream(&mut self, number: u32) {
+    pub(in super::super) fn lose_stream(&mut self, number: u32) {
         let Some(stream) = self.streams.get_mut(number) else { return };
         let (connection, id, serial) = (stream.connection, stream.framing.id(), stream.serial);
         if let Some((_, _, answer)) = stream.answering() {
             if answer.finished {
-                // Only its connection has gone; its host will still give it back.
+                // Only its connection has gone; its host may still have to give it back.
+                let lent = answer.is_lent();
+                stream.abandon_waiting();
+                self.stream_deadlines.clear(number);
+                self.leave_carrier(connection, id);
+                if !lent {
+                    self.forget_stream(number);
+                }
                 return;
             }
             let line = answer.late_line();
@@ -132,7 +157,7 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     /// Frees the place of a stream.
-    fn forget_stream(&mut self, number: u32) {
+    pub(in super::super) fn forget_stream(&mut self, number: u32) {
         self.stream_deadlines.clear(number);
         let Some(stream) = self.streams.remove(number) else { return };
         match stream.state {

@@ -1,0 +1,76 @@
+//! Connections that carry several exchanges at once: those of web servers ([`super::fastcgi`]) and those of clients that speak
+//! HTTP/2 ([`super::http2`]).
+//!
+//! A connection that speaks HTTP/1 *is* its present exchange. Such a one stays [`Carrying`](super::connection::State::Carrying)
+//! and owns a [`Carrier`](super::carrier::Carrier): a machine, and the numbers of its [`Stream`](super::stream::Stream)s, which have
+//! their own table and their own states. The host gets the same [`Exchange`] in all cases, and answers go the same way (see
+//! [`Target`](super::respond::Target)).
+//!
+//! The steps that are the same for both protocols are here. Their data is in modules below the steps of all connections, so that
+//! these can use it, too.
+//!
+//! A request that is given up by the other side, or that is lost with its connection, is forgotten at once; a host that is still
+//! answering is told that the client has gone.
+
+mod receive;
+mod settle;
+
+use super::answer::Answer;
+use super::connection::State;
+use super::deadline::Deadline;
+use super::exchange::Received;
+use super::name::{Name, Place};
+use super::stream::StreamState;
+use super::{Engine, Exchange};
+use oribi_io::Backend;
+
+/// Memory of variables that is kept for the next requests; more is freed.
+const SPARE_VARIABLES: usize = 64;
+
+impl<B: Backend> Engine<'_, B> {
+    /// Lends the request of a stream.
+    pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
+        let stream = self.streams.get_mut(number)?;
+        let StreamState::Queued(received) = &stream.state else { return None };
+        let answer = StreamState::Answering(Answer::new(received.complete_at));
+        let StreamState::Queued(mut received) = std::mem::replace(&mut stream.state, answer) else { return None };
+        stream.serial = self.serials.next();
+        self.answering += 1;
+        received.remote = stream.remote;
+        received.listener = self.connections[stream.connection].listener;
+        Some(Exchange { id: Name { place: Place::Stream(number), serial: stream.serial }.into(), received })
+    }
+
+    /// Keeps the memory of a request for the next one.
+    pub(super) fn recycle_carried(&mut self, mut request: Box<Received>) {
+        if let Some(mut variables) = request.variables.take()
+            && self.spare_variables.len() < SPARE_VARIABLES
+            && variables.bytes.capacity() <= self.limits.head_bytes
+        {
+            variables.clear();
+            self.spare_variables.push(variables);
+        }
+        request.layout.clear();
+        request.text.clear();
+        self.recycle(request);
+    }
+
+    /// If nothing is in progress on a connection, it gets the deadline for kept connections, or for idle ones of clients. A partial
+    /// record or frame has the deadline of a head: within a request the stream has a deadline, between requests the connection.
+    pub(super) fn rest_if_idle(&mut self, index: u32) {
+        let now = self.backend.now();
+        let connection = &mut self.connections[index];
+        let State::Carrying(carrier) = &connection.state else { return };
+        if !carrier.streams.is_empty() || connection.line.output.is_some() {
+            return;
+        }
+        if !connection.input.has_unread() && carrier.is_between_messages() {
+            let kind = if carrier.speaks_http2() { Deadline::Idle } else { Deadline::Kept };
+            connection.input.release(&mut self.pool);
+            self.deadlines.set(index, kind, now);
+            self.resume_if_paused();
+        } else if !self.deadlines.runs(index, Deadline::Head) {
+            self.deadlines.set(index, Deadline::Head, now);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Connections of clients that speak HTTP/2, which carry many exchanges at once (RFC 9113).
+//!
+//! As with FastCGI, a connection stays [`Carrying`](super::connection::State::Carrying), and each request is a
+//! [`Stream`](super::stream::Stream) with a state and deadlines of its own. What is different is that a client says how much content
+//! it takes, on the connection and on each stream. Content for which there is no room waits with its stream (`send`), so no
+//! stream keeps the others from the socket.
+//!
+//! A client opens such a connection in clear text by knowing that the server speaks HTTP/2 (section 3.3). The HTTP/1 machine refuses
+//! the first line that it sends then, and only behind that is looked for it.
+
+mod receive;
+mod send;
+
+use super::Engine;
+use super::carrier::Carrier;
+use super::connection::State;
+use super::send::Still;
+use oribi_io::Backend;
+use oribi_proto::h1;
+use oribi_proto::h2::{self, Opening};
+
+impl<B: Backend> Engine<'_, B> {
+    /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little of it has come to tell, the
+    /// connection is as it was before the machine looked at it.
+    pub(super) fn opening(&mut self, index: u32) -> Opening {
+        let connection = &mut self.connections[index];
+        if connection.requests > 0 || !self.settings.http2 {
+            return Opening::Other;
+        }
+        let opening = h2::opening(connection.input.unread());
+        if opening == Opening::Unclear {
+            connection.machine = h1::Machine::new();
+        }
+        opening
+    }
+
+    /// Goes on with a connection as one of HTTP/2.
+    pub(super) fn speak_http2(&mut self, index: u32) -> Still {
+        let carrier = Carrier::of_client(&self.frame_limits);
+        self.connections[index].enter(State::Carrying(Box::new(carrier)));
+        self.parse_carried(index)
+    }
+
+    /// Tells all clients that they are to open no more streams, because this engine stops or hands over.
+    pub(super) fn leave_clients(&mut self) {
+        let speak_http2 =
+            |index: &u32| matches!(&self.connections[*index].state, State::Carrying(carrier) if carrier.speaks_http2());
+        let clients: Vec<u32> = self.connections.indices().filter(speak_http2).collect();
+        for index in clients {
+            self.leave_client(index);
+        }
+    }
+
+    /// Tells a client that it is to open no more streams. Those that are on their way are still answered.
+    pub(super) fn leave_client(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        let State::Carrying(carrier) = &mut connection.state else { return };
+        let Some(machine) = carrier.http2() else { return };
+        machine.retire(connection.line.output.get_or_insert_with(|| self.outputs.take()).tail());
+        connection.line.trim(&mut self.outputs);
+        let _ = self.flush(index);
+    }
+
+    /// Closes a connection on which nothing is asked, and says so, so that the client knows that nothing was lost.
+    pub(super) fn leave_idle_client(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        let State::Carrying(carrier) = &mut connection.state else { return };
+        let Some(machine) = carrier.http2() else { return };
+        machine.retire_at_once(connection.line.output.get_or_insert_with(|| self.outputs.take()).tail());
+        connection.line.trim(&mut self.outputs);
+        let _ = self.end_or_rest(index);
+    }
+}

@@ -1,0 +1,169 @@
+//! Makes complete requests of frames.
+
+use super::super::Engine;
+use super::super::connection::{Connection, Fate, State};
+use super::super::content::{Room, StoredContent};
+use super::super::deadline::Deadline;
+use super::super::heed::heed;
+use super::super::send::Still;
+use super::super::stream::{Stream, StreamState};
+use crate::config::Forwarding;
+use core::ops::Range;
+use oribi_io::Backend;
+use oribi_proto::h2::{Event, Outline, Refusal, Violation};
+
+impl<B: Backend> Engine<'_, B> {
+    /// Lets the machine read unread input until it needs more.
+    pub(in super::super) fn parse_frames(&mut self, index: u32) -> Still {
+        loop {
+            let Connection { line, input, state, .. } = &mut self.connections[index];
+            let State::Carrying(carrier) = state else { return Still::Open };
+            let Some(machine) = carrier.http2() else { return Still::Open };
+            let (text, layout) = (&mut self.head_text, &mut self.blank.layout);
+            let step = machine.handle_input(input.unread(), text, layout, &self.frame_limits);
+            let start = input.position();
+            input.consume(step.consumed);
+            let still = match step.event {
+                Event::NeedInput => return Still::Open,
+                Event::Head { id, outline, complete } => self.begin_request(index, id, outline, complete),
+                Event::Content { id, range } => self.take_piece(index, id, start + range.start..start + range.end),
+                Event::End { id } => match self.reading_stream(index, id) {
+                    Some(number) => self.complete_stream(number),
+                    None => Still::Open,
+                },
+                Event::Refused { id, refusal } => self.refuse_request(index, id, refusal),
+                Event::Reset { id, error } => {
+                    if let Some(error) = error {
+                        log::debug!("a stream was reset: {}", error.reason());
+                    }
+                    if let Some(number) = carrier.number(id) {
+                        self.lose_stream(number);
+                    }
+                    self.end_or_rest(index)
+                }
+                Event::Malformed { why, .. } => {
+                    log::debug!("a stream was reset: {}", why.reason());
+                    Still::Open
+                }
+                Event::Room => self.send_waiting(index),
+                Event::Answer => {
+                    machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+                    line.trim(&mut self.outputs);
+                    self.flush_and_rest(index)
+                }
+                Event::Refuse(violation) => return self.refuse_client(index, violation),
+            };
+            if still == Still::Gone {
+                return Still::Gone;
+            }
+        }
+    }
+
+    /// A head has been read: its layout is in the blank request.
+    fn begin_request(&mut self, index: u32, id: u32, outline: Outline, complete: bool) -> Still {
+        let now = self.backend.now();
+        let fresh = self.spare_requests.pop().unwrap_or_default();
+        let mut request = std::mem::replace(&mut self.blank, fresh);
+        std::mem::swap(&mut request.text, &mut self.head_text);
+        let connection = &mut self.connections[index];
+        connection.requests = connection.requests.wrapping_add(1);
+        request.remote = connection.remote;
+        let forwarding = connection.forwarding;
+        if forwarding != Forwarding::Kept {
+            let text = std::mem::take(&mut request.text);
+            let heeded = heed(&mut request, &text, forwarding, &self.settings.proxies);
+            request.text = text;
+            if let Err(contradiction) = heeded {
+                self.recycle_carried(request);
+                self.tell_of_contradiction(contradiction);
+                return self.refuse_request(index, id, Refusal::FORWARDED);
+            }
+        }
+        let remote = request.remote;
+        let mut stored = Ok(StoredContent::None);
+        if !complete {
+            let room = &mut Room { input: None, spare: &mut self.spare_content, settings: self.settings };
+            stored = StoredContent::with_room(outline.content_length, room);
+        }
+        let trouble = match stored {
+            Ok(content) => {
+                request.content = content;
+                None
+            }
+            Err(error) => Some(error),
+        };
+        let number = self.streams.insert(Stream::of_client(index, id, remote, request, outline.content_length));
+        if let Some(carrier) = self.connections[index].carrier() {
+            carrier.add(id, number);
+        }
+        self.deadlines.clear(index);
+        if let Some(error) = trouble {
+            return self.refuse_stream_storage(number, &error);
+        }
+        if complete {
+            return self.complete_stream(number);
+        }
+        self.stream_deadlines.set(number, Deadline::Content, now);
+        if outline.expects_continue {
+            let Connection { line, state, .. } = &mut self.connections[index];
+            if let State::Carrying(carrier) = state
+                && let Some(machine) = carrier.http2()
+            {
+                machine.write_continue(id, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+                return self.flush(index);
+            }
+        }
+        Still::Open
+    }
+
+    fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {
+        let Some(number) = self.reading_stream(index, id) else { return Still::Open };
+        let Self { streams, connections, settings, outputs, .. } = self;
+        let Connection { line, input, state, .. } = &mut connections[index];
+        let StreamState::Reading(reading) = &mut streams[number].state else { return Still::Open };
+        let piece = &input.bytes()[range];
+        let added = reading.request.content.add(piece, settings.limits.content_memory_bytes, &settings.temporary_directory);
+        if let Err(error) = added {
+            return self.refuse_stream_storage(number, &error);
+        }
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            machine.consume(id, piece.len(), line.output.get_or_insert_with(|| outputs.take()).tail());
+            line.trim(outputs);
+        }
+        self.flush(index)
+    }
+
+    /// Answers a request that the machine refuses, of which the engine may have heard nothing yet.
+    fn refuse_request(&mut self, index: u32, id: u32, refusal: Refusal) -> Still {
+        let Connection { line, state, remote, .. } = &mut self.connections[index];
+        let State::Carrying(carrier) = state else { return Still::Open };
+        if let Some(number) = carrier.number(id) {
+            return self.refuse_stream(number, refusal);
+        }
+        let Some(machine) = carrier.http2() else { return Still::Open };
+        log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
+        let output = line.output.get_or_insert_with(|| self.outputs.take());
+        machine.write_refusal(id, refusal, &self.stamp.preset(None), output.tail());
+        let _ = machine.finish(id, output.tail());
+        let remote = *remote;
+        self.record_refusal(remote.address(), refusal.status());
+        self.flush_and_rest(index)
+    }
+
+    /// Ends a connection on which a rule was broken, and tells the client.
+    fn refuse_client(&mut self, index: u32, violation: Violation) -> Still {
+        log::info!("closed an HTTP/2 connection: {} ({})", violation.reason(), violation.code().name());
+        let Connection { line, state, input, .. } = &mut self.connections[index];
+        let State::Carrying(mut carrier) = std::mem::replace(state, State::Flushing(Fate::Linger)) else { return Still::Open };
+        if let Some(machine) = carrier.http2() {
+            machine.write_answer(&self.frame_limits, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+            line.trim(&mut self.outputs);
+        }
+        input.release(&mut self.pool);
+        self.deadlines.clear(index);
+        self.lose_streams(*carrier);
+        if self.connections[index].line.output.is_none() { self.go_on(index, Fate::Linger) } else { self.flush(index) }
+    }
+}

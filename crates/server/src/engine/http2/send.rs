@@ -1,0 +1,131 @@
+//! Content that waits with its stream until the client and the other streams leave room for it.
+
+use super::super::Engine;
+use super::super::connection::{Connection, State};
+use super::super::deadline::Deadline;
+use super::super::framing::{FRAMED_BYTES, finish};
+use super::super::name::Place;
+use super::super::send::Still;
+use super::super::stream::{Frames, Stream, StreamFraming};
+use oribi_io::Backend;
+use oribi_proto::h2::{Admission, ErrorCode};
+
+impl<B: Backend> Engine<'_, B> {
+    /// If content of a response waits, the client has so long to make room for it.
+    #[inline]
+    pub(in super::super) fn limit_waiting(&mut self, place: Place) {
+        if let Place::Stream(number) = place
+            && self.streams.get(number).is_some_and(Stream::waits)
+            && !self.stream_deadlines.runs(number, Deadline::Write)
+        {
+            self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
+        }
+    }
+
+    /// Called when all that was framed has left: content that waits comes next, or the connection rests.
+    pub(in super::super) fn go_on_carrying(&mut self, index: u32) {
+        let connection = &mut self.connections[index];
+        let some_wait = connection.carrier().and_then(|carrier| carrier.http2()).is_some_and(|machine| machine.any_waits());
+        if some_wait {
+            self.ask_for_turn(index);
+        } else {
+            self.rest_if_idle(index);
+        }
+    }
+
+    /// Frames content that waits, as far as the client has room for it and one turn of the connection goes, and sends it.
+    pub(in super::super) fn send_waiting(&mut self, index: u32) -> Still {
+        let mut any = false;
+        while let Some(number) = self.frame_next(index) {
+            any = true;
+            if !self.streams[number].waits() {
+                self.all_is_framed(index, number);
+            }
+        }
+        if !any {
+            return Still::Open;
+        }
+        if self.flush(index) == Still::Gone {
+            return Still::Gone;
+        }
+        self.end_or_rest(index)
+    }
+
+    /// Frames a part of the content that is to be sent next; returns the number of its stream.
+    fn frame_next(&mut self, index: u32) -> Option<u32> {
+        let now = self.backend.now();
+        let Self { connections, streams, outputs, .. } = self;
+        let Connection { line, state, .. } = &mut connections[index];
+        let State::Carrying(carrier) = state else { return None };
+        if line.waiting() >= FRAMED_BYTES {
+            return None;
+        }
+        let id = carrier.http2()?.next_to_send()?;
+        let number = carrier.number(id);
+        let machine = carrier.http2()?;
+        let Some(StreamFraming::Http2(Frames { waiting, .. })) = number.map(|number| &mut streams[number].framing) else {
+            machine.set_waiting(id, false);
+            return None;
+        };
+        let content = waiting.as_mut()?;
+        let output = line.output.get_or_insert_with(|| outputs.take());
+        match machine.write_content_prefix(id, content.size(), output.tail()) {
+            Admission::Bytes(admitted) => content.pass_on(admitted, output),
+            Admission::Blocked => {
+                line.trim(outputs);
+                return None;
+            }
+            Admission::Dropped => *waiting = None,
+        }
+        if waiting.as_ref().is_some_and(|content| content.is_empty()) {
+            *waiting = None;
+        }
+        if waiting.is_none() {
+            machine.set_waiting(id, false);
+        }
+        line.trim(outputs);
+        let number = number?;
+        self.stream_deadlines.set(number, Deadline::Write, now);
+        Some(number)
+    }
+
+    /// Nothing of a stream waits any more: ends it if its response ends there.
+    fn all_is_framed(&mut self, index: u32, number: u32) {
+        self.stream_deadlines.clear(number);
+        let Self { connections, streams, outputs, .. } = self;
+        let stream = &mut streams[number];
+        let StreamFraming::Http2(Frames { id, ends: true, .. }) = stream.framing else { return };
+        let Connection { line, state, .. } = &mut connections[index];
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            finish(machine, id, line.output.get_or_insert_with(|| outputs.take()).tail());
+            line.trim(outputs);
+        }
+        let lent = stream.answering().is_some_and(|(_, _, answer)| answer.is_lent());
+        self.leave_carrier(index, id);
+        if !lent {
+            self.forget_stream(number);
+        }
+    }
+
+    /// The client has made no room for content for too long: it gets no more of this response.
+    pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
+        log::info!("a client took too long to receive a response");
+        let Self { connections, streams, outputs, .. } = self;
+        let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
+        let index = *connection;
+        frames.waiting = None;
+        let Connection { line, state, .. } = &mut connections[index];
+        if let State::Carrying(carrier) = state
+            && let Some(machine) = carrier.http2()
+        {
+            machine.reset(frames.id, ErrorCode::CANCEL, line.output.get_or_insert_with(|| outputs.take()).tail());
+            line.trim(outputs);
+        }
+        self.lose_stream(number);
+        if self.flush(index) == Still::Open {
+            let _ = self.end_or_rest(index);
+        }
+    }
+}
