@@ -110,6 +110,7 @@ errors! { Violation:
     WINDOW_ZERO = PROTOCOL_ERROR "WINDOW_UPDATE of 0";
     WINDOW_OVERFLOW = FLOW_CONTROL_ERROR "the window of the connection exceeds 2147483647";
     WINDOW_EXCEEDED = FLOW_CONTROL_ERROR "more content than the window of the connection allows";
+    PRIORITY_ITSELF = PROTOCOL_ERROR "a stream that depends on itself";
     PRIORITY_UPDATE = PROTOCOL_ERROR "PRIORITY_UPDATE for a stream that no client opens";
     RESETS = ENHANCE_YOUR_CALM "too many requests without a response";
     NUISANCE = ENHANCE_YOUR_CALM "too many frames that bring nothing";

@@ -4,6 +4,7 @@
 use super::super::error::{ErrorCode, StreamError, Violation};
 use super::super::frame::{self, HEADER_BYTES, Header, flag};
 use super::super::{Limits, Priority};
+use super::fields::depends_on;
 use super::{Answer, Event, FIRST_WINDOW, HIGHEST_STREAM, LARGEST_WINDOW, Leaving, Machine, Part, Read};
 use alloc::vec::Vec;
 
@@ -61,6 +62,12 @@ impl Machine {
             }
             frame::PRIORITY => {
                 self.allowance.frame(limits)?;
+                if length == 5 {
+                    let Some(payload) = rest.get(HEADER_BYTES..HEADER_BYTES + 5) else { return Ok(None) };
+                    if depends_on(id, payload) {
+                        return Err(Violation::PRIORITY_ITSELF);
+                    }
+                }
                 let event = match length {
                     5 => None,
                     // On a stream that is not open, a reset would break a rule itself.

@@ -8,7 +8,7 @@ use super::super::head::{self, Trouble};
 use super::super::hpack::Fault;
 use super::super::streams::{Reading, Stream};
 use super::super::{Limits, Priority};
-use super::{Answer, Event, Leaving, Machine, Part, Read};
+use super::{Answer, Event, HIGHEST_STREAM, Leaving, Machine, Part, Read};
 use crate::h2::error::ErrorCode;
 use alloc::vec::Vec;
 use oribi_message::HeadLayout;
@@ -18,6 +18,12 @@ const BLOCK_FACTOR: usize = 2;
 
 /// The fields of the obsolete priorities, which are ignored.
 const PRIORITY_BYTES: usize = 5;
+
+/// Whether the obsolete priority at the start of `bytes` makes a stream depend on `id`. RFC 9113 has the rest of it ignored; that a
+/// stream depends on itself is an error in RFC 7540, section 5.3.1, and no client does it by mistake.
+pub(super) fn depends_on(id: u32, bytes: &[u8]) -> bool {
+    bytes.first_chunk().is_some_and(|&parent| u32::from_be_bytes(parent) & HIGHEST_STREAM == id)
+}
 
 impl Machine {
     #[inline]
@@ -49,6 +55,9 @@ impl Machine {
         let Some(behind) = (length as usize).checked_sub(front) else { return Err(Violation::FRAME_LENGTH) };
         if rest.len() < HEADER_BYTES + front {
             return Ok(None);
+        }
+        if header.has(flag::PRIORITY) && depends_on(id, &rest[HEADER_BYTES + padded..]) {
+            return Err(Violation::PRIORITY_ITSELF);
         }
         let padding = if padded > 0 { rest[HEADER_BYTES] } else { 0 };
         let Some(fragment) = behind.checked_sub(usize::from(padding)) else { return Err(Violation::PADDING) };
