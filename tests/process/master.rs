@@ -37,6 +37,10 @@ fn main() {
             ("without_its_master_no_process_stays", without_its_master_no_process_stays),
             ("an_app_that_does_not_load_ends_the_first_start", an_app_that_does_not_load_ends_the_first_start),
             ("a_stop_while_the_app_is_loaded_is_quick", a_stop_while_the_app_is_loaded_is_quick),
+            (
+                "a_stop_is_quick_that_comes_together_with_the_news_that_the_app_serves",
+                a_stop_is_quick_that_comes_together_with_the_news_that_the_app_serves,
+            ),
             ("what_a_terminal_sends_to_all_stops_once", what_a_terminal_sends_to_all_stops_once),
             ("a_unix_socket_is_removed_by_the_master_only", a_unix_socket_is_removed_by_the_master_only),
             ("signals_reach_the_mold", signals_reach_the_mold),
@@ -223,6 +227,28 @@ fn a_stop_while_the_app_is_loaded_is_quick() {
     master.signal(Signal::TERM);
     assert_eq!(master.wait(), 0, "{}", master.log());
     assert!(!runs(mold));
+}
+
+fn a_stop_is_quick_that_comes_together_with_the_news_that_the_app_serves() {
+    let folder = server::Folder::new();
+    for trial in 0.. {
+        assert!(trial < 50, "the master is always quicker than this test");
+        let path = folder.file(&format!("socket{trial}"));
+        let socket = ("ORIBI_TEST_SOCKET", path.to_str().expect("it is plain"));
+        let mut master = roles::start("master of mold", &[EDGES[0], socket, ("ORIBI_TEST_GRACEFUL", "10")]);
+        wait_for("a mold", || master.workers().first().copied());
+        master.signal(Signal::STOP);
+        let caught = !master.log().contains("listening on");
+        if caught {
+            get(&Target::Unix(path)).expect("edge and worker serve without the master");
+        }
+        master.signal(Signal::TERM);
+        master.signal(Signal::CONT);
+        assert_eq!(master.wait(), 0, "{}", master.log());
+        if caught {
+            break;
+        }
+    }
 }
 
 fn what_a_terminal_sends_to_all_stops_once() {

@@ -77,6 +77,11 @@ impl Closing {
         self.arrivals.is_some()
     }
 
+    /// Nobody would answer those who still come.
+    pub(super) const fn await_nobody(&mut self) {
+        self.arrivals = None;
+    }
+
     /// Whether all clients who had begun to come have been accepted, or have taken too long; true once.
     pub(super) fn have_all_come(&mut self, listeners: &[Listener]) -> bool {
         let now = Instant::now();

@@ -389,6 +389,14 @@ impl<'a> Edges<'a> {
         self.tell(command);
     }
 
+    /// While draining: tells the edges to finish now, because nobody would answer the clients who still come.
+    pub(super) fn await_nobody(&mut self) {
+        let Stage::Draining { closing, command, .. } = &mut self.stage else { return };
+        let command = *command;
+        closing.await_nobody();
+        self.tell(command);
+    }
+
     /// While draining: ends what takes too long, and starts a last edge for connections that have come in the meantime. In that
     /// edge it returns what the edge needs.
     pub(super) fn finish_up(

@@ -15,14 +15,16 @@ impl Master<'_> {
         }
         entitle(self.settings, "stopping");
         self.notifier.stopping();
-        let now = Instant::now();
+        let (now, patience) = (Instant::now(), self.patience());
         match &mut self.edges {
             Some(edges) => {
                 log::info!("stopping: the edges finish what they have begun");
                 edges.drain(&mut self.listeners, now + self.settings.timeouts.graceful);
-                self.stage = Stage::Draining { deadline: now + self.patience() };
+                self.stage = Stage::Draining { deadline: now + patience };
                 if !self.served {
-                    // Nobody would answer before the app is loaded.
+                    // Nobody would answer before the app is loaded. Workers that this process has not heard of yet take requests until
+                    // the edges have ended.
+                    edges.await_nobody();
                     self.stop_molds(false);
                 }
             }
