@@ -437,6 +437,8 @@ mod tests {
             "max-fastcgi-requests=1",
             "protocol=fastcgi",
             "fastcgi-clients=127.0.0.1,::1",
+            "http2=off",
+            "http2-streams=7",
             "underscore-headers=",
             "strict-uri=",
             "trusted-proxies=10.0.0.0/8,::1",
