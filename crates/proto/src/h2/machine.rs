@@ -164,6 +164,8 @@ pub struct Machine {
     /// How much may be sent on all streams, and on each new one.
     window: i32,
     stream_window: i32,
+    /// How much content has been sent on all streams.
+    sent: u64,
     /// SETTINGS_INITIAL_WINDOW_SIZE of the frame that is being read.
     new_window: Option<i32>,
     /// How much the client may send on all streams; how large that may become, there and on each stream.
@@ -207,6 +209,7 @@ impl Machine {
             allowance: Allowance::default(),
             window: FIRST_WINDOW as i32,
             stream_window: FIRST_WINDOW as i32,
+            sent: 0,
             new_window: None,
             allowed: most(limits.connection_window),
             most_allowed: most(limits.connection_window),

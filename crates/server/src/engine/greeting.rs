@@ -25,27 +25,10 @@ impl<B: Backend> Engine<'_, B> {
             if !matches!(connection.state, State::Greeting) || !connection.line.readable {
                 break;
             }
-            let room = connection.input.room(&mut self.pool, self.limits.head_bytes);
-            let size = room.len();
-            match self.backend.receive(&mut connection.line.socket, room) {
-                Attempt::Done(count) => {
-                    self.tally.received(count);
-                    connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
-                    connection.input.received(count);
-                    if self.read_greeting(index) == Still::Gone {
-                        return Still::Gone;
-                    }
-                }
-                Attempt::Later => {
-                    connection.line.readable = false;
-                    connection.input.park(&mut self.pool);
-                    connection.input.release_if_read(&mut self.pool);
-                }
-                // Whoever only looks whether somebody listens says nothing.
-                Attempt::End | Attempt::Broken => {
-                    self.drop_connection(index);
-                    return Still::Gone;
-                }
+            match self.receive_messages(index, self.limits.head_bytes) {
+                Attempt::Done(_) if self.read_greeting(index) == Still::Open => {}
+                Attempt::Later => {}
+                _ => return Still::Gone,
             }
         }
         let connection = &self.connections[index];

@@ -81,6 +81,29 @@ impl<B: Backend> Engine<'_, B> {
         expects
     }
 
+    /// Receives into the input buffer of a connection that cannot be answered before it is read further: at its end it is dropped,
+    /// because nobody waits any more.
+    pub(super) fn receive_messages(&mut self, index: u32, head_bytes: usize) -> Attempt {
+        let connection = &mut self.connections[index];
+        let room = connection.input.room(&mut self.pool, head_bytes);
+        let size = room.len();
+        let attempt = self.backend.receive(&mut connection.line.socket, room);
+        match attempt {
+            Attempt::Done(count) => {
+                self.tally.received(count);
+                connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
+                connection.input.received(count);
+            }
+            Attempt::Later => {
+                connection.line.readable = false;
+                connection.input.release_if_read(&mut self.pool);
+                connection.input.park(&mut self.pool);
+            }
+            Attempt::End | Attempt::Broken => self.drop_connection(index),
+        }
+        attempt
+    }
+
     fn receive_input(&mut self, index: u32) -> (Attempt, usize) {
         let connection = &mut self.connections[index];
         let room = connection.input.room(&mut self.pool, self.limits.head_bytes);

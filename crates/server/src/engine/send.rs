@@ -36,7 +36,7 @@ const BATCH: usize = 32;
 pub(super) const LARGEST_IN_BATCH: usize = 2 << 10;
 
 /// After this many bytes that the client has taken, the deadline for writing starts anew.
-const WRITE_PROGRESS: usize = 64 << 10;
+pub(super) const WRITE_PROGRESS: usize = 64 << 10;
 
 /// The place of content between the bytes of framing in an output: after the first `position` bytes.
 #[derive(Clone, Copy, Debug)]

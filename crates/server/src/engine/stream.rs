@@ -45,6 +45,8 @@ pub(super) struct Frames {
     pub(super) waiting: Option<Box<Output>>,
     /// The response ends with it.
     pub(super) ends: bool,
+    /// How much content all streams of the connection had sent when the time of what waits began.
+    pub(super) sent_before: u64,
 }
 
 /// The state of a stream.
@@ -83,7 +85,13 @@ impl Stream {
     /// One of HTTP/2, whose request has begun with its head.
     pub(super) fn of_client(connection: u32, id: u32, remote: Remote, request: Box<Received>, announced: Option<u64>) -> Self {
         let state = StreamState::Reading(Reading { request, announced, arrived: 0 });
-        Self { connection, framing: StreamFraming::Http2(Frames { id, waiting: None, ends: false }), serial: 0, remote, state }
+        Self {
+            connection,
+            framing: StreamFraming::Http2(Frames { id, waiting: None, ends: false, sent_before: 0 }),
+            serial: 0,
+            remote,
+            state,
+        }
     }
 
     /// Whether content of its response waits to be framed.

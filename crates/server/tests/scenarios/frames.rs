@@ -59,7 +59,8 @@ pub fn offers(id: u32, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, END_HEADERS, id, &head("POST", path, fields))
 }
 
-fn head(method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
+/// The block of a request's head.
+pub fn head(method: &str, path: &str, fields: &[(&str, &str)]) -> Vec<u8> {
     let pseudo = [(":method", method), (":scheme", "http"), (":path", path), (":authority", "a")];
     block(&[&pseudo[..], fields].concat())
 }

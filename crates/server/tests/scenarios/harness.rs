@@ -153,6 +153,10 @@ impl Server {
         self.lane.source().stop(empty_queue);
     }
 
+    pub fn part(&mut self) {
+        self.lane.source().part();
+    }
+
     pub fn finished(&self) -> bool {
         self.lane.source().finished()
     }

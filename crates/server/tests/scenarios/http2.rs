@@ -128,6 +128,128 @@ fn a_client_that_gives_no_window_loses_its_stream_and_nothing_else() {
 }
 
 #[test]
+fn a_window_that_opens_by_bytes_is_no_progress() {
+    let settings = Settings::default();
+    let patience = settings.timeouts.write;
+    let mut server = Server::new(settings, sized);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.send(&[opening(&[(INITIAL_WINDOW, 10)]), asks(1, "/1000000")].concat());
+    server.run();
+    for _ in 0..9 {
+        server.advance(patience / 10);
+        client.send(&window_update(1, 1));
+        server.run();
+    }
+    assert!(frames.read(&client).of(RST_STREAM).is_empty());
+    assert_eq!(frames.content(1).0.len(), 19);
+    server.advance(patience / 10 + MOMENT);
+    assert_eq!(frames.read(&client).of(RST_STREAM).len(), 1);
+    // 64 KiB at a time are.
+    client.send(&asks(3, "/1000000"));
+    for _ in 0..40 {
+        server.run();
+        server.advance(patience / 5);
+        client.send(&window_update(3, 20_000));
+        client.send(&window_update(0, 20_000));
+    }
+    server.run();
+    assert_eq!(frames.read(&client).of(RST_STREAM).len(), 1);
+    assert_eq!(frames.content(3).0.len(), 10 + 40 * 20_000);
+}
+
+#[test]
+fn a_response_may_wait_for_its_turn_as_long_as_the_client_takes_others() {
+    let settings = Settings::default();
+    let patience = settings.timeouts.write;
+    let mut server = Server::new(settings, sized);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.send(&[opening(&[(INITIAL_WINDOW, 10 << 20)]), window_update(0, 10 << 20)].concat());
+    client.set_window(1000);
+    let first = head("GET", "/1000000", &[("priority", "u=0")]);
+    let last = head("GET", "/100000", &[("priority", "u=7")]);
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 1, &first));
+    client.send(&frame(HEADERS, END_HEADERS | END_STREAM, 3, &last));
+    server.run();
+    for _ in 0..12 {
+        assert!(!frames.read(&client).content(3).1, "its turn has not come");
+        client.set_window(70_000);
+        server.run();
+        server.advance(patience - MOMENT);
+    }
+    client.set_window(usize::MAX);
+    server.run();
+    frames.read(&client);
+    assert!(frames.of(RST_STREAM).is_empty());
+    assert_eq!([1, 3].map(|id| (frames.content(id).0.len(), frames.content(id).1)), [(1_000_000, true), (100_000, true)]);
+}
+
+#[test]
+fn a_client_that_reads_slowly_may_ask_whether_the_server_is_there() {
+    let mut settings = Settings::default();
+    settings.limits.output_bytes = 4096;
+    let mut server = Server::new(settings, sized);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.set_window(1000);
+    client.send(&[opening(&[(INITIAL_WINDOW, 1 << 20)]), window_update(0, 1 << 20), asks(1, "/200000")].concat());
+    server.run();
+    client.send(&frame(PING, 0, 0, b"are you?"));
+    server.run();
+    client.set_window(usize::MAX);
+    server.run();
+    frames.read(&client);
+    assert_eq!(frames.of(PING)[0].content, b"are you?");
+    assert_eq!((frames.content(1).0.len(), frames.content(1).1), (200_000, true));
+    // One that only asks and reads nothing is not listened to for ever: the connection is dropped before it holds much.
+    client.set_window(0);
+    for _ in 0..2500 {
+        client.send(&[frame(PING, 0, 0, b"are you?"), frame(PING, 0, 0, b"are you?")].concat());
+        server.run();
+    }
+    assert_eq!(server.connections(), 0);
+}
+
+#[test]
+fn a_connection_has_as_many_requests_as_it_may() {
+    let mut settings = Settings::default();
+    settings.limits.http2_streams = 2;
+    settings.limits.requests_per_connection = Some(3);
+    let mut server = Server::new(settings, echo);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.send(&[opening(&[]), asks(1, "/"), asks(3, "/")].concat());
+    server.run();
+    assert!(frames.read(&client).of(GOAWAY).is_empty());
+    client.send(&asks(5, "/"));
+    server.run();
+    assert_eq!(frames.read(&client).of(GOAWAY)[0].content[..4], [0x7f, 0xff, 0xff, 0xff], "the first of two steps");
+    // Two may have been on their way; who does not heed the word even then is answered no more.
+    client.send(&[asks(7, "/"), asks(9, "/"), asks(11, "/")].concat());
+    server.run();
+    frames.read(&client);
+    let last = frames.of(GOAWAY).last().expect("the second").content.clone();
+    assert_eq!((frames.of(GOAWAY).len(), &last[..4]), (2, &[0, 0, 0, 9][..]));
+    assert_eq!([1, 3, 5, 7, 9, 11].map(|id| frames.content(id).1), [true, true, true, true, true, false]);
+    assert!(client.saw_end() && !client.saw_reset());
+}
+
+#[test]
+fn a_connection_that_begins_while_the_server_parts_is_told_so() {
+    for cut in [0, 10, 24, 30, 40] {
+        let mut server = Server::standard(echo);
+        let (client, mut frames) = (server.connect(), Frames::default());
+        let bytes = [opening(&[]), asks(1, "/")].concat();
+        client.send(&bytes[..cut]);
+        server.run();
+        server.part();
+        server.run();
+        client.send(&bytes[cut..]);
+        server.run();
+        frames.read(&client);
+        assert_eq!(frames.all[0].kind, SETTINGS, "it comes before everything else: {:?}", frames.all);
+        assert_eq!((frames.of(GOAWAY).len(), frames.content(1).1), (1, true), "cut at {cut}");
+    }
+}
+
+#[test]
 fn an_app_learns_that_its_stream_was_reset() {
     let held: Rc<Cell<Option<ExchangeId>>> = Rc::default();
     let keep = held.clone();

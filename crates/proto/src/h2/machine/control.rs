@@ -264,23 +264,33 @@ impl Machine {
     /// Begins to leave (section 6.8): the client is told to open no more streams. Those that are on their way are still served:
     /// only when the client has answered a PING, which it does at once, are further ones ignored. Active streams go on; when
     /// there are none, the connection must close. The caller, which has a clock, calls [`Machine::retire_at_once`] if the answer
-    /// takes too long.
+    /// takes too long. Before the client's preface has come, this does nothing: the server's own preface must come first, so the
+    /// caller calls it again with the first request.
     pub fn retire(&mut self, out: &mut Vec<u8>) {
-        if self.leaving == Leaving::No && self.refused.is_none() {
+        if self.leaving == Leaving::No && self.refused.is_none() && self.has_begun() {
             self.leaving = Leaving::Announced;
             frame::write_goaway(HIGHEST_STREAM, ErrorCode::NO_ERROR, out);
             frame::write(frame::PING, 0, 0, LEAVING_PING, out);
         }
     }
 
-    /// Ignores streams from now on, except the active ones, and tells the client so.
+    /// Ignores streams from now on, except the active ones, and tells the client so, if its preface has come.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
             if self.answer == Some(Answer::Leave) {
                 self.answer = None;
             }
-            self.leave(out);
+            if self.has_begun() {
+                self.leave(out);
+            } else {
+                self.leaving = Leaving::Decided;
+            }
         }
+    }
+
+    /// Whether the server's preface has been written, before which nothing else may be (section 3.4).
+    fn has_begun(&self) -> bool {
+        self.part != Part::Preface && self.answer != Some(Answer::Settings)
     }
 
     /// The second step: tells which streams are served.

@@ -184,6 +184,7 @@ impl Machine {
         let admitted = wanted.min(window as u64).min(FRAME_BYTES as u64);
         stream.window -= admitted as i32;
         self.window -= admitted as i32;
+        self.sent += admitted;
         let mut flags = 0;
         if let Writing::Length { left, .. } = &mut stream.writing {
             *left -= admitted;
@@ -192,6 +193,19 @@ impl Machine {
         self.allowance.sent();
         out.extend_from_slice(&Header { length: admitted as u32, kind: frame::DATA, flags, id }.to_bytes());
         Admission::Bytes(admitted)
+    }
+
+    /// How many bytes of content have been admitted so far, on all streams together.
+    #[inline]
+    #[must_use]
+    pub const fn content_sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Whether the client has room for more content of a stream, whatever the connection has room for.
+    #[must_use]
+    pub fn has_room(&self, id: u32) -> bool {
+        self.streams.get(id).is_some_and(|stream| stream.window > 0)
     }
 
     /// Writes trailers, which end content of unknown length.

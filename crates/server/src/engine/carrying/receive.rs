@@ -3,6 +3,7 @@
 use super::super::Engine;
 use super::super::connection::State;
 use super::super::deadline::Deadline;
+use super::super::framing::FRAMED_BYTES;
 use super::super::name::Place;
 use super::super::receive::RECEIVES_PER_TURN;
 use super::super::send::Still;
@@ -21,26 +22,10 @@ impl<B: Backend> Engine<'_, B> {
             if !matches!(connection.state, State::Carrying(_)) || !connection.line.readable {
                 return Still::Open;
             }
-            let room = connection.input.room(&mut self.pool, 0);
-            let size = room.len();
-            match self.backend.receive(&mut connection.line.socket, room) {
-                Attempt::Done(count) => {
-                    self.tally.received(count);
-                    connection.line.readable = count == size || connection.line.ended || !B::TELLS_ENDS;
-                    connection.input.received(count);
-                    if self.parse_carried(index) == Still::Gone {
-                        return Still::Gone;
-                    }
-                }
-                Attempt::Later => {
-                    connection.line.readable = false;
-                    connection.input.release_if_read(&mut self.pool);
-                }
-                // Nobody waits for the answers to its requests any more.
-                Attempt::End | Attempt::Broken => {
-                    self.drop_connection(index);
-                    return Still::Gone;
-                }
+            match self.receive_messages(index, 0) {
+                Attempt::Done(_) if self.parse_carried(index) == Still::Open => {}
+                Attempt::Later => {}
+                _ => return Still::Gone,
             }
         }
         let connection = &self.connections[index];
@@ -66,12 +51,13 @@ impl<B: Backend> Engine<'_, B> {
         Still::Open
     }
 
-    /// Sends the server's own answer to a web server, unless that keeps asking without reading the answers.
+    /// Sends the server's own answer to a peer, unless that keeps asking without reading the answers. What is framed of responses
+    /// may wait beside them.
     pub(in super::super) fn flush_and_rest(&mut self, index: u32) -> Still {
         if self.flush(index) == Still::Gone {
             return Still::Gone;
         }
-        if self.connections[index].line.waiting() > self.settings.limits.output_bytes {
+        if self.connections[index].line.waiting() > self.settings.limits.output_bytes.saturating_add(FRAMED_BYTES) {
             self.drop_connection(index);
             return Still::Gone;
         }
@@ -133,7 +119,8 @@ impl<B: Backend> Engine<'_, B> {
         let State::Carrying(carrier) = &connection.state else { return };
         if carrier.streams.is_empty() && carrier.is_between_messages() && !connection.input.has_unread() {
             if carrier.speaks_http2() {
-                return self.leave_idle_client(index);
+                let _ = self.leave_client_at_once(index);
+                return;
             }
             self.end_unasked(index);
         }

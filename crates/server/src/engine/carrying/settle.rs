@@ -41,6 +41,7 @@ impl<B: Backend> Engine<'_, B> {
         if self.streams[number].waits() {
             return;
         }
+        self.stream_deadlines.clear(number);
         self.leave_carrier(connection, id);
         if !lent {
             self.forget_stream(number);

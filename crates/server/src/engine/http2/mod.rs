@@ -13,11 +13,11 @@ mod send;
 
 use super::Engine;
 use super::carrier::Carrier;
-use super::connection::State;
+use super::connection::{Connection, State};
 use super::send::Still;
 use oribi_io::Backend;
 use oribi_proto::h1;
-use oribi_proto::h2::{self, Opening};
+use oribi_proto::h2::{self, Machine, Opening};
 
 impl<B: Backend> Engine<'_, B> {
     /// Whether input that an HTTP/1 machine has refused begins a connection of HTTP/2. If too little of it has come to tell, the
@@ -47,27 +47,29 @@ impl<B: Backend> Engine<'_, B> {
             |index: &u32| matches!(&self.connections[*index].state, State::Carrying(carrier) if carrier.speaks_http2());
         let clients: Vec<u32> = self.connections.indices().filter(speak_http2).collect();
         for index in clients {
-            self.leave_client(index);
+            let _ = self.leave_client(index);
         }
     }
 
     /// Tells a client that it is to open no more streams. Those that are on their way are still answered.
-    pub(super) fn leave_client(&mut self, index: u32) {
-        let connection = &mut self.connections[index];
-        let State::Carrying(carrier) = &mut connection.state else { return };
-        let Some(machine) = carrier.http2() else { return };
-        machine.retire(connection.line.output.get_or_insert_with(|| self.outputs.take()).tail());
-        connection.line.trim(&mut self.outputs);
-        let _ = self.flush(index);
+    pub(super) fn leave_client(&mut self, index: u32) -> Still {
+        self.say_farewell(index, Machine::retire)
     }
 
-    /// Closes a connection on which nothing is asked, and says so, so that the client knows that nothing was lost.
-    pub(super) fn leave_idle_client(&mut self, index: u32) {
-        let connection = &mut self.connections[index];
-        let State::Carrying(carrier) = &mut connection.state else { return };
-        let Some(machine) = carrier.http2() else { return };
-        machine.retire_at_once(connection.line.output.get_or_insert_with(|| self.outputs.take()).tail());
-        connection.line.trim(&mut self.outputs);
-        let _ = self.end_or_rest(index);
+    /// Tells a client that what it has opened is all that is answered. A connection on which nothing is asked ends.
+    pub(super) fn leave_client_at_once(&mut self, index: u32) -> Still {
+        self.say_farewell(index, Machine::retire_at_once)
+    }
+
+    fn say_farewell(&mut self, index: u32, farewell: fn(&mut Machine, &mut Vec<u8>)) -> Still {
+        let Connection { line, state, .. } = &mut self.connections[index];
+        let State::Carrying(carrier) = state else { return Still::Open };
+        let Some(machine) = carrier.http2() else { return Still::Open };
+        farewell(machine, line.output.get_or_insert_with(|| self.outputs.take()).tail());
+        line.trim(&mut self.outputs);
+        if self.flush(index) == Still::Gone {
+            return Still::Gone;
+        }
+        self.end_or_rest(index)
     }
 }

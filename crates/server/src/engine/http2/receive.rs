@@ -1,12 +1,12 @@
 //! Makes complete requests of frames.
 
-use super::super::Engine;
 use super::super::connection::{Connection, Fate, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::heed::heed;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
+use super::super::{Engine, Stage};
 use crate::config::Forwarding;
 use core::ops::Range;
 use oribi_io::Backend;
@@ -97,6 +97,9 @@ impl<B: Backend> Engine<'_, B> {
             carrier.add(id, number);
         }
         self.deadlines.clear(index);
+        if self.part_with_client(index) == Still::Gone {
+            return Still::Gone;
+        }
         if let Some(error) = trouble {
             return self.refuse_stream_storage(number, &error);
         }
@@ -114,6 +117,21 @@ impl<B: Backend> Engine<'_, B> {
             }
         }
         Still::Open
+    }
+
+    /// If a connection is to end soon, tells the client so.
+    fn part_with_client(&mut self, index: u32) -> Still {
+        let requests = self.connections[index].requests;
+        if let Some(most) = self.settings.limits.requests_per_connection {
+            // A client that does not heed the first word may not go on for ever.
+            if requests >= most.saturating_add(self.settings.limits.http2_streams) {
+                return self.leave_client_at_once(index);
+            }
+            if requests >= most {
+                return self.leave_client(index);
+            }
+        }
+        if self.stage == Stage::Serving && !self.hands_over { Still::Open } else { self.leave_client(index) }
     }
 
     fn take_piece(&mut self, index: u32, id: u32, range: Range<usize>) -> Still {

@@ -5,7 +5,7 @@ use super::super::connection::{Connection, State};
 use super::super::deadline::Deadline;
 use super::super::framing::{FRAMED_BYTES, finish};
 use super::super::name::Place;
-use super::super::send::Still;
+use super::super::send::{Still, WRITE_PROGRESS};
 use super::super::stream::{Frames, Stream, StreamFraming};
 use oribi_io::Backend;
 use oribi_proto::h2::{Admission, ErrorCode};
@@ -18,8 +18,19 @@ impl<B: Backend> Engine<'_, B> {
             && self.streams.get(number).is_some_and(Stream::waits)
             && !self.stream_deadlines.runs(number, Deadline::Write)
         {
-            self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
+            self.allow_time(number);
         }
+    }
+
+    /// The client has all of its time again to make room for content of a stream that waits.
+    fn allow_time(&mut self, number: u32) {
+        let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut self.streams[number] else { return };
+        let Some(machine) = self.connections[*connection].carrier().and_then(|carrier| carrier.http2()) else { return };
+        frames.sent_before = machine.content_sent();
+        if let Some(waiting) = &mut frames.waiting {
+            waiting.progress = 0;
+        }
+        self.stream_deadlines.set(number, Deadline::Write, self.backend.now());
     }
 
     /// Called when all that was framed has left: content that waits comes next, or the connection rests.
@@ -53,7 +64,6 @@ impl<B: Backend> Engine<'_, B> {
 
     /// Frames a part of the content that is to be sent next; returns the number of its stream.
     fn frame_next(&mut self, index: u32) -> Option<u32> {
-        let now = self.backend.now();
         let Self { connections, streams, outputs, .. } = self;
         let Connection { line, state, .. } = &mut connections[index];
         let State::Carrying(carrier) = state else { return None };
@@ -80,12 +90,16 @@ impl<B: Backend> Engine<'_, B> {
         if waiting.as_ref().is_some_and(|content| content.is_empty()) {
             *waiting = None;
         }
-        if waiting.is_none() {
+        // As on every connection: a client that takes a few bytes now and then has not more time than one that takes none.
+        let progressed = waiting.as_ref().map(|content| content.progress >= WRITE_PROGRESS);
+        if progressed.is_none() {
             machine.set_waiting(id, false);
         }
         line.trim(outputs);
         let number = number?;
-        self.stream_deadlines.set(number, Deadline::Write, now);
+        if progressed == Some(true) {
+            self.allow_time(number);
+        }
         Some(number)
     }
 
@@ -109,20 +123,25 @@ impl<B: Backend> Engine<'_, B> {
         }
     }
 
-    /// The client has made no room for content for too long: it gets no more of this response.
+    /// Content of a stream has waited for as long as a client may make it wait. If the client has room for it and has taken content
+    /// of other streams in that time, it goes on waiting for its turn; otherwise the client gets no more of this response.
     pub(in super::super) fn give_up_waiting(&mut self, number: u32) {
-        log::info!("a client took too long to receive a response");
         let Self { connections, streams, outputs, .. } = self;
         let Stream { connection, framing: StreamFraming::Http2(frames), .. } = &mut streams[number] else { return };
         let index = *connection;
-        frames.waiting = None;
         let Connection { line, state, .. } = &mut connections[index];
         if let State::Carrying(carrier) = state
             && let Some(machine) = carrier.http2()
         {
+            let sent = machine.content_sent() - frames.sent_before;
+            if machine.has_room(frames.id) && sent >= WRITE_PROGRESS as u64 {
+                return self.allow_time(number);
+            }
             machine.reset(frames.id, ErrorCode::CANCEL, line.output.get_or_insert_with(|| outputs.take()).tail());
             line.trim(outputs);
         }
+        frames.waiting = None;
+        log::info!("a client took too long to receive a response");
         self.lose_stream(number);
         if self.flush(index) == Still::Open {
             let _ = self.end_or_rest(index);
