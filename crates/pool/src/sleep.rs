@@ -2,8 +2,9 @@
 //!
 //! A process that is about to sleep announces it in a word of its own, looks once more for something to do, and only then
 //! sleeps. A process that has published something reads that word and rings if the other one sleeps. All of these accesses are
-//! sequentially consistent: in any order, either the sleeper sees what was published or the publisher sees the sleeper. Each
-//! sleep has a number, and a process rings for it at most once.
+//! sequentially consistent: in any order, either the sleeper sees what was published or the publisher sees the sleeper. Only what
+//! the edge has read of an area is written with less, because that is done for each frame; a fence follows before the edge looks who
+//! sleeps. Each sleep has a number, and a process rings for it at most once.
 //!
 //! The edge first *dozes*: it sleeps for a short time only. Meanwhile a worker that has answered a request and sees another one
 //! goes on with that instead of ringing, so that the edge wakes once for several answers. When the worker has nothing more to

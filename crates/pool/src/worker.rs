@@ -206,7 +206,7 @@ impl Worker {
     #[inline]
     #[must_use]
     pub fn orders(&self, taken: &Taken) -> Orders {
-        Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), Acquire), taken.entry.serial)
+        Orders::from_bits(self.requests.load(self.layout.orders(taken.entry.slot), SeqCst), taken.entry.serial)
     }
 
     /// Reads what has come on the [line](Self::line): calls, of which [`Worker::orders`] has the meaning, and descriptors that
@@ -470,7 +470,7 @@ impl Worker {
 
     #[inline]
     fn room_in(&self, area: &Area) -> usize {
-        let used = area.written.wrapping_sub(self.requests.load(area.consumed, Acquire));
+        let used = area.written.wrapping_sub(self.requests.load(area.consumed, SeqCst));
         self.layout.area.saturating_sub(used as usize)
     }
 

@@ -10,6 +10,8 @@ mod boot;
 pub mod config;
 pub mod control;
 mod crew;
+#[cfg(test)]
+mod deadline;
 pub mod edge;
 pub mod engine;
 mod handover;

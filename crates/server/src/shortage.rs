@@ -33,6 +33,7 @@ pub(crate) mod tests {
         if std::env::var_os(FEW).is_some() {
             return false;
         }
+        let _deadline = crate::deadline::waits_for("a process with few descriptors");
         let script = format!("ulimit -n 100; exec \"$0\" --exact {test}");
         let outcome =
             Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().expect("it runs")).env(FEW, "1").output();

@@ -10,6 +10,7 @@ use super::Edge;
 use crate::shape::Layout;
 use crate::sleep::{Sleep, Waits};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::fence;
 use std::time::Duration;
 
 /// How long an edge dozes: see [`Rest::Doze`]. Shorter times save fewer rings; longer ones delay answers behind a slow one.
@@ -72,6 +73,11 @@ impl Edge {
                 continue;
             }
             let read = std::mem::take(&mut place.read);
+            if read {
+                // How much was read is written with less than the sleeper's word: without this the processor could do it later than
+                // it reads that word, and the worker would look once more too early.
+                fence(SeqCst);
+            }
             let sleep = Sleep::from_bits(place.answers.words()[Layout::WORKER_SLEEP].load(SeqCst));
             if place.broken || place.dying || !sleep.is_to_be_woken(place.rung) {
                 continue;
@@ -183,5 +189,66 @@ impl Edge {
             self.sleep = self.sleep.ended();
             self.requests.words()[Layout::EDGE_SLEEP].store(self.sleep.bits(), Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Event, Memory, Shape, Worker};
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::thread;
+    use std::time::Instant;
+
+    const SHAPE: Shape = Shape { slots: 4, request_bytes: 64, workers: 1, areas: 1, area_bytes: 512 };
+
+    /// How many pieces the worker writes, unless the machine is busy: then those of half a second must do.
+    const PIECES: u32 = 50_000;
+
+    /// Another thread makes room at any moment, also between two steps: what a processor does later than it is written shows nowhere
+    /// else.
+    #[test]
+    fn room_that_is_made_while_a_worker_goes_to_sleep_is_not_slept_through() {
+        let memory = Memory::new(SHAPE).expect("memory");
+        let mut edge = Edge::new(&memory).expect("memory");
+        let mut worker = Worker::attach_free(&memory).expect("a place");
+        let mut reserved = edge.reserve().expect("a slot");
+        edge.room(&mut reserved)[0] = b'x';
+        let ticket = edge.submit(reserved, 1);
+        let mut taken = worker.take().expect("a request");
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let (mut bytes, mut ended) = (Vec::new(), false);
+                while !ended {
+                    edge.gather();
+                    while let Some(event) = edge.next(&mut bytes) {
+                        ended |= matches!(event, Event::Finished(of) | Event::Abandoned(of) if of == ticket);
+                    }
+                    edge.wake_workers();
+                    thread::yield_now();
+                }
+            });
+            let mut slept_through = false;
+            let end = Instant::now() + Duration::from_millis(500);
+            for piece in (0..PIECES).take_while(|_| Instant::now() < end) {
+                // The edge takes about as long to read. Where in that time the worker goes to sleep is a little later each time.
+                (0..piece % 1024).for_each(|turn| _ = std::hint::black_box(turn));
+                while !slept_through && worker.content(&mut taken, &[7; 400]) == 0 {
+                    worker.announce_sleep(false, true);
+                    if worker.content(&mut taken, &[7; 400]) > 0 {
+                        break;
+                    }
+                    let mut bell = [PollFd::from_borrowed_fd(worker.descriptor(), PollFlags::IN)];
+                    let timeout = Timespec { tv_sec: 3, tv_nsec: 0 };
+                    slept_through = poll(&mut bell, Some(&timeout)) == Ok(0);
+                    let _ = rustix::io::read(worker.descriptor(), &mut [0; 8]);
+                    worker.awake();
+                }
+                worker.flush(&taken);
+            }
+            worker.abandon(taken);
+            reader.join().expect("it understands everything");
+            assert!(!slept_through, "there was room, and nobody has rung for it");
+        });
     }
 }

@@ -87,6 +87,7 @@ mod tests {
 
     #[test]
     fn early_bytes_come_first_and_everything_else_follows_in_both_directions() {
+        let _deadline = crate::deadline::waits_for("the threads that pass bytes on");
         let (mut client, server) = UnixStream::pair().expect("sockets are there");
         let mut app = UnixStream::from(with_early_bytes(server.into(), b"early ".to_vec()).expect("sockets are there"));
         client.write_all(b"late").expect("the app is there");

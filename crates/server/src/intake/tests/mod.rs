@@ -7,6 +7,7 @@ mod resting;
 use super::Intake;
 use crate::attention::Attention;
 use crate::config::Settings;
+use crate::deadline::{Deadline, waits_for};
 use crate::slot::{Content as Told, Heads, encode_request};
 use crate::source::{LentRequest, Next, Source};
 use oribi_host::{Content, Endpoint, ExchangeId, Request};
@@ -49,6 +50,7 @@ struct Site {
     _pipe: PipeReader,
     heads: Heads,
     bytes: Vec<u8>,
+    _deadline: Deadline,
 }
 
 impl Site {
@@ -57,6 +59,7 @@ impl Site {
     }
 
     fn of(shape: Shape) -> Self {
+        let deadline = waits_for("the other side of its pool");
         let settings: &'static Settings = Box::leak(Box::default());
         let memory = Memory::new(shape).expect("memory is to be had");
         let edge = Edge::new(&memory).expect("memory is to be had");
@@ -64,7 +67,7 @@ impl Site {
         let (pipe, command) = std::io::pipe().expect("a pipe is to be had");
         let attention = Attention::new(pipe.as_fd()).expect("epoll works");
         let intake = Intake::new(settings, vec![worker], &attention).expect("epoll works");
-        Self { edge, intake, attention, command, _pipe: pipe, heads: Heads::default(), bytes: Vec::new() }
+        Self { edge, intake, attention, command, _pipe: pipe, heads: Heads::default(), bytes: Vec::new(), _deadline: deadline }
     }
 
     /// Puts a request for `target` into the queue.

@@ -2,6 +2,12 @@
 
 use super::*;
 use crate::config::ListenAddress;
+use crate::deadline::{Deadline, waits_for};
+
+#[track_caller]
+fn patience() -> Deadline {
+    waits_for("connections of its own")
+}
 
 fn settings(listen: &[(&str, u16)]) -> Settings {
     let listen = listen.iter().map(|(host, port)| ListenAddress::tcp(host, *port));
@@ -14,6 +20,7 @@ fn ports(listeners: &[Listener]) -> Vec<&str> {
 
 #[test]
 fn the_kernel_chooses_a_port_and_the_listener_tells_it() {
+    let _deadline = patience();
     let listeners = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there");
     let [listener] = listeners.as_slice() else { panic!("one address, one listener") };
     assert_eq!(listener.server_name, "127.0.0.1");
@@ -26,6 +33,7 @@ fn the_kernel_chooses_a_port_and_the_listener_tells_it() {
 
 #[test]
 fn connections_send_at_once_even_those_that_come_before_there_is_a_worker() {
+    let _deadline = patience();
     let opened = open(&settings(&[("127.0.0.1", 0)])).expect("loopback is there").remove(0);
     let lent = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     for listener in [opened, Listener::adopted(lent.into(), "", Protocol::Http).expect("it listens")] {
@@ -52,6 +60,7 @@ fn an_empty_host_means_all_interfaces_on_one_port_under_the_name_of_the_machine(
 
 #[test]
 fn the_name_that_was_set_wins() {
+    let _deadline = patience();
     let settings = Settings { server_name: Some("www.example.org".to_owned()), ..settings(&[("localhost", 0)]) };
     for listener in open(&settings).expect("loopback is there") {
         assert_eq!(listener.server_name, "www.example.org");
@@ -69,6 +78,7 @@ fn an_address_meant_twice_is_opened_once() {
 
 #[test]
 fn each_lane_may_have_a_socket_that_no_other_server_shares() {
+    let _deadline = patience();
     use crate::config::AcceptModel;
     let settings = Settings { accept: AcceptModel::Own, workers: 2, threads: 3, ..settings(&[("127.0.0.1", 0)]) };
     let listeners = open(&settings).expect("loopback is there");
