@@ -2,7 +2,7 @@
 
 use crate::records::{Record, decode};
 use oribi_message::{FieldPair, ResponseHead, Role};
-use oribi_proto::fcgi::{Finish, Refusal, ResponseWriter};
+use oribi_proto::fcgi::{Finish, Preset, Refusal, ResponseWriter};
 
 const ID: u16 = 0x1234;
 
@@ -59,7 +59,7 @@ pub fn check(data: &[u8]) {
     let before = (out.clone(), format!("{writer:?}"));
     let head = ResponseHead { status, fields: &fields };
     let length = said(4).then_some(offered.len() as u64);
-    if writer.write_head(head, None, length, &mut out).is_err() {
+    if writer.write_head(head, &Preset::default(), length, &mut out).is_err() {
         assert_eq!((out.clone(), format!("{writer:?}")), before, "an invalid head leaves no trace");
         writer.write_refusal(Refusal::INTERNAL, &mut out);
         assert_eq!(writer.finish(1, &mut out), Finish::Complete);

@@ -3,8 +3,13 @@
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, Limits, Machine, Preset, Refusal};
 
-const PRESET: Preset<'static> =
-    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared: None, until_close: false };
+const PRESET: Preset<'static> = Preset {
+    date: b"Date: now\r\n",
+    server: b"Server: Oribi\r\n",
+    policy: b"Strict-Transport-Security: max-age=1\r\n",
+    prepared: None,
+    until_close: false,
+};
 
 /// Fields of the app that are not passed on, and those whose lines the machine writes itself.
 const OWN: &[&str] = &["connection", "keep-alive", "proxy-connection", "trailer", "content-length"];
@@ -162,7 +167,8 @@ fn check_fields(seen: &Seen, fields: &[FieldPair<'_>], status: u16) {
     assert_eq!(seen.status, status);
     let is = |name: &[u8], other: &str| name.eq_ignore_ascii_case(other.as_bytes());
     let mut wanted = Vec::new();
-    for (name, line) in [("date", ("Date", "now")), ("server", ("Server", "Oribi"))] {
+    let policy = ("strict-transport-security", ("Strict-Transport-Security", "max-age=1"));
+    for (name, line) in [("date", ("Date", "now")), ("server", ("Server", "Oribi")), policy] {
         if !fields.iter().any(|field| is(field.0, name)) {
             wanted.push((line.0.as_bytes().to_vec(), line.1.as_bytes().to_vec()));
         }

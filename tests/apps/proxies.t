@@ -1,6 +1,6 @@
 #!/usr/bin/perl
 # Property: an app of each language learns from real proxies in front who its client is and by which scheme, host and port it came,
-# and from nobody else, with an edge and without one.
+# and from nobody else, with an edge and without one. Clients that should have come by https are sent there, and told to stay there.
 
 use v5.36;
 use File::Temp ();
@@ -50,8 +50,21 @@ sub server ($app, $edge) {
     return $self;
 }
 
+# A server that wants its clients to come by https, for HTTP and FastCGI.
+sub strict_server ($edge) {
+    my $self = { name => "strict-$edge", port => empty_port(), fastcgi => empty_port() };
+    my @command = (
+        Test::Oribi::command(), "$FindBin::Bin/proxies/policy.psgi", '--edge', $edge, '--workers', 1,
+        '--trusted-proxies', '127.0.0.1', '--redirect-https=8443', '--hsts', 'max-age=31536000; includeSubDomains',
+        '--probe', '/up', '--static', "/files=$FindBin::Bin/proxies", '--listen', "127.0.0.1:$self->{port}",
+        '--listen', "fcgi://127.0.0.1:$self->{fastcgi}",
+    );
+    $self->{oribi} = Test::Oribi->run_on_port($self->{port}, @command);
+    return $self;
+}
+
 # An nginx with a place for each server over TCP, and one over its Unix socket.
-sub nginx (@servers) {
+sub nginx ($strict, @servers) {
     my $port   = empty_port();
     my $user   = $> == 0 ? 'user root;' : '';
     my $places = join '', map { <<~"NGINX" } map { ([$_->{name}, "127.0.0.1:$_->{port}"], ["$_->{name}-unix", "unix:$_->{socket}:"]) } @servers;
@@ -65,6 +78,16 @@ sub nginx (@servers) {
             proxy_set_header Forwarded "";
         }
         NGINX
+    my $params = join q(;), map { "fastcgi_param $_" } 'REQUEST_METHOD $request_method', 'REQUEST_URI $request_uri', 'SERVER_PROTOCOL $server_protocol';
+    for my $server (@{$strict}) {
+        $places .= <<~"NGINX" for ([http => q()], [https => 'on']);
+            location /$server->{name}-$_->[0]/ {
+                fastcgi_pass 127.0.0.1:$server->{fastcgi};
+                $params;
+                fastcgi_param HTTPS "$_->[1]";
+            }
+            NGINX
+    }
     my $file = write_file('nginx.conf', <<~"NGINX");
         $user
         daemon off;
@@ -180,11 +203,56 @@ sub logged ($server) {
     return;
 }
 
+# Field by field: status, Location, Strict-Transport-Security, and what the app says.
+sub strictness (@arguments) {
+    my $answer = curl(@arguments);
+    chomp(my $text = $answer->{body});
+    return join q( ), $answer->{status}, map { $_ // q(-) } header_of($answer, 'Location'), header_of($answer, 'Strict-Transport-Security'), $text;
+}
+
+sub by_https_only ($server, $nginx) {
+    my $url    = "http://127.0.0.1:$server->{port}";
+    my @secure = ('--header', 'X-Forwarded-Proto: https');
+    my $policy = 'max-age=31536000; includeSubDomains';
+    for my $version ('--http1.1', '--http2-prior-knowledge') {
+        for (
+            [[], "$url/a?b=c" => '301 https://127.0.0.1:8443/a?b=c - 301 Moved Permanently'],
+            [['--head'], "$url/a" => qr{\A301[ ]https://127[.]0[.]0[.]1:8443/a[ ]-[ ]HTTP/}],
+            [['--data', 'x'], "$url/a" => '308 https://127.0.0.1:8443/a - 308 Permanent Redirect'],
+            [['--header', 'Host: [::1]:80'], "$url/" => '301 https://[::1]:8443/ - 301 Moved Permanently'],
+            [['--header', 'X-Forwarded-Host: a.example'], "$url//b" => '301 https://a.example:8443//b - 301 Moved Permanently'],
+            [[], "$url/files/policy.psgi" => '301 https://127.0.0.1:8443/files/policy.psgi - 301 Moved Permanently'],
+            [['--header', 'Host: a;b'], "$url/" => qr/\A400[ ]-[ ]-[ ]400[ ]Bad[ ]Request:[ ]/],
+            [[], "$url/up" => qr/\A200[ ]-[ ]-[ ][{]"state":"ready"/],
+            [[], "$url/.well-known/acme-challenge/a-Token_1" => '200 - - http'],
+            [\@secure, "$url/a" => "200 - $policy https"],
+            [\@secure, "$url/own" => '200 - max-age=0 https'],
+            [\@secure, "$url/files/policy.psgi" => qr/\A200[ ]-[ ]\Q$policy\E[ ][#]/],
+            [\@secure, "$url/up" => qr/\A200[ ]-[ ]\Q$policy\E[ ][{]/],
+        ) {
+            my ($arguments, $target, $expected) = @{$_};
+            my $seen = strictness($version, @{$arguments}, $target);
+            if   (ref $expected) { like $seen, $expected, "$version @{$arguments} $target" }
+            else                 { is $seen, $expected, "$version @{$arguments} $target" }
+        }
+        my $twice = curl($version, "$url/1", "$url/2");
+        is $twice->{connects}, 1, 'whoever is sent elsewhere keeps the connection';
+    }
+    like strictness('--http1.0', '--header', 'Host:', "$url/"), qr/\A400[ ]-[ ]-[ ]/, 'without a host there is nowhere to go';
+    my $place = $nginx->url . "/$server->{name}";
+    my $path  = "/$server->{name}-http/a?b";
+    is strictness("$place-http/a?b"), "301 https://127.0.0.1:8443$path - 301 Moved Permanently", 'over FastCGI, too';
+    is strictness("$place-https/a"), "200 - $policy https", 'whose client has come by https';
+    is strictness("$place-https/own"), '200 - max-age=0 https', 'and whose app has a policy of its own';
+    return;
+}
+
 my @servers;
 for my $app (qw(psgi ru lua)) {
     push @servers, map { server($app, $_) } qw(on off);
 }
-my $nginx   = nginx(@servers);
+my @strict  = map { strict_server($_) } qw(on off);
+my $nginx   = nginx(\@strict, @servers);
 my $haproxy = haproxy(@servers);
 for my $server (@servers) {
     subtest $server->{name} => sub {
@@ -194,6 +262,9 @@ for my $server (@servers) {
         odd_values($server);
         logged($server);
     };
+}
+for my $server (@strict) {
+    subtest $server->{name} => sub { by_https_only($server, $nginx) };
 }
 
 done_testing;

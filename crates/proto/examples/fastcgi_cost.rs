@@ -11,7 +11,7 @@
 //! 5 of which are fields: records, collecting the variables, and their meaning), `lay_out` (their meaning alone), `write` (a
 //! response with 1 field and 13 bytes of content, head and end) or `both`.
 use oribi_message::{HeadLayout, ResponseHead, Role};
-use oribi_proto::fcgi::{Event, Finish, Limits, Machine, ResponseWriter, params};
+use oribi_proto::fcgi::{Event, Finish, Limits, Machine, Preset, ResponseWriter, params};
 use std::hint::black_box;
 
 const VARIABLES: &[(&str, &str)] = &[
@@ -82,7 +82,7 @@ fn main() {
         if matches!(&*what, "write" | "both") {
             out.clear();
             let head = ResponseHead { status: 200, fields: black_box(&fields) };
-            assert_eq!(writer.write_head(head, None, Some(CONTENT.len() as u64), &mut out), Ok(()));
+            assert_eq!(writer.write_head(head, &Preset::default(), Some(CONTENT.len() as u64), &mut out), Ok(()));
             let admitted = writer.write_content_prefix(CONTENT.len() as u64, &mut out);
             out.extend_from_slice(&CONTENT[..admitted as usize]);
             writer.write_content_suffix(&mut out);

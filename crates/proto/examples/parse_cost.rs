@@ -23,6 +23,7 @@ const REQUEST: &[u8] = b"GET /hello?name=world HTTP/1.1\r\n\
 const PRESET: Preset<'static> = Preset {
     date: b"Date: Sat, 21 Nov 2026 03:00:00 GMT\r\n",
     server: b"Server: Oribi\r\n",
+    policy: b"",
     prepared: None,
     until_close: false,
 };

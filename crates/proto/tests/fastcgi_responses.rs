@@ -18,7 +18,7 @@
 //! ```
 //!
 //! The request has the id 1. `authorizer` and `bodiless` in front say that it is for that role or that its method is HEAD.
-//! `head` is followed by the status and perhaps `length N`; the `field` lines behind it are the app's. `invalid` says that what
+//! `policy` gives a Strict-Transport-Security. `head` is followed by the status and perhaps `length N`; the `field` lines behind it are the app's. `invalid` says that what
 //! stands before it must be refused and leaves no trace. `sent` empties the buffer that the response is written to, as when
 //! it has been sent. `finish` may be followed by a status. `refuse` is the server's own answer. The `>` lines are all records
 //! that must be written, as in `fastcgi_requests`; `=` is what `finish` must say, and is left out without it.
@@ -28,7 +28,7 @@ mod records;
 
 use cases::{Case, unescape};
 use oribi_message::{FieldPair, ResponseHead, Role};
-use oribi_proto::fcgi::{Finish, Refusal, ResponseWriter};
+use oribi_proto::fcgi::{Finish, Preset, Refusal, ResponseWriter};
 
 /// A head with its fields, as the lines of a case give it.
 struct Head {
@@ -42,6 +42,7 @@ struct Run {
     sent: Vec<u8>,
     out: Vec<u8>,
     head: Option<Head>,
+    policy: bool,
     finish: Option<Finish>,
 }
 
@@ -66,6 +67,7 @@ impl Run {
     fn verb(&mut self, verb: &str, rest: &str) {
         match verb {
             "authorizer" => self.writer = ResponseWriter::new(1, Role::Authorizer),
+            "policy" => self.policy = true,
             "bodiless" => self.writer.set_bodiless(true),
             "head" => {
                 let (status, length) =
@@ -101,7 +103,9 @@ impl Run {
         let Some(Head { status, length, fields }) = self.head.take() else { return assert!(!invalid, "nothing to refuse") };
         let before = (self.out.clone(), format!("{:?}", self.writer));
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
-        let result = self.writer.write_head(ResponseHead { status, fields: &fields }, None, length, &mut self.out);
+        let policy: &[u8] = if self.policy { b"Strict-Transport-Security: max-age=1\r\n" } else { b"" };
+        let preset = Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", policy, ..Preset::default() };
+        let result = self.writer.write_head(ResponseHead { status, fields: &fields }, &preset, length, &mut self.out);
         assert_eq!(result.is_err(), invalid, "{status} {result:?}");
         if invalid {
             assert_eq!((self.out.clone(), format!("{:?}", self.writer)), before, "an invalid head leaves no trace");
@@ -111,7 +115,7 @@ impl Run {
 
 fn check(case: &Case) {
     let writer = ResponseWriter::new(1, Role::Responder);
-    let mut run = Run { writer, sent: Vec::new(), out: Vec::new(), head: None, finish: None };
+    let mut run = Run { writer, sent: Vec::new(), out: Vec::new(), head: None, policy: false, finish: None };
     case.lines("").for_each(|line| run.line(line));
     run.flush(false);
     run.sent.append(&mut run.out);
@@ -130,7 +134,7 @@ fn check(case: &Case) {
         run.writer.write_error(b"late", &mut out);
         run.writer.write_refusal(Refusal::CONTENT_SHORT, &mut out);
         assert_eq!(run.writer.write_content_prefix(5, &mut out), 0);
-        assert!(run.writer.write_head(ResponseHead { status: 200, fields: &[] }, None, None, &mut out).is_err());
+        assert!(run.writer.write_head(ResponseHead { status: 200, fields: &[] }, &Preset::default(), None, &mut out).is_err());
         run.writer.finish(0, &mut out);
         assert_eq!(out, b"", "{}: nothing comes behind the end", case.name);
     }

@@ -17,7 +17,7 @@
 //! ```
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
-//! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given) and `until-close` (no
+//! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a Strict-Transport-Security is) and `until-close` (no
 //! chunks); the `field` lines behind it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is
 //! the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
 
@@ -28,7 +28,8 @@ use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal, check_head, check_informational};
 
 const PRESET: Preset<'static> =
-    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared: None, until_close: false };
+    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", policy: b"", prepared: None, until_close: false };
+const POLICY: &[u8] = b"Strict-Transport-Security: max-age=1\r\n";
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 
 /// A head with its fields, as the lines of a case give it.
@@ -102,6 +103,7 @@ impl Run {
                 self.finish = Some(self.machine.finish(&mut self.out));
             }
             "refuse" => {
+                let (rest, is_secure) = rest.strip_suffix(" policy").map_or((rest, false), |rest| (rest, true));
                 let refusal = match rest {
                     "HEAD_TIMEOUT" => Refusal::HEAD_TIMEOUT,
                     "CONTENT_TIMEOUT" => Refusal::CONTENT_TIMEOUT,
@@ -112,7 +114,8 @@ impl Run {
                     "STORAGE" => Refusal::STORAGE,
                     _ => panic!("there is no refusal {rest}"),
                 };
-                self.machine.write_refusal(refusal, &PRESET, &mut self.out);
+                let policy = if is_secure { POLICY } else { b"" };
+                self.machine.write_refusal(refusal, &Preset { policy, ..PRESET }, &mut self.out);
                 self.refused = true;
             }
             _ => panic!("there is no verb {verb}"),
@@ -142,7 +145,8 @@ impl Run {
         let length = place.map(|place| words[place + 1].parse().expect("a length"));
         let said = |what: &str| words.iter().any(|word| word == what);
         let preset = if said("preset") { PRESET } else { Preset::default() };
-        let preset = Preset { until_close: said("until-close"), ..preset };
+        let policy = if said("policy") { POLICY } else { b"" };
+        let preset = Preset { until_close: said("until-close"), policy, ..preset };
         let head = ResponseHead { status, fields: &fields };
         let written = self.machine.write_head(head, length, !said("closing"), &preset, &mut self.out);
         agrees(&written, check_head(&head));

@@ -3,6 +3,7 @@
 mod app_chunks;
 mod deadlines;
 mod front;
+mod https;
 mod named_files;
 mod news;
 mod outlet;
@@ -143,7 +144,7 @@ pub fn run_behind(setup: &LaneSetup<'_>, pools: Vec<Worker>, supply: &mut dyn Co
     let told = setup.log_opening();
     let (intake, attention) = setup.intake(pools)?;
     let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-    run_from(&lane.without_files(), setup, supply)
+    run_from(&lane.without_front(), setup, supply)
 }
 
 fn run_on<B: Backend>(backend: B, setup: &LaneSetup<'_>, supply: &mut dyn ContextSupply) -> io::Result<()> {
@@ -271,7 +272,7 @@ impl<'a, S: Source> Lane<'a, S> {
         let named = NamedFiles::open(files)?.map(Named::new);
         let deadlines =
             settings.has_app_deadlines().then(|| Deadlines::new(settings.request_warning, settings.timeouts.request));
-        Self { named, underscores: settings.underscore_headers, deadlines, ..self }.with_files(settings)
+        Self { named, underscores: settings.underscore_headers, deadlines, ..self }.with_front(settings)
     }
 
     /// Sets the attention that its source watches.

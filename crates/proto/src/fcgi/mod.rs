@@ -32,7 +32,7 @@ mod response;
 mod table;
 mod target;
 
-pub use crate::h1::{InvalidResponse, Refusal};
+pub use crate::h1::{InvalidResponse, Preset, Refusal};
 pub use limits::Limits;
 pub use machine::{Event, Machine, Step};
 pub use record::RECORD_BYTES;

@@ -4,9 +4,10 @@ use super::fields;
 use super::record::{HEADER_BYTES, Header, ProtocolStatus, RECORD_BYTES, STDERR, STDOUT, padding};
 use super::record::{write_end_request, write_padding, write_stream};
 use super::{InvalidResponse, Refusal};
+use crate::h1::Preset;
 use crate::h1::response::{write_length, write_refusal_content, write_refusal_fields};
 use alloc::vec::Vec;
-use oribi_message::{PreparedFields, ResponseHead, Role};
+use oribi_message::{ResponseHead, Role};
 
 /// How a response ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +128,7 @@ impl ResponseWriter {
     /// Writes the head of the response.
     ///
     /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. Without either, the
-    /// end of the stream ends the content. `prepared` are further fields, rendered in advance.
+    /// end of the stream ends the content. Of what is preset, Date and Server are left to the web server.
     ///
     /// Fields that describe the client's connection are not passed on, nor is Status. The response of an authorizer that agrees
     /// (200) has no content, because the web server has no use for it (section 6.3).
@@ -137,7 +138,7 @@ impl ResponseWriter {
     pub fn write_head(
         &mut self,
         head: ResponseHead<'_>,
-        prepared: Option<&PreparedFields>,
+        preset: &Preset<'_>,
         length: Option<u64>,
         out: &mut Vec<u8>,
     ) -> Result<(), InvalidResponse> {
@@ -158,7 +159,8 @@ impl ResponseWriter {
                 return Err(invalid);
             }
         };
-        if let Some(prepared) = prepared {
+        out.extend_from_slice(preset.policy_beside(head.fields));
+        if let Some(prepared) = preset.prepared {
             out.extend_from_slice(prepared.lines());
         }
         // See `h1::Machine::write_head` for the reasons.

@@ -14,11 +14,25 @@ pub struct Preset<'a> {
     pub date: &'a [u8],
     /// `Server: ` with a name and CR LF, or empty.
     pub server: &'a [u8],
+    /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
+    pub policy: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
     /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.
     pub until_close: bool,
 }
+
+impl<'a> Preset<'a> {
+    /// The line with the policy; empty if the app has set that field.
+    #[inline]
+    pub(crate) fn policy_beside(&self, fields: &[FieldPair<'_>]) -> &'a [u8] {
+        let is_policy = |(name, _): &FieldPair<'_>| name.eq_ignore_ascii_case(POLICY);
+        if !self.policy.is_empty() && fields.iter().any(is_policy) { &[] } else { self.policy }
+    }
+}
+
+/// The name of the field with the policy (RFC 6797, section 6.1), as HTTP/2 wants it.
+pub(crate) const POLICY: &[u8] = b"strict-transport-security";
 
 /// Why a response cannot be sent: the app has broken a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,10 +87,12 @@ pub(super) fn write_fields(
     preset: Option<&Preset<'_>>,
     out: &mut Vec<u8>,
 ) -> Result<Said, InvalidResponse> {
-    let Preset { date, server, prepared, .. } = preset.copied().unwrap_or_default();
+    let preset = preset.copied().unwrap_or_default();
+    let Preset { date, server, prepared, .. } = preset;
     let first = out.len();
     out.extend_from_slice(date);
     out.extend_from_slice(server);
+    out.extend_from_slice(preset.policy_beside(fields));
     if let Some(prepared) = prepared {
         out.extend_from_slice(prepared.lines());
     }

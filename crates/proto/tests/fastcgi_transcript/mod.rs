@@ -5,7 +5,7 @@
 use crate::records;
 use oribi_message::{HeadLayout, KnownField, KnownVariable, RequestHead, ResponseHead, Role};
 use oribi_proto::fcgi::params::{self, Outline};
-use oribi_proto::fcgi::{Event, Finish, Limits, Machine, Refusal, ResponseWriter};
+use oribi_proto::fcgi::{Event, Finish, Limits, Machine, Preset, Refusal, ResponseWriter};
 use std::collections::HashMap;
 use std::fmt;
 
@@ -200,7 +200,7 @@ impl Run {
             let open = self.open.get_mut(&id).expect("an active request");
             let mut out = Vec::new();
             let head = ResponseHead { status: 204, fields: &[] };
-            open.writer.write_head(head, None, None, &mut out).expect("a 204 may always be sent");
+            open.writer.write_head(head, &Preset::default(), None, &mut out).expect("a 204 may always be sent");
             let records = records::decode(&out);
             assert!(matches!(&records[..], [one] if one.kind == 6 && one.id == id));
             self.finish(id);

@@ -19,7 +19,8 @@
 //! ```
 //!
 //! `open` sends a request with the method, complete unless `open` follows it. `client` sends a frame of the client (see `frames`).
-//! `head`, `informational` and `trailers` have the `field` lines behind them; `preset` puts a Date and a Server in front. `write`
+//! `head`, `informational` and `trailers` have the `field` lines behind them; `preset` puts a Date and a Server in front, `policy` a
+//! Strict-Transport-Security. `write`
 //! offers content until all is written, or none may be; what is said then stands in a `=` line, as what `finish` says. `invalid`
 //! says that what stands before it must be refused and leaves no trace. `refuse`, `reset`, `retire`, `decide`, `wait`, `next`,
 //! `read` and `consume` are verbs of the machine. The `>` lines are all frames that the server must write from the first verb on, but the
@@ -45,13 +46,14 @@ struct Run {
     said: Vec<String>,
     head: Option<Head>,
     preset: bool,
+    policy: &'static [u8],
 }
 
 impl Run {
     fn new() -> Self {
         let limits = Limits { connect_protocol: true, ..Limits::default() };
         let machine = Machine::new(&limits);
-        let mut run = Self { machine, limits, out: Vec::new(), said: Vec::new(), head: None, preset: false };
+        let mut run = Self { machine, limits, out: Vec::new(), said: Vec::new(), head: None, preset: false, policy: b"" };
         run.send(frames::PREFACE);
         run.out.clear();
         run
@@ -109,6 +111,7 @@ impl Run {
             }
             "client" => self.send(&frames::encode([all], unescape)),
             "preset" => self.preset = true,
+            "policy" => self.policy = b"Strict-Transport-Security: max-age=1\r\n",
             "head" | "informational" | "trailers" => {
                 self.head = Some(Head { verb: verb.to_owned(), id, rest: rest.to_owned(), fields: Vec::new() });
             }
@@ -136,7 +139,7 @@ impl Run {
                     Finish::Over => "over".to_owned(),
                 });
             }
-            "refuse" => self.machine.write_refusal(id, Refusal::INTERNAL, &preset(self.preset, None), &mut self.out),
+            "refuse" => self.machine.write_refusal(id, Refusal::INTERNAL, &self.preset(None), &mut self.out),
             "reset" => self.machine.reset(id, ErrorCode::CANCEL, &mut self.out),
             "retire" => self.machine.retire(&mut self.out),
             "decide" => self.machine.retire_at_once(&mut self.out),
@@ -154,7 +157,7 @@ impl Run {
         let before = (self.out.clone(), format!("{:?}", self.machine));
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
         let prepared = PreparedFields::new(&[(b"Vary", b"Accept")]).expect("valid fields");
-        let preset = preset(self.preset, Some(&prepared));
+        let preset = self.preset(Some(&prepared));
         let (status, length) = rest.split_once(" length ").map_or((&rest[..], None), |(status, length)| (status, Some(length)));
         let length = length.map(|length| length.parse().expect("a length"));
         let status = status.parse().unwrap_or(0);
@@ -168,13 +171,14 @@ impl Run {
             assert_eq!((self.out.clone(), format!("{:?}", self.machine)), before, "what is invalid leaves no trace");
         }
     }
-}
 
-fn preset(is_set: bool, prepared: Option<&PreparedFields>) -> Preset<'_> {
-    if !is_set {
-        return Preset::default();
+    fn preset<'p>(&self, prepared: Option<&'p PreparedFields>) -> Preset<'p> {
+        let policy = self.policy;
+        if !self.preset {
+            return Preset { policy, ..Preset::default() };
+        }
+        Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", policy, prepared, until_close: false }
     }
-    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", prepared, ..Preset::default() }
 }
 
 fn check(case: &Case) {

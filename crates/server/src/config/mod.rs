@@ -10,6 +10,7 @@ pub(crate) mod cpus;
 mod edge_decision;
 mod error;
 mod given;
+mod https;
 mod life;
 mod life_values;
 mod names;

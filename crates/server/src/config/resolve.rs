@@ -447,6 +447,8 @@ mod tests {
             "strip-forwarded=off",
             "proxy-protocol=v2",
             "server-header=",
+            "redirect-https=8443",
+            "hsts=max-age=60; preload",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
             "sendfile-root=/usr/lib",

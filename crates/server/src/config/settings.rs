@@ -290,6 +290,10 @@ pub struct Settings {
     pub date: bool,
     /// Whether content of unknown length is sent in chunks to HTTP/1.1 clients.
     pub chunked_transfer: bool,
+    /// The port of https to which clients are sent that come by http; `None`: they are answered.
+    pub redirect_https: Option<u16>,
+    /// The Strict-Transport-Security field of responses over https; `None`: only what the app sets.
+    pub transport_security: Option<String>,
     /// Which files are served in addition to the app, and how.
     pub files: oribi_files::Settings,
     /// Where request content beyond `content_memory_bytes` goes.
@@ -434,6 +438,8 @@ impl Default for Settings {
             server_header: "Oribi".to_owned(),
             date: true,
             chunked_transfer: true,
+            redirect_https: None,
+            transport_security: None,
             files: oribi_files::Settings::default(),
             temporary_directory: PathBuf::from("/tmp"),
             access_log: None,

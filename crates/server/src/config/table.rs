@@ -5,6 +5,7 @@
 
 mod control;
 mod edges;
+mod https;
 mod life;
 mod requests;
 
@@ -455,6 +456,8 @@ static TABLE: &[Setting] = &[
     )
     .apply(|draft, text| boolean(text).map(|on| draft.settings.chunked_transfer = on))
     .show(|settings| show_switch(settings.chunked_transfer)),
+    https::REDIRECT,
+    https::POLICY,
     // ---- Files
     Setting::new(
         "static",

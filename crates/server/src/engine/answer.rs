@@ -12,6 +12,8 @@ pub(super) struct Answer {
     pub(super) complete_at: Moment,
     /// 0 until the response begins.
     pub(super) status: u16,
+    /// Its client has come by https, and is told so.
+    pub(super) https: bool,
     /// The response is finished: nothing may be added to it.
     pub(super) finished: bool,
     /// Bytes of content that the client has been sent, or will be.
@@ -55,8 +57,8 @@ pub(super) struct LateLine {
 }
 
 impl Answer {
-    pub(super) const fn new(complete_at: Moment) -> Self {
-        Self { complete_at, status: 0, finished: false, sent: 0, custody: Custody::Lent }
+    pub(super) const fn new(complete_at: Moment, https: bool) -> Self {
+        Self { complete_at, status: 0, https, finished: false, sent: 0, custody: Custody::Lent }
     }
 
     #[inline]

@@ -39,6 +39,14 @@ pub(super) struct Received {
     pub(super) text: Vec<u8>,
 }
 
+impl Received {
+    /// Whether the client has sent it by https, as far as its head has been read.
+    #[inline]
+    pub(super) fn is_https(&self) -> bool {
+        self.forwarded.https || self.variables.as_ref().is_some_and(|variables| variables.say_https())
+    }
+}
+
 impl Exchange {
     /// Its name.
     #[inline]

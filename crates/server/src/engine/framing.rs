@@ -173,7 +173,7 @@ impl Frame for fcgi::ResponseWriter {
 
     #[inline]
     fn head(&mut self, head: ResponseHead<'_>, terms: &Terms<'_>, out: &mut Vec<u8>) -> Result<(), &'static str> {
-        self.write_head(head, terms.preset.prepared, terms.size, out).map_err(|invalid| invalid.0)
+        self.write_head(head, &terms.preset, terms.size, out).map_err(|invalid| invalid.0)
     }
 
     #[inline]

@@ -25,8 +25,9 @@ impl<B: Backend> Engine<'_, B> {
         let Connection { machine, input, state, serial, listener, .. } = connection;
         let State::Queued(received) = state else { return None };
         let more = input.has_unread();
+        let https = self.stamp.has_policy() && received.is_https();
         let answering = State::Answering(Answering {
-            answer: Answer::new(received.complete_at),
+            answer: Answer::new(received.complete_at, https),
             outlook: Outlook {
                 fate: Fate::Close,
                 departure: if more { Departure::WithNext } else { Departure::AtOnce },

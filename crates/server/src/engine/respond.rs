@@ -156,7 +156,7 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, .. } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
-        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared) };
+        let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared, response.answer.https) };
         // Content of known size needs no framing at its end, so the end of the response is decided before it is sent.
         let framed = match body {
             Body::Parts(parts) if size <= COPIED_BYTES => response.write_small(head, &terms, parts, size, outputs),
@@ -230,7 +230,7 @@ impl<B: Backend> Engine<'_, B> {
         let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
-        let terms = Terms { size, persist, preset: stamp.preset(None) };
+        let terms = Terms { size, persist, preset: stamp.preset(None, target.response.answer.https) };
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
         }

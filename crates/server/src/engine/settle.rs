@@ -261,7 +261,8 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut connections[index];
         let mut remote = connection.remote;
         let output = connection.line.output.get_or_insert_with(|| outputs.take());
-        connection.machine.write_refusal(refusal, &stamp.preset(None), output.tail());
+        let https = matches!(&connection.state, State::Reading(Reading { request: Some(received), .. }) if received.is_https());
+        connection.machine.write_refusal(refusal, &stamp.preset(None, https), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));
         if let State::Reading(Reading { request: Some(received), .. }) = before {

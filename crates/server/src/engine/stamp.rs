@@ -7,12 +7,14 @@ use oribi_proto::h1::Preset;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
-/// Date and Server, ready to be sent.
+/// Date, Server and Strict-Transport-Security, ready to be sent.
 #[derive(Debug)]
 pub(super) struct Stamp {
     date: Vec<u8>,
     dated: bool,
     server: Vec<u8>,
+    /// For responses over https; empty: none.
+    policy: Vec<u8>,
     until_close: bool,
     second: Option<u64>,
 }
@@ -24,7 +26,9 @@ impl Stamp {
             "" => Vec::new(),
             name => format!("Server: {name}\r\n").into_bytes(),
         };
-        Self { date: Vec::new(), dated: settings.date, server, until_close: !settings.chunked_transfer, second: None }
+        let policy = settings.transport_security.as_ref();
+        let policy = policy.map_or_else(Vec::new, |policy| format!("Strict-Transport-Security: {policy}\r\n").into_bytes());
+        Self { date: Vec::new(), dated: settings.date, server, policy, until_close: !settings.chunked_transfer, second: None }
     }
 
     /// Renders the date anew when the second has changed; `wall_clock` is called only then.
@@ -41,10 +45,17 @@ impl Stamp {
         }
     }
 
-    /// These lines, and fields that were written before.
+    /// Whether responses over https get one field more.
     #[inline]
-    pub(super) fn preset<'a>(&'a self, prepared: Option<&'a PreparedFields>) -> Preset<'a> {
-        Preset { date: &self.date, server: &self.server, prepared, until_close: self.until_close }
+    pub(super) const fn has_policy(&self) -> bool {
+        !self.policy.is_empty()
+    }
+
+    /// These lines, and fields that were written before. `https`: the response is delivered over https.
+    #[inline]
+    pub(super) fn preset<'a>(&'a self, prepared: Option<&'a PreparedFields>, https: bool) -> Preset<'a> {
+        let policy: &[u8] = if https { &self.policy } else { &[] };
+        Preset { date: &self.date, server: &self.server, policy, prepared, until_close: self.until_close }
     }
 }
 

@@ -19,6 +19,12 @@ impl Variables {
         Some(variable.value.of(&self.bytes)).filter(|value| !value.is_empty())
     }
 
+    /// Whether the client has come by https.
+    pub(super) fn say_https(&self) -> bool {
+        // CGI programs have always been told "on"; some web servers say "1".
+        self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1")
+    }
+
     /// Adds what the variables say. Not inlined, to keep it off the path of HTTP requests.
     #[inline(never)]
     pub(super) fn complete<'a>(&'a self, request: &mut Request<'a>) {
@@ -26,8 +32,7 @@ impl Variables {
             address: self.get(KnownVariable::ServerName).unwrap_or(request.server.address),
             port: self.get(KnownVariable::ServerPort).unwrap_or(request.server.port),
         };
-        // CGI programs have always been told "on"; some web servers say "1".
-        request.https = self.get(KnownVariable::Https).is_some_and(|value| value.eq_ignore_ascii_case(b"on") || value == b"1");
+        request.https = self.say_https();
         // Data to filter is never in an input buffer.
         request.gateway = Some(Gateway::new(self.role, &self.bytes, &self.list, self.data.view(&[])));
     }

@@ -1,6 +1,8 @@
-//! What a lane answers without asking its host: requests for the probe, and for files.
+//! What a lane answers without asking its host: requests for the probe, requests that should have come by https, and requests for
+//! files.
 
 use super::Lane;
+use super::https::redirect;
 use crate::config::Settings;
 use crate::listen::Listener;
 use crate::scoreboard::Prospect;
@@ -16,6 +18,8 @@ use std::sync::atomic::Ordering::Relaxed;
 #[derive(Default)]
 pub(super) struct Front {
     files: Option<RefCell<Mounts>>,
+    /// The port of https to which clients are sent that come by http.
+    https_port: Option<u16>,
     /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
     probe: Option<String>,
 }
@@ -27,18 +31,21 @@ pub(crate) struct ProbePage {
 }
 
 impl<S: Source> Lane<'_, S> {
-    /// Sets the files in front of the host.
-    pub(super) fn with_files(mut self, settings: &Settings) -> io::Result<Self> {
+    /// Sets what stands in front of the host, but the probe.
+    pub(super) fn with_front(mut self, settings: &Settings) -> io::Result<Self> {
         let files = &settings.files;
         if !files.mounts.is_empty() {
             let mounts = Mounts::open(&files.mounts, &files.options)?;
             self.front.get_or_insert_default().files = Some(RefCell::new(mounts));
         }
+        if settings.redirect_https.is_some() {
+            self.front.get_or_insert_default().https_port = settings.redirect_https;
+        }
         Ok(self)
     }
 
-    /// Leaves files that are sent without asking the host to others: an edge has answered with them.
-    pub(crate) fn without_files(self) -> Self {
+    /// Leaves what is answered without asking the host to others: an edge has done it.
+    pub(crate) fn without_front(self) -> Self {
         Self { front: None, ..self }
     }
 
@@ -56,6 +63,13 @@ impl<S: Source> Lane<'_, S> {
         let Some(front) = &self.front else { return Some(exchange) };
         if front.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
             self.tell_probe(exchange, &self.probe_page());
+            return None;
+        }
+        if let Some(port) = front.https_port
+            && let Some(redirect) = redirect(&exchange.request(listeners), port)
+        {
+            let location = redirect.location.as_deref().map(|location| (&b"Location"[..], location));
+            self.tell(exchange, redirect.status, location, b"text/plain", &redirect.content());
             return None;
         }
         let Some(files) = &front.files else { return Some(exchange) };
@@ -80,16 +94,22 @@ impl<S: Source> Lane<'_, S> {
 
     /// Answers a request for the probe.
     pub(crate) fn tell_probe(&self, exchange: S::Exchange, page: &ProbePage) {
+        self.tell(exchange, page.status, Some((b"Cache-Control", b"no-store")), b"application/json", &page.content);
+    }
+
+    /// Answers with a short text, and a field that belongs to it.
+    fn tell(&self, exchange: S::Exchange, status: u16, field: Option<FieldPair<'_>>, kind: &[u8], content: &str) {
         let is_head = exchange.head().method() == b"HEAD";
-        let length = page.content.len().to_string();
-        let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")];
+        let length = content.len().to_string();
+        let mut fields: Vec<FieldPair<'_>> = vec![(b"Content-Type", kind)];
+        fields.extend(field);
         if is_head {
             fields.push((b"Content-Length", length.as_bytes()));
         }
-        let parts: &[&[u8]] = if is_head { &[] } else { &[page.content.as_bytes()] };
+        let parts: &[&[u8]] = if is_head { &[] } else { &[content.as_bytes()] };
         self.source().expect_prompt_answers(true);
         // If this fails, the client has gone.
-        let _ = self.source().respond(exchange.id(), ResponseHead { status: page.status, fields: &fields }, parts);
+        let _ = self.source().respond(exchange.id(), ResponseHead { status, fields: &fields }, parts);
         self.take_back(exchange);
     }
 

@@ -69,7 +69,7 @@ impl<'a> SharedLane<'a, Intake<'a>> {
         let told = setup.log_opening();
         let (intake, attention) = setup.intake(pools)?;
         let lane = Lane::new(intake, setup.slot).woken_by(attention).with_logs_of(told).with_settings(setup.settings)?;
-        Self::of(lane.without_files(), setup, lock, reporter)
+        Self::of(lane.without_front(), setup, lock, reporter)
     }
 }
 

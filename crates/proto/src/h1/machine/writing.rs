@@ -89,7 +89,7 @@ impl Machine {
     /// false if the server wants to close the connection after this response. If the head is written before the request has
     /// been read completely, it announces the close as well, because the rest of the request will not be read.
     ///
-    /// The app's Date and Server replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
+    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Its Connection, Keep-Alive, Proxy-Connection and Trailer are not
     /// passed on, because the connection is not the app's; but `Connection: close` is obeyed.
     ///
     /// # Errors
@@ -239,6 +239,7 @@ impl Machine {
         write_status_line(refusal.status(), out);
         out.extend_from_slice(preset.date);
         out.extend_from_slice(preset.server);
+        out.extend_from_slice(preset.policy);
         write_refusal_fields(refusal, out);
         out.extend_from_slice(b"Connection: close\r\n\r\n");
         if !bodiless {

@@ -5,6 +5,7 @@ use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
 use super::super::hpack::encoder;
 use super::super::streams::{Reading, Stream, Writing};
 use super::Machine;
+use crate::h1::response::POLICY;
 use crate::h1::response::{digits, write_refusal_content};
 use crate::h1::{InvalidResponse, Preset, Refusal, grammar, names};
 use alloc::vec::Vec;
@@ -100,7 +101,7 @@ impl Machine {
     /// `length` is the size of the whole content if it is known; a Content-Length of the app overrides it. A response without
     /// content ends with its head, one of known length with its last byte, any other with [`Machine::finish`] or trailers.
     ///
-    /// The app's Date and Server replace the preset ones. Fields about a connection of HTTP/1 are not passed on.
+    /// The app's Date, Server and Strict-Transport-Security replace the preset ones. Fields about a connection of HTTP/1 are not passed on.
     ///
     /// # Errors
     /// The stream is not active, or as for [`h1::Machine::write_head`](crate::h1::Machine::write_head). Then nothing has been
@@ -132,7 +133,7 @@ impl Machine {
                 encoder::field(name, names::find(name), value, out);
             }
         }
-        write_preset(preset, &said, out);
+        write_preset(&Preset { policy: preset.policy_beside(head.fields), ..*preset }, &said, out);
         // See `h1::Machine::write_head` for the reasons.
         let announced = match (head.status, said.length, length) {
             (204, _, _) => None,
@@ -436,4 +437,5 @@ fn write_preset(preset: &Preset<'_>, said: &Said, out: &mut Vec<u8>) {
     if !said.server {
         write(preset.server, b"server", None);
     }
+    write(preset.policy, POLICY, None);
 }

@@ -32,7 +32,8 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn lend_stream(&mut self, number: u32) -> Option<Exchange> {
         let stream = self.streams.get_mut(number)?;
         let StreamState::Queued(received) = &stream.state else { return None };
-        let answer = StreamState::Answering(Answer::new(received.complete_at));
+        let https = self.stamp.has_policy() && received.is_https();
+        let answer = StreamState::Answering(Answer::new(received.complete_at, https));
         let StreamState::Queued(mut received) = std::mem::replace(&mut stream.state, answer) else { return None };
         stream.serial = self.serials.next();
         self.answering += 1;

@@ -53,7 +53,8 @@ impl<B: Backend> Engine<'_, B> {
     pub(in super::super) fn refuse_stream(&mut self, number: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         let Self { connections, streams, outputs, stamp, .. } = self;
-        let Stream { connection, framing, remote, .. } = &mut streams[number];
+        let Stream { connection, framing, remote, state: progress, .. } = &mut streams[number];
+        let https = matches!(progress, StreamState::Reading(reading) if reading.request.is_https());
         let (index, remote) = (*connection, *remote);
         let Connection { line, state, .. } = &mut connections[index];
         let output = line.output.get_or_insert_with(|| outputs.take());
@@ -64,7 +65,7 @@ impl<B: Backend> Engine<'_, B> {
             }
             (StreamFraming::Http2(frames), State::Carrying(carrier)) => {
                 if let Some(machine) = carrier.http2() {
-                    machine.write_refusal(frames.id, refusal, &stamp.preset(None), output.tail());
+                    machine.write_refusal(frames.id, refusal, &stamp.preset(None, https), output.tail());
                     let _ = machine.finish(frames.id, output.tail());
                 }
             }

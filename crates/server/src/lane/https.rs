@@ -1,0 +1,107 @@
+//! Where a client that has come by http goes on by https.
+
+use oribi_host::Request;
+use oribi_message::{KnownField, Role, TargetForm, reason};
+use std::net::Ipv6Addr;
+
+/// An answer that leads to https.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Redirect {
+    pub(super) status: u16,
+    /// `None`: it cannot be said where the client wanted to go.
+    pub(super) location: Option<Vec<u8>>,
+}
+
+/// Those who look whether a domain belongs to whoever asks for a certificate come by http (RFC 8555, section 8.3).
+const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
+
+/// The longest name of a host (RFC 1035, section 2.3.4).
+const LONGEST_HOST: usize = 255;
+
+/// The port that https URLs leave out.
+const DEFAULT_PORT: u16 = 443;
+
+/// How a request is answered that should have come by https, at that port. `None`: it did, or it need not.
+#[inline(never)]
+pub(super) fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
+    let is_responder = request.gateway.as_ref().is_none_or(|gateway| gateway.role == Role::Responder);
+    if request.https || !is_responder || is_challenge(request) {
+        return None;
+    }
+    let location = location(request, port);
+    let status = match (&location, request.head.method()) {
+        (None, _) => 400,
+        // Every client knows 301, but many change other methods into GET for it (RFC 9110, section 15.4.2).
+        (Some(_), b"GET" | b"HEAD") => 301,
+        (Some(_), _) => 308,
+    };
+    Some(Redirect { status, location })
+}
+
+impl Redirect {
+    /// For people.
+    pub(super) fn content(&self) -> String {
+        let why =
+            if self.location.is_some() { "" } else { ": this server is for https, and Host does not say which one it is" };
+        format!("{} {}{why}\n", self.status, reason(self.status))
+    }
+}
+
+fn is_challenge(request: &Request<'_>) -> bool {
+    // A token of base64url alone (RFC 8555, section 8.3) leads nowhere else.
+    let is_token = |token: &[u8]| token.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
+    matches!(request.head.method(), b"GET" | b"HEAD") && request.head.path().strip_prefix(CHALLENGES).is_some_and(is_token)
+}
+
+/// The URL of the request with https.
+fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
+    let head = &request.head;
+    let authority = head.authority().filter(|_| head.form() == TargetForm::Absolute);
+    let host = host_of(authority.or_else(|| head.field(KnownField::Host))?)?;
+    let place = match head.form() {
+        // That is how OPTIONS * is written as a URL (RFC 9112, section 3.2.4).
+        TargetForm::Asterisk => &[],
+        TargetForm::Authority => return None,
+        TargetForm::Origin | TargetForm::Absolute => head.path_and_query(),
+    };
+    // Nothing that stands here may become a part of the host.
+    if !matches!(place, [] | [b'/' | b'?', ..]) {
+        return None;
+    }
+    let mut location = [b"https://", host].concat();
+    if port != DEFAULT_PORT {
+        location.extend_from_slice(format!(":{port}").as_bytes());
+    }
+    for &byte in place {
+        if is_plain(byte) {
+            location.push(byte);
+        } else {
+            location.extend_from_slice(format!("%{byte:02X}").as_bytes());
+        }
+    }
+    Some(location)
+}
+
+/// The host without its port, if it is one that browsers can be sent to: not all of what Host may contain has an address.
+fn host_of(authority: &[u8]) -> Option<&[u8]> {
+    let (host, rest) = match authority {
+        [b'[', inside @ ..] => {
+            let end = inside.iter().position(|&byte| byte == b']')?;
+            str::from_utf8(&inside[..end]).ok()?.parse::<Ipv6Addr>().ok()?;
+            authority.split_at(end + 2)
+        }
+        _ => authority.split_at(authority.iter().position(|&byte| byte == b':').unwrap_or(authority.len())),
+    };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._".contains(byte);
+    let is_host = host.starts_with(b"[") || host.iter().all(is_name);
+    let is_port = matches!(rest, [] | [b':', ..]) && rest.iter().skip(1).all(u8::is_ascii_digit);
+    (is_host && is_port && (1..=LONGEST_HOST).contains(&host.len())).then_some(host)
+}
+
+/// Whether a byte of a target stands for itself in a URL. Brackets do not, strictly, but everybody writes them so.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_graphic() && !b"\"#<>\\^`{|}".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests;
