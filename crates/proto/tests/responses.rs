@@ -27,8 +27,14 @@ use cases::{Case, unescape};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal, check_head, check_informational};
 
-const PRESET: Preset<'static> =
-    Preset { date: b"Date: now\r\n", server: b"Server: Oribi\r\n", policy: b"", prepared: None, until_close: false };
+const PRESET: Preset<'static> = Preset {
+    date: b"Date: now\r\n",
+    server: b"Server: Oribi\r\n",
+    policy: b"",
+    compressed: b"",
+    prepared: None,
+    until_close: false,
+};
 const POLICY: &[u8] = b"Strict-Transport-Security: max-age=1\r\n";
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 

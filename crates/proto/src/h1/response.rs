@@ -16,6 +16,8 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
     pub policy: &'a [u8],
+    /// Date and Server as they stand in a response of HTTP/2; empty: they are compressed anew for each.
+    pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
     pub prepared: Option<&'a PreparedFields>,
     /// Content of unknown length ends with the connection for HTTP/1.1 clients, too, instead of in chunks.

@@ -1,10 +1,11 @@
 //! Makes a request of decoded fields (RFC 9113, section 8.3): the same layout that a head of HTTP/1 has.
 //!
-//! The texts stand one behind the other as they were decoded, behind the name `host`, which `:authority` becomes a field of.
+//! The texts stand one behind the other as they were decoded, behind [`PROLOGUE`], which has the name of the field that `:authority`
+//! becomes, and frequent values.
 
 use super::Limits;
 use super::error::Malformed;
-use super::hpack::{Bounds, Decoder, Fault, Field, Kind};
+use super::hpack::{Bounds, Decoder, Fault, Field, Kind, PROLOGUE};
 use crate::h1;
 use crate::h1::{Refusal, grammar, search};
 use alloc::vec::Vec;
@@ -14,8 +15,8 @@ use oribi_message::{FieldLayout, HeadLayout, KnownField, Span, TargetForm, Versi
 /// A list may mean this many times as much as is allowed before the connection ends instead of being told 431.
 const PATIENCE: usize = 4;
 
-/// What the text of a head begins with.
-const PROLOGUE: &[u8] = b"host";
+/// Where the name `host` stands in the prologue.
+const HOST: Span = Span { start: 0, end: 4 };
 
 /// What the server needs to know about a request besides its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,8 @@ struct Found {
     method: Option<Span>,
     scheme: Option<Span>,
     authority: Option<Span>,
+    /// It is a host with an optional port.
+    authority_valid: bool,
     path: Option<Span>,
     protocol: Option<Span>,
     host: Option<Span>,
@@ -77,7 +80,10 @@ impl Found {
             }
             Kind::Method => &mut self.method,
             Kind::Scheme => &mut self.scheme,
-            Kind::Authority => &mut self.authority,
+            Kind::Authority { valid } => {
+                self.authority_valid = valid;
+                &mut self.authority
+            }
             Kind::Path => &mut self.path,
             Kind::Protocol => &mut self.protocol,
         };
@@ -124,16 +130,13 @@ pub(super) fn read(
     limits: &Limits,
 ) -> Result<Outline, Trouble> {
     layout.clear();
-    text.clear();
-    text.extend_from_slice(PROLOGUE);
     let mut found = Found::default();
     let whole = decode(decoder, block, limits, text, |text, field| {
         if found.note(text, field) {
             let Kind::Regular(known) = field.kind else { return };
             layout.fields.push(FieldLayout { name: field.name, value: field.value, known });
-        } else if field.kind == Kind::Authority {
-            let name = Span::new(0, PROLOGUE.len());
-            layout.fields.push(FieldLayout { name, value: field.value, known: Some(KnownField::Host) });
+        } else if matches!(field.kind, Kind::Authority { .. }) {
+            layout.fields.push(FieldLayout { name: HOST, value: field.value, known: Some(KnownField::Host) });
         }
     })?;
     if let Some(malformed) = found.malformed {
@@ -184,7 +187,6 @@ pub(super) fn read(
 /// Decodes trailers, which are checked and dropped, because nothing in them may change what a head has said (RFC 9110,
 /// section 6.5.1).
 pub(super) fn read_trailers(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
-    text.clear();
     let (mut malformed, mut count) = (None, 0);
     let whole = decode(decoder, block, limits, text, |_, field| {
         count += 1;
@@ -204,7 +206,6 @@ pub(super) fn read_trailers(decoder: &mut Decoder, block: &[u8], text: &mut Vec<
 
 /// Decodes a block that belongs to nothing any more, because the table must be kept.
 pub(super) fn skip(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
-    text.clear();
     decode(decoder, block, limits, text, |_, _| {}).map(drop)
 }
 
@@ -216,6 +217,8 @@ fn decode(
     text: &mut Vec<u8>,
     sink: impl FnMut(&[u8], Field),
 ) -> Result<bool, Trouble> {
+    text.clear();
+    text.extend_from_slice(PROLOGUE);
     let kept = limits.kept();
     decoder.decode(block, Bounds { kept, read: kept * PATIENCE }, text, sink).map_err(Trouble::Fault)
 }
@@ -225,7 +228,9 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
     let malformed = |why| Err(Trouble::Malformed(why));
     let refused = |refusal| Err(Trouble::Refused(refusal, false));
     let method = layout.method.of(text);
-    if !grammar::is_token(method) {
+    // What comes from the static table needs no check.
+    let is_ready = |span: Span| (span.end as usize) <= PROLOGUE.len();
+    if !is_ready(layout.method) && !grammar::is_token(method) {
         return malformed(Malformed::Method);
     }
     if method.len() > h1::head::METHOD_BYTES {
@@ -246,8 +251,12 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
     if found.host_repeated {
         return refused(Refusal::HOST_REPEATED);
     }
-    let Some(host) = found.authority.or(found.host) else { return refused(Refusal::HOST_MISSING) };
-    if !h1::target::is_authority(text, host) {
+    let is_valid = match (found.authority, found.host) {
+        (Some(_), _) => found.authority_valid,
+        (None, Some(host)) => h1::target::is_authority(text, host),
+        (None, None) => return refused(Refusal::HOST_MISSING),
+    };
+    if !is_valid {
         return refused(Refusal::HOST_INVALID);
     }
     layout.https = match scheme.of(text) {
@@ -266,11 +275,15 @@ fn lay_out_target(found: &Found, tunnels: bool, text: &[u8], layout: &mut HeadLa
         return refused(Refusal::TARGET_LENGTH);
     }
     let (start, end) = (path.start as usize, path.end as usize);
+    layout.version = Version::Http2;
+    layout.target = path;
+    if is_ready(path) {
+        (layout.path, layout.query) = (path, None);
+        return Ok(());
+    }
     if search::target_end(&text[..end], start, limits.strict_target) < end {
         return refused(Refusal::TARGET);
     }
-    layout.version = Version::Http2;
-    layout.target = path;
     let question = memchr(b'?', &text[start..end]).map(|offset| start + offset);
     layout.path = Span::new(start, question.unwrap_or(end));
     layout.query = question.map(|question| Span::new(question + 1, end));

@@ -5,7 +5,7 @@ mod control;
 mod fields;
 mod writing;
 
-pub use writing::{Admission, Finish};
+pub use writing::{Admission, Finish, compress_preset};
 
 use super::allowance::Allowance;
 use super::error::{ErrorCode, Malformed, StreamError, Violation};
@@ -228,7 +228,7 @@ impl Machine {
     /// How many streams are active.
     #[inline]
     #[must_use]
-    pub const fn active(&self) -> usize {
+    pub fn active(&self) -> usize {
         self.streams.len()
     }
 
@@ -244,7 +244,7 @@ impl Machine {
     /// stream is active.
     #[inline]
     #[must_use]
-    pub const fn must_close(&self) -> bool {
+    pub fn must_close(&self) -> bool {
         self.refused.is_some() || (matches!(self.leaving, Leaving::Decided) && self.streams.len() == 0)
     }
 

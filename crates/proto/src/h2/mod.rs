@@ -47,6 +47,6 @@ pub use error::{ErrorCode, Malformed, StreamError, Violation};
 pub use frame::FRAME_BYTES;
 pub use head::Outline;
 pub use limits::Limits;
-pub use machine::{Admission, Event, Finish, Machine, Step};
+pub use machine::{Admission, Event, Finish, Machine, Step, compress_preset};
 pub use preface::{Opening, opening};
 pub use priority::Priority;

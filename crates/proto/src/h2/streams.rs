@@ -2,7 +2,6 @@
 
 use super::priority::Priority;
 use alloc::collections::VecDeque;
-use alloc::vec::Vec;
 
 /// The most ended streams that are remembered because the client may still send frames for them. A client that has more of them
 /// in transit breaks the rules or is very slow: its frames for forgotten ones are a violation.
@@ -87,29 +86,36 @@ impl Stream {
 /// The streams of a connection. About eighty bytes for each active one, and four for each abandoned one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Streams {
-    /// In the order of their ids, which only grow.
-    active: Vec<Stream>,
+    /// In the order of their ids, which only grow. Mostly the oldest ends first.
+    active: VecDeque<Stream>,
     /// Ids of streams that ended while the client was still sending.
     abandoned: VecDeque<u32>,
     /// How many wait.
     waiting: u32,
     /// The number of the last turn.
     turn: u32,
+    /// Where a stream was found last: one response looks for its stream several times, and the next one mostly for the stream that
+    /// has come to the same place.
+    found: u32,
 }
+
+/// For so many streams a connection keeps memory when it carries none.
+const KEPT_STREAMS: usize = 16;
 
 impl Streams {
     pub(super) const fn new() -> Self {
-        Self { active: Vec::new(), abandoned: VecDeque::new(), waiting: 0, turn: 0 }
+        Self { active: VecDeque::new(), abandoned: VecDeque::new(), waiting: 0, turn: 0, found: 0 }
     }
 
     #[inline]
-    pub(super) const fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.active.len()
     }
 
     #[inline]
     pub(super) fn find(&mut self, id: u32) -> Option<&mut Stream> {
         let place = self.place(id)?;
+        self.found = place as u32;
         self.active.get_mut(place)
     }
 
@@ -125,28 +131,29 @@ impl Streams {
     /// Adds a stream, whose id is greater than all before.
     #[inline]
     pub(super) fn add(&mut self, stream: Stream) {
-        debug_assert!(self.active.last().is_none_or(|last| last.id < stream.id));
-        self.active.push(stream);
+        debug_assert!(self.active.back().is_none_or(|last| last.id < stream.id));
+        self.active.push_back(stream);
     }
 
     #[inline]
     pub(super) fn remove(&mut self, id: u32) -> Option<Stream> {
-        let stream = self.active.remove(self.place(id)?);
+        let place = self.place(id)?;
+        self.found = place as u32;
+        let stream = if place == 0 { self.active.pop_front() } else { self.active.remove(place) }?;
         self.waiting -= u32::from(stream.waiting);
-        if self.active.is_empty() {
-            // A connection that carries nothing keeps memory for a few streams only.
-            self.active.shrink_to(4);
+        if self.active.is_empty() && self.active.capacity() > KEPT_STREAMS {
+            self.active.shrink_to(KEPT_STREAMS);
         }
         Some(stream)
     }
 
     #[inline]
     fn place(&self, id: u32) -> Option<usize> {
-        // Mostly one of few.
-        match &self.active[..] {
-            [only] => (only.id == id).then_some(0),
-            all => all.binary_search_by_key(&id, |stream| stream.id).ok(),
+        let found = self.found as usize;
+        if self.active.get(found).is_some_and(|stream| stream.id == id) {
+            return Some(found);
         }
+        self.active.binary_search_by_key(&id, |stream| stream.id).ok()
     }
 
     /// Remembers a stream that has ended while the client was still sending.
@@ -178,7 +185,7 @@ impl Streams {
 
     pub(super) fn set_waiting(&mut self, id: u32, waiting: bool) {
         let Some(place) = self.place(id) else { return };
-        let stream = &mut self.active[place];
+        let Some(stream) = self.active.get_mut(place) else { return };
         if stream.waiting != waiting {
             stream.waiting = waiting;
             self.waiting = if waiting { self.waiting + 1 } else { self.waiting - 1 };
@@ -229,6 +236,7 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::vec::Vec;
 
     fn streams(priorities: &[(u8, bool)]) -> Streams {
         let mut streams = Streams::new();
@@ -249,7 +257,7 @@ mod tests {
     #[test]
     fn a_stream_is_small() {
         assert!(size_of::<Stream>() <= 80, "{}", size_of::<Stream>());
-        assert!(size_of::<Streams>() <= 72, "{}", size_of::<Streams>());
+        assert!(size_of::<Streams>() <= 80, "{}", size_of::<Streams>());
     }
 
     #[test]

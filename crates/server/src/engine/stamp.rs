@@ -4,6 +4,7 @@ use crate::config::Settings;
 use httpdate::HttpDate;
 use oribi_message::PreparedFields;
 use oribi_proto::h1::Preset;
+use oribi_proto::h2::compress_preset;
 use std::io::Write;
 use std::time::{Duration, SystemTime};
 
@@ -15,6 +16,8 @@ pub(super) struct Stamp {
     server: Vec<u8>,
     /// For responses over https; empty: none.
     policy: Vec<u8>,
+    /// Date and Server for HTTP/2.
+    compressed: Vec<u8>,
     until_close: bool,
     second: Option<u64>,
 }
@@ -28,7 +31,15 @@ impl Stamp {
         };
         let policy = settings.transport_security.as_ref();
         let policy = policy.map_or_else(Vec::new, |policy| format!("Strict-Transport-Security: {policy}\r\n").into_bytes());
-        Self { date: Vec::new(), dated: settings.date, server, policy, until_close: !settings.chunked_transfer, second: None }
+        Self {
+            date: Vec::new(),
+            dated: settings.date,
+            server,
+            policy,
+            compressed: Vec::new(),
+            until_close: !settings.chunked_transfer,
+            second: None,
+        }
     }
 
     /// Renders the date anew when the second has changed; `wall_clock` is called only then.
@@ -43,6 +54,8 @@ impl Stamp {
             // Writing into a vector cannot fail.
             let _ = write!(self.date, "Date: {}\r\n", HttpDate::from(SystemTime::UNIX_EPOCH + wall_clock()));
         }
+        self.compressed.clear();
+        compress_preset(&Preset { date: &self.date, server: &self.server, ..Preset::default() }, &mut self.compressed);
     }
 
     /// Whether responses over https get one field more.
@@ -55,7 +68,14 @@ impl Stamp {
     #[inline]
     pub(super) fn preset<'a>(&'a self, prepared: Option<&'a PreparedFields>, https: bool) -> Preset<'a> {
         let policy: &[u8] = if https { &self.policy } else { &[] };
-        Preset { date: &self.date, server: &self.server, policy, prepared, until_close: self.until_close }
+        Preset {
+            date: &self.date,
+            server: &self.server,
+            policy,
+            compressed: &self.compressed,
+            prepared,
+            until_close: self.until_close,
+        }
     }
 }
 

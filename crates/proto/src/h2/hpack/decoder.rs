@@ -48,8 +48,8 @@ impl Decoder {
         Self { table: Table::new() }
     }
 
-    /// Decodes a block. Texts are appended to `out`, and each field is given to `sink`. Returns whether all fields were within
-    /// [`Bounds::kept`]; the texts of others are removed from `out` again.
+    /// Decodes a block. `out` begins with [`PROLOGUE`](static_table::PROLOGUE). Texts are appended to it, and each field is given to
+    /// `sink`. Returns whether all fields were within [`Bounds::kept`]; the texts of others are removed from `out` again.
     #[inline]
     pub(in crate::h2) fn decode(
         &mut self,
@@ -58,15 +58,29 @@ impl Decoder {
         out: &mut Vec<u8>,
         mut sink: impl FnMut(&[u8], Field),
     ) -> Result<bool, Fault> {
+        debug_assert!(out.starts_with(static_table::PROLOGUE), "values are said to be there");
         let (mut pos, mut list, mut resizes) = (0, 0, RESIZES);
         while let Some(&first) = block.get(pos) {
             let start = out.len();
             let (name_length, kind);
+            // A value of the static table that stands in the output already.
+            let mut ready = None;
             if first >= 0x80 {
                 let index = integer::decode(block, &mut pos, 7).ok_or(Fault::Invalid)?;
-                let (text, name, found) = self.look_up(index).ok_or(Fault::Invalid)?;
-                (name_length, kind) = (name, found);
-                out.extend_from_slice(text);
+                // Index 0 is none.
+                let place = index.checked_sub(1).ok_or(Fault::Invalid)?;
+                if let Some(entry) = ENTRIES.get(place) {
+                    (name_length, kind) = (entry.name, entry.kind);
+                    if entry.ready > 0 {
+                        ready = Some(entry);
+                    } else {
+                        out.extend_from_slice(entry.text);
+                    }
+                } else {
+                    let field = self.table.get(place - static_table::COUNT).ok_or(Fault::Invalid)?;
+                    (name_length, kind) = (field.name, field.kind);
+                    out.extend_from_slice(field.text);
+                }
             } else if first & 0xe0 == 0x20 {
                 let most = integer::decode(block, &mut pos, 5).ok_or(Fault::Invalid)?;
                 resizes = resizes.checked_sub(1).ok_or(Fault::Invalid)?;
@@ -78,7 +92,7 @@ impl Decoder {
                 (name_length, kind) = self.literal(first, block, &mut pos, out).ok_or(Fault::Invalid)?;
             }
             let end = out.len();
-            list += end - start + OVERHEAD;
+            list += OVERHEAD + ready.map_or(end - start, |entry| entry.text.len());
             if list > bounds.kept {
                 if list > bounds.read {
                     return Err(Fault::Large);
@@ -86,8 +100,15 @@ impl Decoder {
                 out.truncate(start);
                 continue;
             }
-            let name = Span::new(start, start + name_length);
-            sink(out, Field { name, value: Span::new(start + name_length, end), kind });
+            let (name, value) = match ready {
+                // Nobody asks for the name of a pseudo-field.
+                Some(entry) => {
+                    let value = entry.ready as usize;
+                    (Span::default(), Span::new(value, value + entry.text.len() - entry.name))
+                }
+                None => (Span::new(start, start + name_length), Span::new(start + name_length, end)),
+            };
+            sink(out, Field { name, value, kind });
         }
         Ok(list <= bounds.kept)
     }

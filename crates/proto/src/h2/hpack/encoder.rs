@@ -39,7 +39,13 @@ pub(in crate::h2) fn status(status: u16, digits: [u8; 3], out: &mut Vec<u8>) {
 /// Appends a field. `known` is the well-known field of that name, which may be in any case and is a token.
 #[inline]
 pub(in crate::h2) fn field(name: &[u8], known: Option<KnownField>, value: &[u8], out: &mut Vec<u8>) {
+    /// A longer value needs more than a byte for its length.
+    const SHORT: usize = 127;
     let index = static_table::index(name, known);
+    if index >= usize::from(FOUR_BITS) && value.len() < SHORT {
+        out.extend_from_slice(&[FOUR_BITS, index as u8 - FOUR_BITS, value.len() as u8]);
+        return out.extend_from_slice(value);
+    }
     if index > 0 {
         integer::encode(index, 4, 0, out);
     } else {

@@ -1,15 +1,19 @@
 //! What a field is by its name, and whether it may stand in a message at all (RFC 9113, sections 8.2 and 8.3).
 
 use super::super::error::Malformed;
+use crate::h1::target::is_authority;
 use crate::h1::{grammar, names};
-use oribi_message::KnownField;
+use oribi_message::{KnownField, Span};
 
 /// What a field is. The dynamic table keeps it, so that a field that is sent by its index is not looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::h2) enum Kind {
     Method,
     Scheme,
-    Authority,
+    /// `valid`: it is a host with an optional port.
+    Authority {
+        valid: bool,
+    },
     Path,
     Protocol,
     /// An ordinary field, and which well-known one it is.
@@ -31,7 +35,7 @@ impl Kind {
             return match name {
                 b":method" => Self::Method,
                 b":scheme" => Self::Scheme,
-                b":authority" => Self::Authority,
+                b":authority" => Self::Authority { valid: false },
                 b":path" => Self::Path,
                 b":protocol" => Self::Protocol,
                 _ => Self::Malformed(Malformed::PseudoUnknown),
@@ -69,6 +73,7 @@ impl Kind {
             (_, [b' ' | b'\t', ..] | [.., b' ' | b'\t']) => Self::Malformed(Malformed::ValueSpace),
             (Self::Regular(Some(KnownField::Te)), value) if value != b"trailers" => Self::Malformed(Malformed::Te),
             _ if !grammar::is_value(value) => Self::Malformed(Malformed::Value),
+            (Self::Authority { .. }, value) => Self::Authority { valid: is_authority(value, Span::new(0, value.len())) },
             _ => self,
         }
     }

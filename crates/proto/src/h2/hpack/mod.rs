@@ -15,3 +15,4 @@ mod tests;
 
 pub(super) use decoder::{Bounds, Decoder, Fault, Field};
 pub(super) use kind::Kind;
+pub(super) use static_table::PROLOGUE;

@@ -12,6 +12,32 @@ pub(super) struct Entry {
     /// The length of the name.
     pub(super) name: usize,
     pub(super) kind: Kind,
+    /// Where its value stands in [`PROLOGUE`]; 0: it does not.
+    pub(super) ready: u32,
+}
+
+/// What every output begins with: the name that `:authority` gets as a field, and the values that most requests have one or another
+/// of. A field of the static table with such a value is not copied.
+pub(in crate::h2) const PROLOGUE: &[u8; 27] = b"hostGET/index.htmlPOSThttps";
+
+/// The start of a value in the prologue.
+const fn ready(name: &str, value: &str) -> u32 {
+    let value = value.as_bytes();
+    if name.as_bytes()[0] != b':' || value.is_empty() {
+        return 0;
+    }
+    let mut start = 1;
+    while start + value.len() <= PROLOGUE.len() {
+        let mut place = 0;
+        while place < value.len() && PROLOGUE[start + place] == value[place] {
+            place += 1;
+        }
+        if place == value.len() {
+            return start as u32;
+        }
+        start += 1;
+    }
+    0
 }
 
 impl Entry {
@@ -24,7 +50,12 @@ macro_rules! entries {
     ($($name:literal $value:literal,)*) => {
         /// The entries; that with index 1 is the first.
         pub(super) static ENTRIES: [Entry; COUNT] =
-            [$(Entry { text: concat!($name, $value).as_bytes(), name: $name.len(), kind: kind($name) },)*];
+            [$(Entry {
+                text: concat!($name, $value).as_bytes(),
+                name: $name.len(),
+                kind: kind($name),
+                ready: ready($name, $value),
+            },)*];
         const NAMES: [&str; COUNT] = [$($name,)*];
     };
 }
@@ -98,7 +129,8 @@ entries! {
 
 const fn kind(name: &str) -> Kind {
     match name.as_bytes() {
-        b":authority" => Kind::Authority,
+        // It has no value.
+        b":authority" => Kind::Authority { valid: false },
         b":method" => Kind::Method,
         b":path" => Kind::Path,
         b":scheme" => Kind::Scheme,
@@ -187,7 +219,11 @@ mod tests {
             assert_eq!(found, if name.starts_with(b":") { 0 } else { first + 1 }, "{}", name.escape_ascii());
             assert_eq!(index(&name.to_ascii_uppercase(), KnownField::lookup(name)), found);
             let value = &entry.text[entry.name..];
-            assert!(matches!(entry.kind, Kind::Malformed(_)) || entry.kind == Kind::of(name, value), "{place}");
+            let is_pseudo = matches!(entry.kind, Kind::Malformed(_) | Kind::Authority { .. });
+            assert!(is_pseudo || entry.kind == Kind::of(name, value), "{place}");
+            let ready = PROLOGUE.get(entry.ready as usize..entry.ready as usize + value.len());
+            assert!(entry.ready == 0 || ready == Some(value), "{place}");
+            assert_eq!(entry.ready > 0, (1..7).contains(&place), "{place}");
         }
         assert_eq!(index(b"x-y", None), 0);
         assert_eq!(index(b"", None), 0);

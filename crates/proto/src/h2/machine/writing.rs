@@ -423,19 +423,36 @@ fn write_fields(fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<Said, Inv
     Ok(said)
 }
 
-/// Writes what the server adds, which is given as lines of HTTP/1.
+/// Writes what the server adds.
 #[inline]
 fn write_preset(preset: &Preset<'_>, said: &Said, out: &mut Vec<u8>) {
-    let mut write = |line: &[u8], name: &[u8], known: Option<KnownField>| {
-        if let Some(value) = line.get(name.len() + 1..) {
-            encoder::field(name, known, value.trim_ascii(), out);
-        }
-    };
+    if said.date || said.server || preset.compressed.is_empty() {
+        write_lines(preset, said, out);
+    } else {
+        out.extend_from_slice(preset.compressed);
+    }
+    write_line(preset.policy, POLICY, None, out);
+}
+
+/// Writes Date and Server, which are given as lines of HTTP/1.
+fn write_lines(preset: &Preset<'_>, said: &Said, out: &mut Vec<u8>) {
     if !said.date {
-        write(preset.date, b"date", Some(KnownField::Date));
+        write_line(preset.date, b"date", Some(KnownField::Date), out);
     }
     if !said.server {
-        write(preset.server, b"server", None);
+        write_line(preset.server, b"server", None, out);
     }
-    write(preset.policy, POLICY, None);
+}
+
+#[inline]
+fn write_line(line: &[u8], name: &[u8], known: Option<KnownField>, out: &mut Vec<u8>) {
+    if let Some(value) = line.get(name.len() + 1..) {
+        encoder::field(name, known, value.trim_ascii(), out);
+    }
+}
+
+/// Writes the Date and Server of a preset as they stand in each response, for [`Preset::compressed`]. The encoder has no table, so
+/// they are the same bytes on every connection.
+pub fn compress_preset(preset: &Preset<'_>, out: &mut Vec<u8>) {
+    write_lines(preset, &Said::default(), out);
 }
