@@ -18,10 +18,13 @@ impl<B: Backend> EdgeLoop<'_, B> {
         self.pool.gather();
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut any = false;
+        // What workers have answered on streams of one connection leaves together.
+        self.lane.source().gather_answers();
         while let Some(event) = self.pool.next(&mut bytes) {
             any = true;
             self.handle_answer(event, &bytes);
         }
+        self.lane.source().send_gathered_answers();
         self.bytes = bytes;
         self.send_lone_heads();
         if any {

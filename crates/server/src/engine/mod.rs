@@ -128,6 +128,8 @@ pub struct Engine<'a, B: Backend> {
     prompt: bool,
     /// Whether requests for a prompt host are received, answered and sent in batches: see [`Engine::answer_in_batches`].
     batches: bool,
+    /// Several responses are at hand: see [`Engine::gather_answers`].
+    gathers: bool,
     /// The events of the last wait; those before `handled` have been handled.
     events: Vec<Event>,
     handled: usize,
@@ -244,6 +246,7 @@ impl<'a, B: Backend> Engine<'a, B> {
             early_receive: EarlyReceive::default(),
             prompt: false,
             batches: false,
+            gathers: false,
             events: Vec::new(),
             handled: 0,
             ready: VecDeque::new(),

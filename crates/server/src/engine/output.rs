@@ -27,6 +27,9 @@ const POOLED: usize = 64;
 /// The most memory that a kept output may own: most responses fit.
 const POOLED_BYTES: usize = 16 << 10;
 
+/// Bytes that another queue takes over without copying them, at least: for fewer a segment of their own costs more.
+const SHARED_BYTES: usize = 4 << 10;
+
 /// Unused outputs. The last one given back is used first, because it is most likely in the cache.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "a connection without output has room for no more than a pointer")]
@@ -76,7 +79,17 @@ pub(super) struct Output {
 #[derive(Debug)]
 enum Segment {
     Bytes(Vec<u8>),
-    File { file: Arc<File>, offset: u64, left: u64 },
+    /// A part of a segment that was passed on from another queue: see [`Output::pass_on`].
+    Part {
+        bytes: Arc<Vec<u8>>,
+        start: usize,
+        end: usize,
+    },
+    File {
+        file: Arc<File>,
+        offset: u64,
+        left: u64,
+    },
 }
 
 /// The result of sending everything.
@@ -170,16 +183,33 @@ impl Output {
         self.waiting() as u64 + of_files.sum::<u64>()
     }
 
-    /// Moves the first `size` bytes to the end of another queue; there must be as many.
+    /// Moves the first `size` bytes to the end of another queue; there must be as many. Large parts are not copied: both queues have
+    /// them until this one has passed on the rest of their segment.
     pub(super) fn pass_on(&mut self, mut size: u64, to: &mut Self) {
         while size > 0 {
-            let count = match self.closed.front() {
+            let count = match self.closed.front_mut() {
                 Some(Segment::File { file, offset, left }) => {
                     let count = size.min(*left);
                     to.push_file(file, *offset, count);
                     count
                 }
-                Some(Segment::Bytes(bytes)) => push_some(&bytes[self.sent..], size, to),
+                Some(Segment::Part { bytes, start, end }) => {
+                    let count = size.min((*end - *start) as u64);
+                    to.push_part(bytes, *start, *start + count as usize);
+                    count
+                }
+                Some(Segment::Bytes(bytes)) if size < SHARED_BYTES as u64 => push_some(&bytes[self.sent..], size, to),
+                Some(Segment::Bytes(bytes)) => {
+                    let (start, end) = (std::mem::take(&mut self.sent), bytes.len());
+                    let bytes = Arc::new(std::mem::take(bytes));
+                    self.closed_bytes -= start;
+                    self.closed[0] = Segment::Part { bytes, start, end };
+                    continue;
+                }
+                None if size >= SHARED_BYTES as u64 && self.tail.len() - self.sent >= SHARED_BYTES => {
+                    self.close_tail();
+                    continue;
+                }
                 None => push_some(&self.tail[self.sent..], size, to),
             };
             if count == 0 {
@@ -192,6 +222,17 @@ impl Output {
             self.tail.clear();
             self.sent = 0;
         }
+    }
+
+    fn push_part(&mut self, bytes: &Arc<Vec<u8>>, start: usize, end: usize) {
+        if end - start < SHARED_BYTES {
+            return self.push(&bytes[start..end]);
+        }
+        if !self.tail.is_empty() {
+            self.close_tail();
+        }
+        self.closed_bytes += end - start;
+        self.closed.push_back(Segment::Part { bytes: bytes.clone(), start, end });
     }
 
     /// Whether everything that waits is one segment of which nothing has been sent. It can be sent together with bytes that are
@@ -261,7 +302,7 @@ impl Output {
         loop {
             let attempt = match self.closed.front() {
                 None => return Flushed::All,
-                Some(Segment::Bytes(_)) => self.send_several(backend, socket),
+                Some(Segment::Bytes(_) | Segment::Part { .. }) => self.send_several(backend, socket),
                 Some(Segment::File { .. }) if file_turn == 0 => return Flushed::Turn,
                 Some(Segment::File { file, offset, left }) => {
                     let size = usize::try_from(*left).unwrap_or(file_turn).min(file_turn);
@@ -285,7 +326,8 @@ impl Output {
         let mut slices = [IoSlice::new(&[]); GATHERED_SEGMENTS];
         let mut count = 0;
         let mut bytes = self.closed.iter().map_while(|segment| match segment {
-            Segment::Bytes(bytes) => Some(bytes),
+            Segment::Bytes(bytes) => Some(&bytes[..]),
+            Segment::Part { bytes, start, end } => Some(&bytes[*start..*end]),
             Segment::File { .. } => None,
         });
         for slice in &mut slices {
@@ -312,6 +354,18 @@ impl Output {
                         self.closed.pop_front();
                     }
                     return count;
+                }
+                Some(Segment::Part { start, end, .. }) => {
+                    let sent = count.min(*end - *start);
+                    *start += sent;
+                    self.closed_bytes -= sent;
+                    count -= sent;
+                    if start == end {
+                        self.closed.pop_front();
+                    }
+                    if count == 0 {
+                        return 0;
+                    }
                 }
                 Some(Segment::Bytes(bytes)) if count >= bytes.len() - self.sent => {
                     count -= bytes.len() - self.sent;
@@ -343,7 +397,7 @@ fn push_some(bytes: &[u8], size: u64, to: &mut Output) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flushed, Output, Pool, SEGMENT_BYTES};
+    use super::{Flushed, Output, Pool, SEGMENT_BYTES, SHARED_BYTES, Segment};
     use crate::totals::{Account, Counter, Tally};
     use oribi_io::{Backend, Sim, World};
 
@@ -419,6 +473,40 @@ mod tests {
         assert_eq!((output.waiting(), output.closed.len()), (6, 0));
         let (received, _) = drained(&mut output, 100);
         assert_eq!(received, [1; 6]);
+    }
+
+    #[test]
+    fn what_is_passed_on_is_not_copied() {
+        let bytes: Vec<u8> = (0..300_000_u32).map(|number| (number % 251) as u8).collect();
+        for (size, window) in
+            [(16_384, 70_000), (16_384, 5000), (9000, 100_000), (4096, usize::MAX), (100, 50_000), (300_000, 1000)]
+        {
+            let (mut waiting, mut output) = (Output::default(), Output::default());
+            bytes.chunks(7000).for_each(|piece| waiting.push(piece));
+            let mut expected = Vec::new();
+            for chunk in bytes.chunks(size) {
+                output.tail().extend_from_slice(b"header");
+                waiting.pass_on(chunk.len() as u64, &mut output);
+                expected.extend_from_slice(b"header");
+                expected.extend_from_slice(chunk);
+                assert_eq!(waiting.waiting() + output.waiting(), bytes.len() - chunk_end(&bytes, chunk) + expected.len());
+            }
+            assert!(waiting.is_empty());
+            let copied: usize =
+                output.closed.iter().map(|segment| if let Segment::Bytes(bytes) = segment { bytes.len() } else { 0 }).sum();
+            if size >= SHARED_BYTES {
+                let headers = expected.len() - bytes.len();
+                // Where a frame spans two segments, its smaller part may be copied.
+                assert!(copied <= headers + 12 * SHARED_BYTES, "{copied} bytes were copied in frames of {size}");
+            }
+            assert!(drained(&mut output, window).0 == expected, "in frames of {size} with a window of {window}");
+            assert_eq!((output.waiting(), output.is_empty()), (0, true));
+        }
+    }
+
+    /// How many of the bytes are passed on with this chunk of them.
+    fn chunk_end(bytes: &[u8], chunk: &[u8]) -> usize {
+        chunk.as_ptr() as usize - bytes.as_ptr() as usize + chunk.len()
     }
 
     #[test]

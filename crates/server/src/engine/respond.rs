@@ -152,7 +152,7 @@ impl<B: Backend> Engine<'_, B> {
         body: Body<'_>,
     ) -> Result<(), ReplyError> {
         let size = body.size();
-        let others = self.others_wait();
+        let (others, gathers) = (self.others_wait(), self.gathers);
         let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, .. } = self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
@@ -185,7 +185,7 @@ impl<B: Backend> Engine<'_, B> {
                 // A prompt host returns at once, and then nothing keeps the connection from being closed.
                 last = outlook.fate == Fate::Close && *prompt;
             }
-        } else if others && matches!(framing, Framing::Http2(_)) && line.waiting() <= LARGEST_TOGETHER {
+        } else if (others || gathers) && matches!(framing, Framing::Http2(_)) && line.waiting() <= LARGEST_TOGETHER {
             departure = Departure::WithBatch;
         }
         self.limit_waiting(place);

@@ -103,6 +103,18 @@ impl<B: Backend> Engine<'_, B> {
         self.in_batches() && (!self.ready.is_empty() || !self.batch.is_empty() || self.handled < self.events.len())
     }
 
+    /// From now on, until [`Engine::send_gathered_answers`], responses on connections of HTTP/2 wait for one another: their caller has
+    /// several at hand.
+    pub fn gather_answers(&mut self) {
+        self.gathers = B::SENDS_AT_ONCE;
+    }
+
+    /// Sends what has been gathered.
+    pub fn send_gathered_answers(&mut self) {
+        self.gathers = false;
+        self.send_batch();
+    }
+
     /// Receives from the next reported sockets before the first of the requests is answered.
     #[inline]
     pub(super) fn receive_batch(&mut self) {
@@ -117,7 +129,11 @@ impl<B: Backend> Engine<'_, B> {
     /// Lets a response wait for others of its batch.
     #[inline]
     pub(super) fn join_batch(&mut self, index: u32) {
-        self.batch.push(self.connections.token(index));
+        let token = self.connections.token(index);
+        // Streams of one connection are mostly answered one after the other.
+        if self.batch.last() != Some(&token) {
+            self.batch.push(token);
+        }
     }
 
     /// Sends the responses of the batch.

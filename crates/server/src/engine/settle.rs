@@ -17,8 +17,9 @@ use oribi_io::{Backend, Direction};
 use oribi_proto::h1::Refusal;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Boxes for requests that are kept for the next ones; more are freed.
-const SPARE_REQUESTS: usize = 64;
+/// Boxes for requests that are kept for the next ones; more are freed. One connection of HTTP/2 may bring a hundred at once while
+/// others of the same batch wait.
+const SPARE_REQUESTS: usize = 160;
 
 /// What comes after a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
