@@ -63,6 +63,7 @@ not_at_boot() {
 	if command -v systemctl >/dev/null; then $as_root systemctl --quiet disable "$@" || true; fi
 }
 not_at_boot nginx nginx
+not_at_boot h2o h2o
 not_at_boot haproxy haproxy
 not_at_boot lighttpd lighttpd
 not_at_boot containerd containerd

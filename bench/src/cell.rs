@@ -69,6 +69,8 @@ pub struct Cell {
     pub connections: usize,
     /// Requests written at once on a connection.
     pub depth: usize,
+    /// Requests open at once on a connection of HTTP/2; 0: it is one of HTTP/1.
+    pub streams: usize,
     /// Whether each request asks for the connection to be closed.
     pub close: bool,
     /// Bytes of content sent with each request; none means GET.
@@ -84,6 +86,7 @@ impl Cell {
         yardstick: "`return 200`",
         connections: 64,
         depth: 1,
+        streams: 0,
         close: false,
         upload: 0,
         answer: Answer::Hello,
@@ -145,6 +148,14 @@ pub const ALL: &[Cell] = &[
         title: "Stream of 16 pieces of 1 KiB, 64 connections",
         yardstick: "`echo_duplicate` and `echo_flush`, 16 times",
         answer: Answer::Stream,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell { name: "http2-64x10", title: "HTTP/2, 64 connections, 10 streams on each", streams: 10, ..Cell::KEEP_ALIVE },
+    Cell {
+        name: "http2-1x100",
+        title: "HTTP/2, one connection, 100 streams",
+        connections: 1,
+        streams: 100,
         ..Cell::KEEP_ALIVE
     },
     Cell { name: "sinatra", title: "Sinatra, 64 connections", answer: Answer::Sinatra, ..Cell::KEEP_ALIVE },

@@ -6,6 +6,7 @@
 pub mod cell;
 pub mod client;
 pub mod group;
+pub mod http2;
 pub mod instructions;
 pub mod interrupt;
 pub mod load;

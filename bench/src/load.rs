@@ -1,4 +1,4 @@
-//! One run of wrk against one server.
+//! One run of a load generator against one server: wrk, or h2load in the cells of HTTP/2.
 
 use crate::cell::Cell;
 use crate::group::Group;
@@ -18,10 +18,10 @@ pub struct Outcome {
     pub bytes: u64,
     /// How long it really took.
     pub duration: Duration,
-    /// Half of the responses took at most this.
-    pub median: Duration,
+    /// Half of the responses took at most this; h2load does not tell.
+    pub median: Option<Duration>,
     /// 99 of 100 responses took at most this.
-    pub p99: Duration,
+    pub p99: Option<Duration>,
     /// Connections that failed, reads and writes that failed, statuses outside 2xx and 3xx, responses that took above two
     /// seconds, and responses that cannot have been whole.
     pub failures: Failures,
@@ -76,7 +76,7 @@ impl Failures {
     }
 }
 
-/// wrk under way.
+/// A load generator under way.
 pub struct Load<'a> {
     group: Group,
     cell: &'a Cell,
@@ -84,11 +84,20 @@ pub struct Load<'a> {
 }
 
 impl Load<'_> {
-    /// Starts wrk for `seconds`.
+    /// Starts it for `seconds`.
     ///
     /// # Errors
     /// When it cannot be started.
     pub fn start<'a>(installation: &Installation, server: &Server, cell: &'a Cell, seconds: u64) -> Result<Load<'a>, String> {
+        let url = format!("http://127.0.0.1:{}{}", server.port, cell.answer.path());
+        let output = installation.scratch.join("load");
+        let start = |words: &[String]| Group::start(words, &[installation.load_cpu], &output);
+        if cell.streams > 0 {
+            let (connections, streams, time) =
+                (format!("-c{}", cell.connections), format!("-m{}", cell.streams), format!("-D{seconds}"));
+            let words = ["h2load", "-t1", &connections, &streams, &time, &url].map(str::to_owned);
+            return Ok(Load { group: start(&words)?, cell, seconds });
+        }
         let mut words: Vec<String> = ["wrk", "-t1", "--latency"].map(str::to_owned).to_vec();
         words.push(format!("-c{}", cell.connections));
         words.push(format!("-d{seconds}s"));
@@ -97,19 +106,22 @@ impl Load<'_> {
         }
         words.push("-s".to_owned());
         words.push(installation.bench.join("wrk/cell.lua").display().to_string());
-        words.push(format!("http://127.0.0.1:{}{}", server.port, cell.answer.path()));
+        words.push(url);
         words.extend(["--".to_owned(), cell.depth.to_string(), cell.upload.to_string()]);
-        let output = installation.scratch.join("wrk");
-        Ok(Load { group: Group::start(&words, &[installation.load_cpu], &output)?, cell, seconds })
+        Ok(Load { group: start(&words)?, cell, seconds })
     }
 
     /// Waits for its end and reads the result.
     ///
     /// # Errors
-    /// When wrk fails or does not end in time.
+    /// When it fails or does not end in time.
     pub fn finish(mut self) -> Result<Outcome, String> {
-        self.group.finish(Duration::from_secs(self.seconds) + MARGIN).map_err(|e| format!("wrk: {e}"))?;
+        self.group.finish(Duration::from_secs(self.seconds) + MARGIN).map_err(|e| format!("load: {e}"))?;
         let output = self.group.output();
+        if self.cell.streams > 0 {
+            let outcome = parse_h2load(&output, self.cell.body().len() as u64);
+            return outcome.ok_or_else(|| format!("h2load printed no result: {}", self.group.last_words(0)));
+        }
         let line = output.lines().find_map(|line| line.strip_prefix("RESULT "));
         let mut outcome = line.and_then(parse).ok_or_else(|| format!("wrk printed no result: {}", self.group.last_words(0)))?;
         let body = self.cell.body().len() as u64;
@@ -131,8 +143,8 @@ fn parse(line: &str) -> Option<Outcome> {
         requests: value("requests")?,
         bytes: value("bytes")?,
         duration: time("microseconds")?,
-        median: time("p50")?,
-        p99: time("p99")?,
+        median: Some(time("p50")?),
+        p99: Some(time("p99")?),
         failures: Failures {
             connect: value("connect")?,
             read: value("read")?,
@@ -142,6 +154,30 @@ fn parse(line: &str) -> Option<Outcome> {
             short: 0,
         },
     })
+}
+
+/// Reads what h2load prints at its end. It tells of failures without their kinds: they count as failed reads.
+fn parse_h2load(output: &str, body: u64) -> Option<Outcome> {
+    let line = |start| output.lines().find_map(|line| line.strip_prefix(start));
+    let before = |text: &str, word: &str| {
+        let words: Vec<&str> = text.split([' ', ',']).filter(|word| !word.is_empty()).collect();
+        let place = words.iter().position(|other| *other == word)?;
+        words.get(place.checked_sub(1)?)?.trim_matches(['(', ')']).parse::<u64>().ok()
+    };
+    let (requests, statuses, traffic) = (line("requests: ")?, line("status codes: ")?, line("traffic: ")?);
+    let number = |word| before(requests, word);
+    let succeeded = number("succeeded")?;
+    let bytes_in = |word| before(traffic, word);
+    let seconds: f64 = line("finished in ")?.split_once("s,")?.0.parse().ok()?;
+    let failures = Failures {
+        read: number("failed")?,
+        status: ["3xx", "4xx", "5xx"].into_iter().try_fold(0, |sum, word| Some(sum + before(statuses, word)?))?,
+        timeout: number("timeout")?,
+        short: succeeded.saturating_sub(bytes_in("data")? / body.max(1)),
+        ..Failures::default()
+    };
+    let (requests, bytes) = (succeeded, bytes_in("total")?);
+    Some(Outcome { requests, bytes, duration: Duration::from_secs_f64(seconds), median: None, p99: None, failures })
 }
 
 #[cfg(test)]
@@ -155,10 +191,25 @@ mod tests {
     fn the_line_of_the_script_is_read() {
         let outcome = parse(LINE).expect("a whole line");
         assert_eq!(outcome.requests, 7144);
-        assert_eq!(outcome.p99, Duration::from_micros(211));
+        assert_eq!(outcome.p99, Some(Duration::from_micros(211)));
         assert_eq!(outcome.failures.total(), 15);
         assert_eq!(outcome.failures.describe(), "1 connect, 2 read, 3 write, 4 status, 5 slower than 2 s");
         assert_eq!(Failures::default().describe(), "0");
+    }
+
+    const H2LOAD: &str = "\
+finished in 1.02s, 25191.00 req/s, 1.88MB/s
+requests: 25191 total, 25831 started, 25191 done, 25190 succeeded, 1 failed, 1 errored, 2 timeout
+status codes: 25188 2xx, 0 3xx, 1 4xx, 1 5xx
+traffic: 1.88MB (1968092) total, 1.18MB (1234408) headers (space savings 50.51%), 270.61KB (277013) data
+";
+
+    #[test]
+    fn what_h2load_prints_is_read() {
+        let outcome = parse_h2load(H2LOAD, 11).expect("a result");
+        assert_eq!((outcome.requests, outcome.bytes, outcome.duration.as_millis()), (25190, 1_968_092, 1020));
+        assert_eq!(outcome.failures.describe(), "1 read, 2 status, 2 slower than 2 s, 7 short");
+        assert_eq!(parse_h2load(&H2LOAD[..200], 11), None);
     }
 
     #[test]

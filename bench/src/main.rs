@@ -12,8 +12,14 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Programs that the bench itself needs, and Debian's packages that bring them.
-const TOOLS: [(&str, &str); 5] =
-    [("wrk", "wrk"), ("taskset", "util-linux"), ("setpriv", "util-linux"), ("valgrind", "valgrind"), ("strace", "strace")];
+const TOOLS: [(&str, &str); 6] = [
+    ("wrk", "wrk"),
+    ("h2load", "nghttp2-client"),
+    ("taskset", "util-linux"),
+    ("setpriv", "util-linux"),
+    ("valgrind", "valgrind"),
+    ("strace", "strace"),
+];
 
 fn main() -> ExitCode {
     match run(&Options::from_command_line()) {

@@ -3,6 +3,7 @@
 
 use crate::cell::Cell;
 use crate::client;
+use crate::http2;
 use crate::interrupt;
 use crate::load::{Failures, Load, Outcome};
 use crate::process_tree::Cpu;
@@ -219,7 +220,8 @@ fn start(
 fn warm_up(installation: &Installation, server: &Server, cell: &Cell, entry: &mut Entry) -> Result<(), String> {
     let load = Load::start(installation, server, cell, WARM_UP)?;
     interrupt::sleep(INTO_WARM_UP)?;
-    entry.newcomer = client::newcomer(cell, server.port, NEWCOMER_PATIENCE);
+    let newcomer = if cell.streams > 0 { http2::newcomer } else { client::newcomer };
+    entry.newcomer = newcomer(cell, server.port, NEWCOMER_PATIENCE);
     entry.memory = server.memory();
     load.finish()?;
     interrupt::sleep(SETTLE)

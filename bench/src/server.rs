@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::client;
 use crate::group::Group;
+use crate::http2;
 use crate::interrupt;
 use crate::process_tree::{self, Cpu, Member};
 use crate::setup::{Places, Serves, Setup};
@@ -88,6 +89,7 @@ impl Server {
                 .with_extension(setup.apps.as_deref().unwrap_or_default()),
             directory: directory.clone(),
             oribi: installation.oribi.clone(),
+            http2: cell.streams > 0,
         };
         let write = |name: &str, bytes: &[u8]| {
             fs::write(directory.join(name), bytes).map_err(|e| format!("{}: {e}", directory.join(name).display()))
@@ -98,6 +100,8 @@ impl Server {
             write(template, places.fill(&text).as_bytes())?;
         }
         write(cell.name, &cell.body())?;
+        // Peers without fixed answers find it under one name, whatever the cell.
+        write(cell.answer.app(), &cell.body())?;
         let words = [prefix, &setup.command(cell.name, &places)?].concat();
         let group = Group::start(&words, &[installation.server_cpu], &directory.join("output"))?;
         let mut server = Server { port, group, serves: setup.serves, banner: 0 };
@@ -133,11 +137,14 @@ impl Server {
     }
 
     fn check_within(&self, cell: &Cell, patience: Duration) -> Result<(), String> {
-        client::check(cell, self.port, self.serves != Serves::OneRequest, patience).map_err(|e| {
-            match self.group.last_words(self.banner) {
-                words if words.is_empty() => e,
-                words => format!("{e} ({words})"),
-            }
+        let checked = if cell.streams > 0 {
+            http2::check(cell, self.port, patience)
+        } else {
+            client::check(cell, self.port, self.serves != Serves::OneRequest, patience)
+        };
+        checked.map_err(|e| match self.group.last_words(self.banner) {
+            words if words.is_empty() => e,
+            words => format!("{e} ({words})"),
         })
     }
 

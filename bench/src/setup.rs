@@ -33,6 +33,8 @@ pub struct Setup {
     pub serves: Serves,
     /// Whether the instruction count goes over one connection: a lockstep of several would wait for what the server waits for.
     pub alone: bool,
+    /// Whether it takes part in the cells of HTTP/2.
+    http2: bool,
     /// If given, the only cells it takes part in.
     only: Option<BTreeSet<String>>,
     /// Cells that would say nothing new.
@@ -115,6 +117,11 @@ impl Setup {
                 Some("alone") => true,
                 Some(other) => return Err(format!("{name}: lockstep = {other}: the only value is alone")),
             },
+            http2: match take("http2").as_deref() {
+                None => false,
+                Some("yes") => true,
+                Some(other) => return Err(format!("{name}: http2 = {other}: the only value is yes")),
+            },
             only: cells(take("only"))?,
             skip: cells(take("skip"))?.unwrap_or_default(),
             cannot,
@@ -163,6 +170,7 @@ impl Setup {
         if let Some(reason) = self.cannot.get(cell) {
             Part::Cannot(reason)
         } else if !self.has_app_for(cell)
+            || !self.speaks_as_in(cell)
             || self.skip.contains(cell)
             || self.only.as_ref().is_some_and(|only| !only.contains(cell))
         {
@@ -177,6 +185,11 @@ impl Setup {
         let cell = cell::ALL.iter().find(|known| known.name == cell);
         let only = cell.and_then(|cell| cell.answer.only_language());
         self.is_yardstick() || only.is_none() || only == self.apps.as_deref()
+    }
+
+    /// Whether it speaks the protocol of a cell.
+    fn speaks_as_in(&self, cell: &str) -> bool {
+        self.http2 || !cell::ALL.iter().any(|known| known.name == cell && known.streams > 0)
     }
 
     /// The first line that it prints about its version.
@@ -236,6 +249,8 @@ pub struct Places {
     pub directory: PathBuf,
     /// `{oribi}`: the program.
     pub oribi: PathBuf,
+    /// `{http2}`: this word in a cell of HTTP/2, otherwise nothing, for servers that must be told.
+    pub http2: bool,
 }
 
 impl Places {
@@ -245,6 +260,7 @@ impl Places {
             .replace("{app}", &self.app.display().to_string())
             .replace("{dir}", &self.directory.display().to_string())
             .replace("{oribi}", &self.oribi.display().to_string())
+            .replace("{http2}", if self.http2 { "http2" } else { "" })
     }
 }
 
@@ -297,12 +313,17 @@ mod tests {
         assert_eq!(setup.part("short"), Part::Skips);
         assert_eq!(setup.part("stream"), Part::Cannot("why not"));
         assert_eq!(setup.part("rails"), Part::Skips);
-        let places = Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
+        let places =
+            Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), http2: false };
         assert_eq!(setup.command("short", &places).expect("closed quotes"), ["a", "b c", "7"]);
         assert_eq!(setup.command("upload-1m", &places).expect("closed quotes"), ["a", "b c", "7", "-u"]);
         let only = Setup::parse("a", &format!("{TEXT}only = body-64k\n")).expect("a good file");
         assert_eq!(only.part("keep-alive-64"), Part::Skips);
         assert_eq!(only.part("body-64k"), Part::Takes);
+        assert_eq!(setup.part("http2-1x100"), Part::Skips);
+        let http2 = Setup::parse("a", &format!("{TEXT}http2 = yes\n")).expect("a good file");
+        assert_eq!(http2.part("http2-1x100"), Part::Takes);
+        assert_eq!(Places { http2: true, ..places }.fill("listen {port} {http2};"), "listen 7 http2;");
     }
 
     #[test]
@@ -313,6 +334,7 @@ mod tests {
             "cannot.nothing = x",
             "serves = two",
             "lockstep = 2",
+            "http2 = no",
             "apps = psgi",
             "title = B",
             "words",
@@ -335,7 +357,8 @@ mod tests {
         let (setups, apps) = (Setup::read_all(&bench.join("servers")).expect("good files"), bench.join("apps"));
         assert!(setups[0].is_yardstick());
         assert!(setups[1].is_oribi());
-        let places = Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into() };
+        let places =
+            Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), http2: false };
         for setup in setups {
             let command = setup.command("stream", &places).expect("closed quotes").join(" ");
             assert!(!command.contains('{'), "{command}");

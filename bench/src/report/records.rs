@@ -16,22 +16,23 @@ pub fn rounds(results: &Results) -> String {
                 let outcome = &round.outcome;
                 let failures = outcome.failures;
                 let figures = [
-                    outcome.requests.into(),
-                    outcome.bytes.into(),
-                    outcome.duration.as_micros(),
-                    round.cpu.user.as_micros(),
-                    round.cpu.system.as_micros(),
-                    outcome.median.as_micros(),
-                    outcome.p99.as_micros(),
-                    failures.connect.into(),
-                    failures.read.into(),
-                    failures.write.into(),
-                    failures.status.into(),
-                    failures.timeout.into(),
-                    failures.short.into(),
-                    entry.memory.into(),
+                    Some(outcome.requests.into()),
+                    Some(outcome.bytes.into()),
+                    Some(outcome.duration.as_micros()),
+                    Some(round.cpu.user.as_micros()),
+                    Some(round.cpu.system.as_micros()),
+                    outcome.median.map(|time| time.as_micros()),
+                    outcome.p99.map(|time| time.as_micros()),
+                    Some(failures.connect.into()),
+                    Some(failures.read.into()),
+                    Some(failures.write.into()),
+                    Some(failures.status.into()),
+                    Some(failures.timeout.into()),
+                    Some(failures.short.into()),
+                    Some(entry.memory.into()),
                 ];
-                let figures: Vec<String> = figures.iter().map(u128::to_string).collect();
+                let shown = |figure: &Option<u128>| figure.map_or_else(String::new, |figure| figure.to_string());
+                let figures: Vec<String> = figures.iter().map(shown).collect();
                 let newcomer = entry.newcomer.map_or_else(String::new, |wait| wait.as_micros().to_string());
                 let (cell, server) = (result.cell.name, &entry.name);
                 let _ = writeln!(text, "{cell},{server},{},{},{newcomer}", number + 1, figures.join(","));

@@ -136,8 +136,8 @@ fn row(entry: &Entry, ratio: Option<Spread>) -> String {
         ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{:.2} to {:.2}", ratio.low, ratio.high)),
         middle(|round| Some(round.rate())).map_or_else(|| "–".to_owned(), grouped),
         middle(|round| Some(round.busy() * 100.0)).map_or_else(|| "–".to_owned(), |share| format!("{share:.0} %")),
-        latency(middle(|round| Some(round.outcome.median.as_secs_f64()))),
-        latency(middle(|round| Some(round.outcome.p99.as_secs_f64()))),
+        latency(middle(|round| round.outcome.median.map(|time| time.as_secs_f64()))),
+        latency(middle(|round| round.outcome.p99.map(|time| time.as_secs_f64()))),
         entry.memory as f64 / 1024.0,
     )
 }
@@ -216,8 +216,8 @@ mod tests {
             requests: 1000,
             bytes: 200_000,
             duration: Duration::from_secs(1),
-            median: Duration::from_micros(640),
-            p99: Duration::from_micros(2500),
+            median: Some(Duration::from_micros(640)),
+            p99: Some(Duration::from_micros(2500)),
             failures: Failures { read: failures, ..Failures::default() },
         };
         let cpu = Cpu { user: Duration::from_millis(1), system: Duration::from_micros(microseconds * 1000 - 1000) };
