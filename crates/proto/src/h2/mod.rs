@@ -21,7 +21,7 @@
 //!   decoded once, when it is complete; decoding ends the connection when the fields count four times what they may, and each counts
 //!   at least 32, so a small block that means much (an "HPACK bomb") costs at most what 128 KiB of fields cost;
 //! * the table of compressed fields has 4096 bytes, and an update of its size is only taken at the beginning of a block;
-//! * streams: active ones [`Limits::streams`], of 80 bytes; of ended ones that the client was still sending on, 256 ids;
+//! * streams: active ones [`Limits::streams`], of 80 bytes, of which memory for 16 stays; of ended ones that the client was still sending on, 256 ids;
 //! * requests without a response (reset by the client, or by the machine because of what the client sent) and frames that bring
 //!   nothing have an allowance each, which work restores: [`Limits::resets`], [`Limits::nuisances`];
 //! * the machine has at most one answer of its own to write, of 60 bytes, and reads nothing before it is written, so the caller

@@ -4,6 +4,7 @@ mod apps;
 mod clients;
 mod passing;
 mod queue;
+mod streams;
 
 use super::{EdgeLoop, setup};
 use crate::config::{ListenAddress, Protocol, Settings};

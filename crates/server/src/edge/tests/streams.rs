@@ -1,0 +1,40 @@
+//! Clients that speak HTTP/2, whose requests spread over the workers.
+
+use super::*;
+
+/// The client's preface and empty settings.
+const OPENING: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
+/// A GET on the stream with this id.
+fn get_on(id: u8) -> Vec<u8> {
+    // :method GET, :scheme http, :path /, and :authority as a literal.
+    let block = b"\x82\x86\x84\x01\x01a";
+    [&[0, 0, block.len() as u8, 1, 5, 0, 0, 0, id][..], block].concat()
+}
+
+#[test]
+fn what_workers_have_answered_on_one_connection_leaves_together() {
+    let mut site = Site::standard();
+    let mut apps = [site.worker(), site.worker()];
+    let client = site.world.connect();
+    client.send(OPENING);
+    site.run();
+    client.received();
+    client.send(&[get_on(1), get_on(3), get_on(5), get_on(7)].concat());
+    site.run();
+    let taken: Vec<Taken> = (0..4).map(|number| apps[number % 2].take()).collect();
+    let sends = site.world.sends();
+    for (number, taken) in taken.into_iter().enumerate() {
+        apps[number % 2].answer(taken, &format!("answer {number}"));
+    }
+    let received = site.received(&client);
+    for number in 0..4 {
+        assert!(received.contains(&format!("answer {number}")), "{received:?}");
+    }
+    assert_eq!(site.world.sends() - sends, 1, "one call for all that was at hand");
+    // A single answer does not wait for another.
+    client.send(&get_on(9));
+    site.run();
+    apps[0].echo();
+    assert!(site.received(&client).contains("GET / "));
+}
