@@ -246,6 +246,6 @@ fn fields_whose_values_stand_in_the_output_count_like_others() {
     assert_eq!(decode(84), Ok((vec![get.clone(), get.clone()], true)));
     assert_eq!(decode(83), Ok((vec![get], false)));
     assert_eq!(decode(41), Ok((vec![], false)));
-    let more = super::Bounds { kept: 10, read: 83 };
+    let more = Bounds { kept: 10, read: 83 };
     assert_eq!(Decoder::new().decode(&bytes("8282"), more, &mut PROLOGUE.to_vec(), |_, _| ()), Err(Fault::Large));
 }

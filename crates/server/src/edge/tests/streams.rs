@@ -19,7 +19,7 @@ fn what_workers_have_answered_on_one_connection_leaves_together() {
     let client = site.world.connect();
     client.send(OPENING);
     site.run();
-    client.received();
+    let _ = client.received();
     client.send(&[get_on(1), get_on(3), get_on(5), get_on(7)].concat());
     site.run();
     let taken: Vec<Taken> = (0..4).map(|number| apps[number % 2].take()).collect();
