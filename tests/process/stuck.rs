@@ -11,7 +11,7 @@ mod server;
 use client::{Load, Manner, Target, get_from};
 use oribi_host::{After, Host, Reply, Request, Runtime};
 use oribi_message::ResponseHead;
-use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts, sandbox_choice};
+use oribi_server::config::{EdgeChoice, ListenAddress, Settings, Timeouts, sandbox_choice, value};
 use rustix::process::Signal;
 use server::{Server, runs, wait_until};
 use std::io::{Read, Write};
@@ -40,15 +40,15 @@ fn main() {
 
 fn settings() -> Settings {
     let number = |name| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(1);
-    // Longer than the deadline, unless a test is about it.
-    let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 30 });
+    // Longer than a test waits for the end of a server, unless it is about that.
+    let graceful = Duration::from_secs(if std::env::var_os("ORIBI_TEST_IMPATIENT").is_some() { 1 } else { 600 });
     let settings = Settings {
         listen: vec![ListenAddress::tcp("127.0.0.1", 0)],
         workers: number("ORIBI_TEST_WORKERS"),
         threads: number("ORIBI_TEST_THREADS"),
         // A replacement that waited for this would come too late for a test.
         respawn_interval: Duration::from_secs(600),
-        edge: if std::env::var_os("ORIBI_EDGE").is_some() { EdgeChoice::On } else { EdgeChoice::Off },
+        edge: std::env::var("ORIBI_EDGE").map_or(EdgeChoice::Off, |choice| value::edge_choice(&choice).expect("it is one")),
         edge_sandbox: std::env::var("ORIBI_EDGE_SANDBOX")
             .map_or_else(|_| Default::default(), |choice| sandbox_choice(&choice).expect("fits")),
         request_kill: Some(TIMEOUT),
@@ -111,6 +111,12 @@ fn start(workers: &str, threads: &str) -> Server {
     roles::start("server", &[("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads)])
 }
 
+/// The same with workers that have connections of their own, however the tests are run.
+fn start_without_edge(workers: &str, threads: &str) -> Server {
+    let variables = [("ORIBI_TEST_WORKERS", workers), ("ORIBI_TEST_THREADS", threads), ("ORIBI_EDGE", "off")];
+    roles::start("server", &variables)
+}
+
 /// A connection with a request for `path`.
 fn ask(server: &mut Server, path: &str) -> TcpStream {
     let mut stream = TcpStream::connect(server.address()).expect("it listens");
@@ -119,7 +125,7 @@ fn ask(server: &mut Server, path: &str) -> TcpStream {
 }
 
 fn a_worker_whose_app_is_stuck_is_ended_and_replaced() {
-    let mut server = start("1", "1");
+    let mut server = start_without_edge("1", "1");
     let target = Target::Tcp(server.address());
     for round in 1..=2 {
         let worker = server.wait_for_workers(1)[0];
@@ -165,7 +171,7 @@ fn what_takes_too_long_at_the_end_is_cut_off_at_edges_too() {
 fn the_other_threads_of_its_worker_may_finish() {
     let folder = server::Folder::new();
     let file = folder.file("go");
-    let mut server = start("1", "2");
+    let mut server = start_without_edge("1", "2");
     server.address();
     let worker = server.wait_for_workers(1)[0];
     let mut stuck = ask(&mut server, "/stuck");
@@ -203,13 +209,19 @@ fn a_slow_client_is_not_the_fault_of_the_app() {
     assert!(!server.log().contains("is ended"), "{}", server.log());
 }
 
+/// With an edge its client is told, so nothing has failed.
 fn a_stuck_app_does_not_hold_up_the_end() {
-    let mut server = start("1", "1");
-    let _stuck = ask(&mut server, "/stuck");
-    server.wait_for_log("sleeps");
-    server.signal(Signal::TERM);
-    assert_eq!(server.wait(), 1, "{}", server.log());
-    assert!(server.log().contains("GET /stuck"), "{}", server.log());
+    for (edge, status, told) in [("off", 1, ""), ("on", 0, "HTTP/1.1 502 ")] {
+        let mut server = roles::start("server", &[("ORIBI_TEST_WORKERS", "1"), ("ORIBI_EDGE", edge)]);
+        let mut stuck = ask(&mut server, "/stuck");
+        server.wait_for_log("sleeps");
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), status, "{}", server.log());
+        assert!(server.log().contains("GET /stuck"), "{}", server.log());
+        let mut answer = String::new();
+        let _ = stuck.read_to_string(&mut answer);
+        assert!(answer.starts_with(told) && answer.is_empty() == told.is_empty(), "{answer}");
+    }
 }
 
 fn a_stuck_app_does_not_outlive_its_supervisor() {

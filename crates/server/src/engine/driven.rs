@@ -34,7 +34,8 @@ impl<B: Backend> Engine<'_, B> {
     /// The backend cannot wait any more.
     pub fn wait_at_most(&mut self, most: Option<Duration>) -> io::Result<()> {
         self.send_batch();
-        let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len();
+        // What was sent may have been the last of this engine.
+        let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len() && !self.finished();
         let timeout = if idle { self.time_left().into_iter().chain(most).min() } else { Some(Duration::ZERO) };
         self.look(timeout)
     }

@@ -170,6 +170,37 @@ fn an_edge_that_drains_answers_what_it_has_accepted_and_ends() {
     }
 }
 
+/// What it sends before it sleeps may be the last that it has to do.
+#[test]
+fn an_edge_that_drains_does_not_sleep_when_its_last_client_is_served() {
+    for last in ["an answer", "the end of its worker", "its deadline"] {
+        let mut site = Site::new(&Settings { queue_timeout: SECOND, ..Settings::default() });
+        let mut app = site.worker();
+        let client = site.asking(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        site.slot.set_command(WorkerCommand::Drain);
+        site.world.wake();
+        assert!(site.run(), "a request waits");
+        match last {
+            "an answer" => app.echo(),
+            "the end of its worker" => {
+                let _lost = app.take();
+                site.edge.pool.bury(0);
+            }
+            _ => site.world.advance(SECOND * 2),
+        }
+        let mut goes_on = true;
+        for _ in 0..MANY {
+            if !goes_on || client.closed() {
+                break;
+            }
+            site.asleep.set(false);
+            goes_on = site.edge.turn().expect("this backend cannot fail");
+        }
+        assert!(client.closed() && !site.asleep.get(), "it sleeps after {last}, although nothing is left to do");
+        assert!(!goes_on || !site.edge.turn().expect("this backend cannot fail"), "after {last}");
+    }
+}
+
 #[test]
 fn an_edge_that_quits_withdraws_everything() {
     let mut site = Site::standard();
