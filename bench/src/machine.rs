@@ -32,6 +32,7 @@ pub fn facts(servers: &[(String, String)]) -> Vec<(String, String)> {
         ("sinatra".to_owned(), output("ruby", &["-e", "require 'sinatra/version'; print Sinatra::VERSION"])),
         ("rails".to_owned(), output("ruby", &["-e", "require 'rails/version'; print Rails.version"])),
         ("wrk".to_owned(), output("wrk", &["-v"])),
+        ("h2load".to_owned(), output("h2load", &["--version"])),
         ("valgrind".to_owned(), output("valgrind", &["--version"])),
         ("strace".to_owned(), output("strace", &["-V"])),
     ]);
