@@ -39,6 +39,7 @@ mod slow;
 mod status;
 mod steered;
 mod stuck;
+mod tls;
 mod transfers;
 mod turn;
 mod upgrades;

@@ -28,8 +28,8 @@ enum Unsafe {
     Allowed,
 }
 
-/// The dependencies: `message <- proto`, `message <- host <- files`; `io` and `pool` depend on none of them; only `server`
-/// depends on all of them; `capi` and the Lua host depend on `server`, and `cli` on both of those.
+/// The dependencies: `message <- proto`, `message <- host <- files`, `io <- tls`; `io` and `pool` depend on none of them; only
+/// `server` depends on all of them; `capi` and the Lua host depend on `server`, and `cli` on both of those.
 const RULES: &[Rule] = &[
     Rule { name: "oribi-message", sees: &[], uses: Uses::Only(&[]), unsafe_code: Unsafe::Forbidden },
     Rule {
@@ -41,10 +41,11 @@ const RULES: &[Rule] = &[
     Rule { name: "oribi-host", sees: &["oribi-message"], uses: Uses::Only(&["log", "memchr"]), unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-files", sees: &["oribi-message", "oribi-host"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-io", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
+    Rule { name: "oribi-tls", sees: &["oribi-io"], uses: Uses::Anything, unsafe_code: Unsafe::Forbidden },
     Rule { name: "oribi-pool", sees: &[], uses: Uses::Anything, unsafe_code: Unsafe::Allowed },
     Rule {
         name: "oribi-server",
-        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-pool", "oribi-files"],
+        sees: &["oribi-message", "oribi-proto", "oribi-host", "oribi-io", "oribi-tls", "oribi-pool", "oribi-files"],
         uses: Uses::Anything,
         unsafe_code: Unsafe::Forbidden,
     },

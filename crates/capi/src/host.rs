@@ -293,7 +293,7 @@ impl Host for CHost {
             content: OribiContent::of(&request.content),
             data: data.as_ref().map_or(ptr::null(), ptr::from_ref),
             https: request.https.into(),
-            gateway: request.gateway.is_some().into(),
+            gateway: request.web_server().is_some().into(),
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })

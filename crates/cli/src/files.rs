@@ -22,6 +22,7 @@ pub fn serve(mode: Mode, directory: &Path, resolved: &Resolved) -> Result<u8, Tr
     let runtime = FileRuntime::new(absolute, resolved.settings.files.options.clone())
         .map_err(|error| Trouble::failure(error.to_string()))?;
     if mode == Mode::Check {
+        resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let app = format!("the files below {shown}");
         return print(&Plan { app, language: "none (files)".to_owned(), resolved });
     }

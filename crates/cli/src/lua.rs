@@ -119,6 +119,7 @@ impl Service {
         if mode != Mode::Check {
             return self.serve(mode, &mut resolved.settings, &notes);
         }
+        resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         for note in notes {
             // If standard error is closed, the message is lost.
             let _ = writeln!(io::stderr(), "oribi: {note}");

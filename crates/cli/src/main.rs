@@ -133,6 +133,7 @@ fn native(mode: Mode, content: Content, resolved: &Resolved) -> Result<u8, Troub
         }
     };
     if mode == Mode::Check {
+        resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         return print(&Plan { app, language: "none (native)".to_owned(), resolved });
     }
     let mut settings = resolved.settings.clone();
@@ -160,6 +161,7 @@ fn molded(mode: Mode, app: &App, runner: &dyn Runner, mut config: Config) -> Res
         if !status.success() {
             return Err(Trouble::failure(format!("{} could not be loaded", app.path.display())));
         }
+        resolved.settings.look_at_certificates().map_err(Trouble::failure)?;
         let language = format!("{}, run by {}", app.language.title, runner.program());
         return print(&Plan { app: app.path.display().to_string(), language, resolved: &resolved });
     }

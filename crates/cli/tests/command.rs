@@ -145,7 +145,7 @@ fn mistakes_are_explained() {
         (&["app.psgi", "--max-body-len", "64q"], &["bad value `64q` for max-body-size: expected a size"]),
         (
             &["app.psgi", "--listen", "https://localhost"],
-            &["bad value `https://localhost` for listen: Oribi does not speak TLS"],
+            &["bad value `https://localhost:443` for listen: it needs a certificate"],
         ),
         (&["app.psgi", "--listen", ":80", "--port", "81"], &["bad value `81` for port: it would have no effect beside"]),
         (&["app.psgi", "--min-reqs-per-child", "5"], &["min-requests: it needs --max-requests"]),

@@ -1,4 +1,4 @@
-//! What a web server in front says about a request in addition to its head.
+//! What a web server in front, or the server itself, says about a request in addition to its head.
 
 use crate::Content;
 use oribi_message::{KnownVariable, Role, Variable};
@@ -10,6 +10,7 @@ pub struct Gateway<'a> {
     pub role: Role,
     /// The file to filter, if the role is that of a filter; otherwise none.
     pub data: Content<'a>,
+    own: bool,
     bytes: &'a [u8],
     variables: &'a [Variable],
 }
@@ -18,7 +19,19 @@ impl<'a> Gateway<'a> {
     /// Joins places with the bytes that they refer to.
     #[must_use]
     pub const fn new(role: Role, bytes: &'a [u8], variables: &'a [Variable], data: Content<'a>) -> Self {
-        Self { role, data, bytes, variables }
+        Self { role, data, own: false, bytes, variables }
+    }
+
+    /// What the server itself says about a connection in the same form: there is no web server in front.
+    #[must_use]
+    pub const fn own(bytes: &'a [u8], variables: &'a [Variable]) -> Self {
+        Self { role: Role::Responder, data: Content::None, own: true, bytes, variables }
+    }
+
+    /// Whether the server itself says these things, and no web server in front.
+    #[must_use]
+    pub const fn is_own(&self) -> bool {
+        self.own
     }
 
     /// The bytes that the places refer to.

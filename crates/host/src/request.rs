@@ -30,11 +30,18 @@ pub struct Request<'a> {
     pub https: bool,
     /// Whether the app gets fields with underscores in their names, if they cannot be mistaken for others.
     pub underscores: bool,
-    /// What a web server in front says in addition; `None` for a request over HTTP.
+    /// What is said in addition, by a web server in front or, of an encrypted connection, by the server itself; `None`:
+    /// nothing.
     pub gateway: Option<Gateway<'a>>,
 }
 
 impl<'a> Request<'a> {
+    /// The web server in front that has sent the request; `None`: it came by HTTP.
+    #[must_use]
+    pub fn web_server(&self) -> Option<&Gateway<'a>> {
+        self.gateway.as_ref().filter(|gateway| !gateway.is_own())
+    }
+
     /// REMOTE_ADDR. The peer of a Unix socket has no address but is on this machine, and apps expect an IP address: so it is
     /// 127.0.0.1, as in Puma and Unicorn.
     #[must_use]

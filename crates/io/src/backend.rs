@@ -4,6 +4,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The caller's name for a socket; each event of the socket carries it.
@@ -70,6 +71,13 @@ pub enum Accepted<S> {
     None,
     /// The process or the system has no descriptor or no memory for another connection.
     Exhausted(io::Error),
+}
+
+/// What is known of an encrypted connection beside its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Encryption {
+    /// Variables for apps, with the names that CGI programs know: each name and each value ends with a NUL.
+    pub variables: Box<[u8]>,
 }
 
 /// Which side of a connection to end.
@@ -230,6 +238,27 @@ pub trait Backend {
     fn adopt(&mut self, connection: OwnedFd) -> io::Result<Self::Socket> {
         drop(connection);
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// What is known of the connection if it is encrypted and bytes have come; otherwise `None`.
+    fn encryption<'s>(&self, _socket: &'s Self::Socket) -> Option<&'s Arc<Encryption>> {
+        None
+    }
+
+    /// Begins to encrypt a connection that was accepted in clear text because something comes first on it. `received` has come of
+    /// what the client encrypts. `false`: it stays as it is.
+    fn encrypt(&mut self, _socket: &mut Self::Socket, _received: &[u8]) -> bool {
+        false
+    }
+
+    /// Whether another process can go on with the connection by its descriptor alone.
+    fn can_move(&self, _socket: &Self::Socket) -> bool {
+        true
+    }
+
+    /// Whether [`Backend::wait`] has something to report that [`Backend::waiter`] would not find.
+    fn has_news(&self) -> bool {
+        false
     }
 
     /// Waits for events for at most `timeout` (`None`: without limit), and appends them to `events`. May return without an

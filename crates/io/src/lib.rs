@@ -22,7 +22,7 @@ pub mod process;
 mod sim;
 mod uring;
 
-pub use backend::{Accepted, Attempt, Backend, Direction, Event, Peer, Token, Waiter};
+pub use backend::{Accepted, Attempt, Backend, Direction, Encryption, Event, Peer, Token, Waiter};
 pub use brief::BellWait;
 pub use closing::{ignore_new_connections, refuse_new_connections};
 pub use epoll::Epoll;

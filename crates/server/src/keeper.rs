@@ -88,12 +88,15 @@ pub(crate) enum Given {
     ErrorLog(OwnedFd),
     /// The access log, opened again.
     AccessLog(OwnedFd),
+    /// The certificates and keys, read again.
+    Certificates(OwnedFd),
 }
 
 /// The kinds of what is given, as the only byte of a message.
 const SUCCESSOR: u8 = 0;
 const ERROR_LOG: u8 = 1;
 const ACCESS_LOG: u8 = 2;
+const CERTIFICATES: u8 = 3;
 
 /// The edge's end of the socket to its keeper.
 #[derive(Debug)]
@@ -117,6 +120,7 @@ impl Keeper {
                     SUCCESSOR => return Some(Given::Successor(Sender::new(descriptor))),
                     ERROR_LOG => return Some(Given::ErrorLog(descriptor)),
                     ACCESS_LOG => return Some(Given::AccessLog(descriptor)),
+                    CERTIFICATES => return Some(Given::Certificates(descriptor)),
                     _ => {}
                 },
             }
@@ -185,6 +189,14 @@ impl Pleas {
         self.give(ACCESS_LOG, log)
     }
 
+    /// Gives the edge certificates and keys, which only the keeper may have the right to read.
+    ///
+    /// # Errors
+    /// The edge has ended, or does not read.
+    pub(crate) fn give_certificates(&self, vault: BorrowedFd<'_>) -> io::Result<()> {
+        self.give(CERTIFICATES, vault)
+    }
+
     fn give(&self, kind: u8, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         send_with_descriptor(&self.socket, &[kind], Some(descriptor))
     }
@@ -227,10 +239,12 @@ mod tests {
         send_with_descriptor(&pleas.socket, &[ACCESS_LOG], None).expect("there is room");
         pleas.give_error_log(file.as_fd()).expect("there is room");
         pleas.give_access_log(file.as_fd()).expect("there is room");
+        pleas.give_certificates(file.as_fd()).expect("there is room");
         let (successor, _receiver) = crate::handover::pair().expect("sockets");
         pleas.name_successor(&successor).expect("there is room");
         assert!(matches!(keeper.next(), Some(Given::ErrorLog(_))));
         assert!(matches!(keeper.next(), Some(Given::AccessLog(_))));
+        assert!(matches!(keeper.next(), Some(Given::Certificates(_))));
         assert!(matches!(keeper.next(), Some(Given::Successor(_))));
         assert!(keeper.next().is_none());
         drop(pleas);

@@ -9,7 +9,7 @@ mod news;
 mod outlet;
 
 use crate::attention::{Attention, Nudge};
-use crate::config::{IoModel, Settings};
+use crate::config::{IoModel, ProxyProtocol, Settings};
 use crate::crew::Roster;
 use crate::engine::{Census, Engine};
 use crate::intake::Intake;
@@ -31,6 +31,7 @@ use oribi_io::Libevent;
 use oribi_io::{Backend, Epoll, Uring};
 use oribi_message::ResponseHead;
 use oribi_pool::Worker;
+use oribi_tls::{Start, Tls};
 use std::cell::{Cell, RefCell, RefMut};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -59,8 +60,14 @@ pub struct LaneSetup<'a> {
 
 impl<'a> LaneSetup<'a> {
     /// An engine over `backend`, one of `lanes` in all workers, and its attention.
-    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, B>, Attention)> {
+    pub(crate) fn engine<B: Backend>(&self, backend: B, lanes: usize) -> io::Result<(Engine<'a, Tls<B>>, Attention)> {
         let settings = self.settings;
+        let speakers = self.doors.iter().map(|door| {
+            let listener = &self.listeners[door.listener];
+            let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
+            listener.tls.clone().map(|server| (server, start))
+        });
+        let backend = Tls::new(backend, speakers)?;
         let (format, must_log) = (settings.access_log_format, self.must_log);
         let open =
             |target| if must_log { AccessLog::open(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };

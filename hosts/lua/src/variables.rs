@@ -80,7 +80,7 @@ pub(crate) unsafe fn push(l: *mut lua_State, desk: &Desk, exchange: &Exchange<'_
         if described.is_none() {
             raise(l, format_args!("a finalizer cannot have the variables of a request while they are being made"));
         }
-        if let Some(gateway) = &request.gateway {
+        if let Some(gateway) = request.web_server() {
             set(l, b"FCGI_ROLE", gateway.role.as_str().as_bytes());
         } else {
             for pair in 0..PAIRS {
@@ -124,7 +124,7 @@ pub(crate) fn protocol<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
 
 /// SCRIPT_NAME: the part of the path that led to the script.
 pub(crate) fn script_name<'a>(exchange: &Exchange<'a>) -> &'a [u8] {
-    match (&exchange.found.script_name, &exchange.request.gateway) {
+    match (&exchange.found.script_name, exchange.request.web_server()) {
         (Some(name), _) => name,
         (None, Some(gateway)) if maps_scripts(exchange) => gateway.get(KnownVariable::ScriptName).unwrap_or_default(),
         (None, _) => Split::of(exchange.request).script_name,
@@ -142,7 +142,7 @@ fn maps_scripts(exchange: &Exchange<'_>) -> bool {
 /// # Safety
 /// As for [`push`].
 pub(crate) unsafe fn push_path_info(l: *mut lua_State, exchange: &Exchange<'_>) {
-    let rest = match (&exchange.found.script_name, &exchange.request.gateway) {
+    let rest = match (&exchange.found.script_name, exchange.request.web_server()) {
         (None, Some(gateway)) if maps_scripts(exchange) => {
             // SAFETY: as promised by the caller.
             return unsafe { push_bytes(l, gateway.get(KnownVariable::PathInfo).unwrap_or_default()) };

@@ -132,6 +132,11 @@ local behaviours = {
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,
     broken = function(_, number, length, pieces) return stream(number, length, pieces, true) end,
+    tls = function(request)
+        local variables = request.variables
+        local function value(name) return variables[name] or "-" end
+        return answer(table.concat({ request.scheme, value "HTTPS", value "SSL_PROTOCOL", value "SSL_TLS_SNI", value "SERVER_PORT" }, " "))
+    end,
     ls = function() return answer(io.popen("ls /proc/self/fd"):read("*a")) end,
     upload = function(request) return answer(request:read("a")) end,
     unmodified = function(_, number) return 304, { ["X-Worker"] = pid(), ["ETag"] = '"' .. number .. '"' }, "" end,

@@ -101,6 +101,7 @@ my %behaviours = (
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
     broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
+    tls => sub ($env, @) { return answer(join q( ), $env->{'psgi.url_scheme'}, map { $env->{$_} // q(-) } qw(HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT)) },
     ls => sub ($env, @) { return answer(scalar qx(ls /proc/self/fd)) },
     upload => sub ($env, $number) { return answer(content($env)) },
     unmodified => sub ($env, $number) { return [304, ['X-Worker' => $$, 'ETag' => qq("$number")], []] },

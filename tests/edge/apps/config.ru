@@ -111,6 +111,10 @@ OTHERS = {
   "/big" => ->(_, number, length) { answer(letters(number, length.to_i)) },
   "/stream" => ->(_, number, length, pieces) { stream(number, length, pieces, false) },
   "/broken" => ->(_, number, length, pieces) { stream(number, length, pieces, true) },
+  "/tls" => lambda { |env, *|
+    values = %w[HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT].map { |name| env.fetch(name, "-") }
+    answer([env["rack.url_scheme"], *values].join(" "))
+  },
   "/ls" => ->(*) { answer(`ls /proc/self/fd`) },
   "/upload" => ->(env, _) { answer(env["rack.input"].read.to_s) },
   "/unmodified" => ->(_, number) { [304, { "X-Worker" => Process.pid.to_s, "ETag" => "\"#{number}\"" }, []] },

@@ -25,6 +25,13 @@ const ROLE: &[u8] = b"FCGI_ROLE";
 impl Environment {
     /// Replaces what the request's head says by what the web server said.
     pub(super) fn lay_out_gateway(&mut self, request: &Request<'_>, gateway: &Gateway<'_>, path_info: PathInfo) {
+        if gateway.is_own() {
+            for number in 0..gateway.list().len() {
+                let value = Text::Variable(number as u32);
+                self.entries.push(Entry { key: Key::OTHER, name: Span::default(), value });
+            }
+            return;
+        }
         let mut script_name = None;
         let mut path = None;
         for (number, (known, name, value)) in gateway.variables().enumerate() {
@@ -113,7 +120,7 @@ impl<'a> Split<'a> {
     /// The split of a request's path. Without a web server in front, all of it is for the app.
     #[must_use]
     pub fn of(request: &Request<'a>) -> Self {
-        match &request.gateway {
+        match request.web_server() {
             Some(gateway) => Self::of_gateway(request, gateway),
             None => Self::whole(request),
         }
@@ -268,6 +275,34 @@ mod tests {
         for path_info in [PathInfo::Decoded, PathInfo::AsSent, PathInfo::AsGiven] {
             assert_eq!(split("/old/x", &given, path_info), (String::new(), "/new/x".to_owned()));
         }
+    }
+
+    #[test]
+    fn what_the_server_itself_says_changes_nothing_else() {
+        let text = "/a%20bSSL_PROTOCOLTLSv1.3";
+        let layout = HeadLayout { path: Span::new(0, 6), target: Span::new(0, 6), ..HeadLayout::default() };
+        let variables = [Variable { name: Span::new(6, 18), value: Span::new(18, 25), known: None }];
+        let request = Request {
+            head: RequestHead::new(text.as_bytes(), &layout),
+            content: Content::None,
+            remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
+            server: Endpoint { address: b"localhost", port: b"443" },
+            forwarded_port: false,
+            https: true,
+            underscores: false,
+            gateway: Some(Gateway::own(text.as_bytes(), &variables)),
+        };
+        for (path_info, path) in [(PathInfo::Decoded, "/a b"), (PathInfo::AsSent, "/a%20b"), (PathInfo::AsGiven, "/a b")] {
+            let mut all = BTreeMap::new();
+            Environment::new().describe(&request, path_info, |_, name, value| {
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                all.insert(text(name), text(value));
+            });
+            let found = ["PATH_INFO", "HTTPS", "SSL_PROTOCOL"].map(|name| all[name].as_str());
+            assert_eq!(found, [path, "on", "TLSv1.3"], "{path_info:?}");
+            assert!(!all.contains_key("FCGI_ROLE"));
+        }
+        assert!(request.web_server().is_none());
     }
 
     #[test]

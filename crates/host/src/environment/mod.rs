@@ -221,12 +221,13 @@ impl Environment {
         self.rendered.clear();
         let head = &request.head;
         self.lay_out_path(head.path(), head.path_and_query(), head.form(), path_info);
-        if let Some(gateway) = &request.gateway {
-            self.lay_out_gateway(request, gateway, path_info);
-        } else if request.https {
+        if request.https && request.web_server().is_none() {
             // CGI programs have always been told "on"; a web server in front says it by itself.
             let on = self.render(b"on");
             self.push(Key(HTTPS), on);
+        }
+        if let Some(gateway) = &request.gateway {
+            self.lay_out_gateway(request, gateway, path_info);
         }
         self.lay_out_content(request);
         self.lay_out_fields(request);

@@ -2,20 +2,21 @@
 
 use super::proxy_protocol::take_option;
 use super::settings::{ListenAddress, Protocol, SocketAddress};
+use super::tls::{show_tls_files, tls_files};
 use std::fmt;
 use std::net::Ipv6Addr;
 
 /// Bytes of the path of a Unix socket: `sun_path` has 108 (Linux, unix(7)), one of them for the NUL.
 const SOCKET_PATH_BYTES: usize = 107;
 
-const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a Unix socket: /PATH, ./PATH, unix:PATH; with fcgi:// or fcgi+unix: \
-     in front, for FastCGI";
-const NO_TLS: &str = "Oribi does not speak TLS; put a TLS proxy in front of it";
+const EXPECTED: &str = "expected HOST:PORT, :PORT, [IPV6]:PORT, or the path of a Unix socket: /PATH, ./PATH, unix:PATH; with \
+     https:// in front, for TLS; with fcgi:// or fcgi+unix: in front, for FastCGI";
 
 impl ListenAddress {
     /// Reads an address: `127.0.0.1:5000`, `[::1]:5000`, `localhost:5000`, `:5000` or `5000` (all interfaces),
     /// `http://127.0.0.1:5000`, `/path.sock`, `./path.sock`, `unix:path`. After the path of a Unix socket, `?mode=660` or
-    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. Behind each of HTTP,
+    /// `:mode=660` sets its permission bits. For FastCGI, `fcgi://127.0.0.1:9000` and `fcgi+unix:path`. For TLS,
+    /// `https://127.0.0.1:8443?cert=FILE&key=FILE` or, as in other servers, `ssl://…` and `:8443:ssl`. Behind each of HTTP,
     /// `?proxy_protocol=on`.
     ///
     /// # Errors
@@ -43,12 +44,16 @@ impl ListenAddress {
                 return parse_tcp(authority.strip_suffix('/').unwrap_or(authority), default_port);
             }
             Some(("tcp", authority)) => authority,
-            Some(("https" | "ssl" | "tls", _)) => return Err(NO_TLS.to_owned()),
+            Some((scheme @ ("https" | "ssl" | "tls"), rest)) if protocol == Protocol::Http => {
+                let (authority, files) = tls_files(rest)?;
+                let default_port = (scheme == "https").then_some(443);
+                return Ok(parse_tcp(authority, default_port)?.encrypted(files));
+            }
             Some(_) => return Err(EXPECTED.to_owned()),
             None => text,
         };
-        if rest.ends_with(":ssl") {
-            return Err(NO_TLS.to_owned());
+        if let Some(rest) = rest.strip_suffix(":ssl").filter(|_| protocol == Protocol::Http) {
+            return Ok(parse_tcp(rest, None)?.encrypted(Vec::new()));
         }
         parse_tcp(rest, None)
     }
@@ -159,6 +164,7 @@ impl fmt::Display for ListenAddress {
     /// In a form that [`ListenAddress::parse`] reads.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.protocol.map(|protocol| match protocol {
+            Protocol::Http if self.certificates.is_some() => "https",
             Protocol::Http => "http",
             Protocol::FastCgi => "fcgi",
         });
@@ -173,9 +179,11 @@ impl fmt::Display for ListenAddress {
             SocketAddress::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
             SocketAddress::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
         }?;
+        let files = self.certificates.as_deref().unwrap_or_default();
+        show_tls_files(files, formatter)?;
         let Some(choice) = self.proxy_protocol else { return Ok(()) };
-        let between = if matches!(self.socket, SocketAddress::Unix { mode: Some(_), .. }) { '&' } else { '?' };
-        write!(formatter, "{between}proxy_protocol={}", choice.name())
+        let has_options = !files.is_empty() || matches!(self.socket, SocketAddress::Unix { mode: Some(_), .. });
+        write!(formatter, "{}proxy_protocol={}", if has_options { '&' } else { '?' }, choice.name())
     }
 }
 
@@ -185,9 +193,15 @@ mod tests {
     use crate::config::ProxyProtocol::{Off, Required};
     use Protocol::{FastCgi, Http};
     use oribi_proto::proxy_protocol::Versions::{Both, One, Two};
+    use oribi_tls::CertificateFiles;
 
     fn tcp(host: &str, port: u16) -> ListenAddress {
         ListenAddress::tcp(host, port)
+    }
+
+    fn files(pairs: &[(&str, &str)]) -> Vec<CertificateFiles> {
+        let one = |&(certificate, key): &(&str, &str)| CertificateFiles { certificate: certificate.into(), key: key.into() };
+        pairs.iter().map(one).collect()
     }
 
     fn unix(path: &str, mode: Option<u32>) -> ListenAddress {
@@ -217,6 +231,13 @@ mod tests {
             ("fcgi+unix:///run/app.sock", unix("/run/app.sock", None).speaking(FastCgi)),
             ("fcgi+unix:app?mode=660", unix("app", Some(0o660)).speaking(FastCgi)),
             ("tcp://0.0.0.0:9292", tcp("0.0.0.0", 9292)),
+            ("https://localhost", tcp("localhost", 443).encrypted(vec![])),
+            ("https://:8443/", tcp("", 8443).encrypted(vec![])),
+            (":5000:ssl", tcp("", 5000).encrypted(vec![])),
+            ("[::1]:5000:ssl", tcp("::1", 5000).encrypted(vec![])),
+            ("ssl://0.0.0.0:9292?key=/k.pem&cert=/c%26.pem", tcp("0.0.0.0", 9292).encrypted(files(&[("/c&.pem", "/k.pem")]))),
+            ("ssl://:9292?cert=c&key=k&verify_mode=none&no_tlsv1=true", tcp("", 9292).encrypted(files(&[("c", "k")]))),
+            ("https://:1?cert=a&key=b&cert=c", tcp("", 1).encrypted(files(&[("a", "b"), ("c", "c")]))),
             ("/run/app.sock", unix("/run/app.sock", None)),
             ("/run/app", unix("/run/app", None)),
             ("./x.sock", unix("./x.sock", None)),
@@ -250,11 +271,17 @@ mod tests {
             ("127.0.0.1:65536", "65535"),
             ("127.0.0.1:", "65535"),
             ("127.0.0.1:+80", "65535"),
-            ("https://localhost", "TLS"),
-            (":5000:ssl", "TLS"),
+            ("ssl://localhost", "expected HOST:PORT"),
+            ("https://localhost?cert=", "cert=FILE"),
+            ("https://localhost?key=b", "cert=FILE"),
+            ("https://localhost?cert=a&key=b&key=c", "cert=FILE"),
+            ("https://localhost?cert=a&verify_mode=peer", "`verify_mode`"),
+            ("https://localhost?cert=%zz", "percent"),
+            ("https:///run/app.sock", "host name"),
+            ("fcgi://:9000:ssl", "brackets"),
             ("ftp://localhost", "expected HOST:PORT"),
             ("fcgi://localhost", "expected HOST:PORT"),
-            ("fcgi://https://localhost", "TLS"),
+            ("fcgi://https://localhost", "expected HOST:PORT"),
             ("fcgi+tcp:9000", "host name"),
             ("unix:", "path"),
             ("/run/", "path"),
@@ -281,6 +308,10 @@ mod tests {
             for address in [address.clone(), greeted, address.clone().speaking(Http), address.speaking(FastCgi)] {
                 assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
             }
+        }
+        for pairs in [&[][..], &[("/a b&?%=", "key")], &[("a", "a"), ("b", "c")]] {
+            let address = tcp("::1", 443).encrypted(files(pairs));
+            assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
         }
     }
 }

@@ -8,6 +8,7 @@ mod app_deadlines;
 mod counted;
 pub(crate) mod cpus;
 mod edge_decision;
+mod encryption;
 mod error;
 mod given;
 mod https;
@@ -25,6 +26,7 @@ mod sandbox;
 mod setting;
 mod settings;
 mod table;
+mod tls;
 pub mod value;
 
 pub use app_deadlines::AppDeadlines;
@@ -44,6 +46,7 @@ pub use settings::{
     Settings, SocketAddress, Timeouts,
 };
 pub use table::table;
+pub use tls::Tls;
 
 use given::Given;
 use names::{find, squash, suggest};

@@ -4,7 +4,7 @@ use super::counted::counted;
 use super::origin::Origin;
 use super::resolve::Resolved;
 use super::sandbox::describe;
-use super::settings::{EdgeChoice, ListenAddress, Protocol, SocketAddress};
+use super::settings::{EdgeChoice, ListenAddress, Protocol, Settings, SocketAddress};
 use oribi_io::process::sandbox::Offer;
 use std::fmt;
 
@@ -26,7 +26,12 @@ impl fmt::Display for Plan<'_> {
         writeln!(formatter, "language   {}", self.language)?;
         for (index, address) in settings.listen.iter().enumerate() {
             let label = if index == 0 { "listeners" } else { "" };
-            writeln!(formatter, "{label:<10} {}", spelled(address, settings.protocol))?;
+            writeln!(formatter, "{label:<10} {}", spelled(address, settings))?;
+        }
+        let certificates = settings.look_at_certificates().unwrap_or_else(|why| vec![why]);
+        for (index, line) in certificates.iter().enumerate() {
+            let label = if index == 0 { "tls" } else { "" };
+            writeln!(formatter, "{label:<10} {line}")?;
         }
         let (workers, threads) = (counted(settings.workers, "worker"), counted(settings.threads, "thread"));
         writeln!(formatter, "processes  {workers} x {threads}")?;
@@ -78,8 +83,14 @@ fn edges(resolved: &Resolved) -> String {
     }
 }
 
-fn spelled(address: &ListenAddress, otherwise: Protocol) -> String {
-    let protocol = address.protocol.unwrap_or(otherwise);
+fn spelled(address: &ListenAddress, settings: &Settings) -> String {
+    let protocol = address.protocol.unwrap_or(settings.protocol);
+    if settings.certificates_of(address).is_some()
+        && let SocketAddress::Tcp { host, port } = &address.socket
+    {
+        // Their certificates follow.
+        return ListenAddress::tcp(host, *port).encrypted(Vec::new()).to_string();
+    }
     match &address.socket {
         SocketAddress::Tcp { host, .. } => {
             let everywhere = if host.is_empty() { " (all interfaces)" } else { "" };

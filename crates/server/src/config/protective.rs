@@ -5,34 +5,14 @@ use super::value::boolean;
 
 /// Their names in compared form, and what to do instead.
 const OPTIONS: &[(&[&str], &str)] = &[
+    (&["sslbind"], "write --listen \"https://HOST:PORT?cert=FILE&key=FILE\" in its place"),
     (
-        &[
-            "ssl",
-            "tls",
-            "https",
-            "enablessl",
-            "sslbind",
-            "sslkey",
-            "sslcert",
-            "sslkeyfile",
-            "sslcertfile",
-            "sslcertificate",
-            "sslcertificatekey",
-            "sslverify",
-            "sslverifymode",
-            "sslverifyclient",
-            "sslca",
-            "sslcafile",
-            "sslcapath",
-            "sslcipherlist",
-            "sslversion",
-            "certfile",
-            "keyfile",
-            "cacerts",
-            "tlscert",
-            "tlskey",
-        ],
-        "Oribi has no TLS; let a web server or proxy in front do it, and give Oribi its plain address",
+        &["sslverify", "sslverifymode", "sslverifyclient", "sslca", "sslcafile", "sslcapath", "cacerts"],
+        "Oribi asks no client for a certificate; let a web server or proxy in front do it",
+    ),
+    (
+        &["sslcipherlist", "sslciphers", "sslversion"],
+        "Oribi speaks TLS 1.2 and 1.3 with the suites that are good today; --tls-min-version 1.3 leaves the older version out",
     ),
     (
         &["chroot", "chrootdir", "rootdirectory"],

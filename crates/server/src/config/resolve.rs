@@ -1,5 +1,6 @@
 //! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
 
+use super::encryption;
 use super::error::SettingError;
 use super::given::Given;
 use super::origin::Origin;
@@ -62,6 +63,7 @@ impl Resolved {
         if origins[row("max-uri-size")] == Origin::Default {
             settings.limits.target_bytes = settings.limits.target_bytes.min(settings.limits.head_bytes);
         }
+        encryption::settle(&mut settings)?;
         make_absolute(&mut settings);
         check(&settings)?;
         Ok(Self { settings, origins, why_edges: None })
@@ -203,6 +205,12 @@ fn make_absolute(settings: &mut Settings) {
     }
     if let LogTarget::File(path) = &mut settings.error_log {
         absolute(path);
+    }
+    let tls = &mut settings.tls;
+    tls.certificates.iter_mut().chain(&mut tls.keys).for_each(absolute);
+    for files in settings.listen.iter_mut().filter_map(|address| address.certificates.as_mut()).flatten() {
+        absolute(&mut files.certificate);
+        absolute(&mut files.key);
     }
     settings.pid_file.as_mut().map(absolute);
     if let ControlChoice::At(path) = &mut settings.control {
@@ -355,11 +363,10 @@ mod tests {
                 "/srv",
                 "cannot do what `chroot` asks for: Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
             ),
-            ("ssl", "off", "unknown setting `ssl`; `oribi --help` lists all that there are"),
             (
-                "ssl-key_file",
-                "k.pem",
-                "cannot do what `ssl-key_file` asks for: Oribi has no TLS; let a web server or proxy in front do it, and give Oribi its plain address",
+                "ssl-verify",
+                "peer",
+                "cannot do what `ssl-verify` asks for: Oribi asks no client for a certificate; let a web server or proxy in front do it",
             ),
             ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
             (
@@ -446,6 +453,11 @@ mod tests {
             "forwarded-fields=forwarded",
             "strip-forwarded=off",
             "proxy-protocol=v2",
+            "listen=https://:443?cert=/c%26.pem&key=/k.pem&proxy_protocol=on",
+            "ssl-cert=/c.pem",
+            "ssl-key=/k.pem",
+            "ssl=on",
+            "tls-min-version=1.3",
             "server-header=",
             "redirect-https=8443",
             "hsts=max-age=60; preload",

@@ -3,6 +3,8 @@
 use super::life::Life;
 use super::proxies::Proxies;
 use super::proxy_protocol::ProxyProtocol;
+use super::tls::Tls;
+use oribi_tls::CertificateFiles;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -87,19 +89,32 @@ pub struct ListenAddress {
     pub protocol: Option<Protocol>,
     /// Whether connections begin with a PROXY header; `None`: as [`Settings::proxy_protocol`] says.
     pub proxy_protocol: Option<ProxyProtocol>,
+    /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: they are
+    /// not encrypted, unless the protocol is left open, too, and [`Tls::by_default`] says so.
+    pub certificates: Option<Vec<CertificateFiles>>,
 }
 
 impl ListenAddress {
     /// A TCP address: see [`SocketAddress::Tcp`].
     #[must_use]
     pub fn tcp(host: &str, port: u16) -> Self {
-        Self { socket: SocketAddress::Tcp { host: host.to_owned(), port }, protocol: None, proxy_protocol: None }
+        Self {
+            socket: SocketAddress::Tcp { host: host.to_owned(), port },
+            protocol: None,
+            proxy_protocol: None,
+            certificates: None,
+        }
     }
 
     /// A Unix socket: see [`SocketAddress::Unix`].
     #[must_use]
     pub fn unix(path: impl Into<PathBuf>, mode: Option<u32>) -> Self {
-        Self { socket: SocketAddress::Unix { path: path.into(), mode }, protocol: None, proxy_protocol: None }
+        Self {
+            socket: SocketAddress::Unix { path: path.into(), mode },
+            protocol: None,
+            proxy_protocol: None,
+            certificates: None,
+        }
     }
 
     /// The same, for clients that speak `protocol`.
@@ -112,6 +127,12 @@ impl ListenAddress {
     #[must_use]
     pub fn greeted(self, choice: ProxyProtocol) -> Self {
         Self { proxy_protocol: Some(choice), ..self }
+    }
+
+    /// The same, for HTTP over TLS with these certificates.
+    #[must_use]
+    pub fn encrypted(self, certificates: Vec<CertificateFiles>) -> Self {
+        Self { protocol: Some(Protocol::Http), certificates: Some(certificates), ..self }
     }
 }
 
@@ -222,6 +243,8 @@ pub struct Settings {
     pub protocol: Protocol,
     /// Whether connections begin with a PROXY header if the [`ListenAddress`] does not say it; never those of FastCGI.
     pub proxy_protocol: ProxyProtocol,
+    /// How connections are encrypted.
+    pub tls: Tls,
     /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
@@ -381,6 +404,7 @@ impl Default for Settings {
             listen: Vec::new(),
             protocol: Protocol::Http,
             proxy_protocol: ProxyProtocol::Off,
+            tls: Tls::default(),
             fastcgi_clients: Vec::new(),
             reuse_port: false,
             socket_mode: None,

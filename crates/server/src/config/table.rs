@@ -5,19 +5,20 @@
 
 mod control;
 mod edges;
+mod fastcgi;
 mod https;
 mod life;
 mod requests;
+mod tls;
 
 use super::address::{parse_host, parse_port, parse_socket};
 use super::setting::{Draft, Section, Setting};
 use super::settings::{ListenAddress, SocketAddress};
 use super::value::{
     accept_model, access_format, account, boolean, count, deadline, deadline_or_auto, duration, duration_or_off, field_value,
-    file_mode, file_names, host_name, io_model, ip_addresses, limit, log_level, log_target, optional_log_target, path,
-    patience, protocol, show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model,
-    show_ip_addresses, show_limit, show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit,
-    small_count, span, title_part,
+    file_mode, file_names, host_name, io_model, limit, log_level, log_target, optional_log_target, path, patience, protocol,
+    show_accept_model, show_access_format, show_duration, show_file_mode, show_file_names, show_io_model, show_limit,
+    show_log_target, show_protocol, show_size, show_span, show_switch, size, size_limit, small_count, span, title_part,
 };
 use oribi_files::Mount;
 use std::time::Duration;
@@ -43,8 +44,8 @@ static TABLE: &[Setting] = &[
         Section::Listening,
         "ADDRESS",
         "Where to listen: HOST:PORT, :PORT (all interfaces), [IPV6]:PORT, or the path of a Unix socket, which may end in \
-         ?mode=660 for its permission bits. With fcgi:// or fcgi+unix: in front, for FastCGI; with ?proxy_protocol=on behind it, as \
-         --proxy-protocol says. May be given several times",
+         ?mode=660 for its permission bits. https://HOST:PORT?cert=FILE&key=FILE for TLS. With fcgi:// or fcgi+unix: in front, for \
+         FastCGI; with ?proxy_protocol=on behind it, as --proxy-protocol says. May be given several times",
     )
     .short('l')
     .aliases(&["bind"])
@@ -100,16 +101,11 @@ static TABLE: &[Setting] = &[
     .apply(|draft, text| protocol(text).map(|protocol| draft.settings.protocol = protocol))
     .show(|settings| show_protocol(settings.protocol)),
     requests::PROXY_PROTOCOL,
-    Setting::new(
-        "fastcgi-clients",
-        Section::Listening,
-        "ADDRESSES",
-        "IP addresses, separated by commas, of the web servers that may send FastCGI requests; does not affect Unix sockets",
-    )
-    .environment("FCGI_WEB_SERVER_ADDRS")
-    .default_words("all")
-    .apply(|draft, text| ip_addresses(text).map(|addresses| draft.settings.fastcgi_clients = addresses))
-    .show(|settings| show_ip_addresses(&settings.fastcgi_clients)),
+    tls::CERTIFICATE,
+    tls::KEY,
+    tls::SSL,
+    tls::VERSION,
+    fastcgi::CLIENTS,
     Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
         .default_words("the host listened on")
         .apply(|draft, text| host_name(text).map(|name| draft.settings.server_name = Some(name)))

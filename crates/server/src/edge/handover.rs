@@ -3,6 +3,7 @@
 use super::EdgeLoop;
 use crate::handover::{Receipt, Receiver, Room, Sender};
 use crate::keeper::{Given, Keeper};
+use crate::listen::Vault;
 use oribi_io::Backend;
 use std::io;
 use std::os::fd::AsFd;
@@ -49,6 +50,11 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         while let Some(given) = self.keeper.and_then(Keeper::next) {
             match given {
                 Given::Successor(successor) => self.neighbours.named = Some(successor),
+                Given::Certificates(vault) => match Vault::open(vault.as_fd()).map(|vault| vault.spread(self.listeners)) {
+                    Some(Ok(())) => log::info!("the certificates were exchanged"),
+                    Some(Err(why)) => log::error!("{why}; the certificates stay as they are"),
+                    None => log::error!("the keeper has sent no certificates; they stay as they are"),
+                },
                 Given::AccessLog(log) => self.lane.source().use_access_log(log.into()),
                 Given::ErrorLog(log) => {
                     if let Err(error) = crate::log::use_error_log(log.into()) {

@@ -27,7 +27,7 @@ mod workers;
 
 pub use setup::shape;
 
-use crate::config::{IoModel, SandboxChoice, Settings};
+use crate::config::{IoModel, Settings};
 use crate::engine::Engine;
 use crate::keeper::{EdgeSetup, Keeper};
 use crate::lane::{Lane, LaneSetup};
@@ -230,9 +230,7 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
 
     /// Reads the command; `false`: the edge ends.
     fn obey(&mut self) -> bool {
-        if self.settings.edge_sandbox != SandboxChoice::Off {
-            self.accept_gifts();
-        }
+        self.accept_gifts();
         let goes_on = self.lane.obey();
         if self.lane.attention().is_some_and(crate::attention::Attention::take) {
             self.bury_the_dead();

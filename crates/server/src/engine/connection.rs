@@ -234,10 +234,11 @@ impl<S> Connection<S> {
 mod tests {
     use super::Connection;
     use oribi_io::Epoll;
+    use oribi_tls::Tls;
 
     #[test]
     fn an_idle_connection_is_small() {
-        type Socket = <Epoll as oribi_io::Backend>::Socket;
+        type Socket = <Tls<Epoll> as oribi_io::Backend>::Socket;
         // In addition there are a deadline's link (24 bytes) and a place's generation (8). libevent needs about 200 bytes for
         // each connection.
         assert!(size_of::<Connection<Socket>>() + 32 <= 304, "{} bytes", size_of::<Connection<Socket>>());

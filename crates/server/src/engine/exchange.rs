@@ -8,7 +8,9 @@ use super::remote::Remote;
 use super::variables::Variables;
 use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
+use oribi_io::Encryption;
 use oribi_message::{HeadLayout, RequestHead};
+use std::sync::Arc;
 
 /// A complete request, taken out of the engine. Return it with `Engine::give_back`.
 ///
@@ -33,7 +35,7 @@ pub(super) struct Received {
     pub(super) remote: Remote,
     pub(super) forwarded: Forwarded,
     pub(super) listener: u16,
-    /// The variables from a web server; the head is in their memory then.
+    /// The variables from a web server, in whose memory the head is then; or those of an encrypted connection.
     pub(super) variables: Option<Box<Variables>>,
     /// A head that did not arrive as text (HTTP/2); otherwise empty.
     pub(super) text: Vec<u8>,
@@ -44,6 +46,17 @@ impl Received {
     #[inline]
     pub(super) fn is_https(&self) -> bool {
         self.forwarded.https || self.variables.as_ref().is_some_and(|variables| variables.say_https())
+    }
+
+    /// Takes what is known of the connection, if that is encrypted.
+    #[inline]
+    pub(super) fn describe(&mut self, encryption: Option<&Arc<Encryption>>) {
+        match encryption {
+            Some(encryption) => self.variables.get_or_insert_default().describe(encryption),
+            // Those of the request that was in this box before.
+            None if self.variables.is_some() => self.variables = None,
+            None => {}
+        }
     }
 }
 
@@ -85,9 +98,9 @@ impl Exchange {
     pub(crate) fn remove_fields(&mut self, unwanted: impl Fn(&[u8]) -> bool) {
         let Received { input, layout, variables, text, .. } = &mut *self.received;
         let bytes = match variables {
-            None if text.is_empty() => input.head_bytes(),
-            None => text,
-            Some(variables) => &variables.bytes,
+            Some(variables) if !variables.own => &variables.bytes,
+            _ if text.is_empty() => input.head_bytes(),
+            _ => text,
         };
         layout.fields.retain(|field| field.known.is_some() || !unwanted(field.name.of(bytes)));
     }
@@ -96,9 +109,9 @@ impl Exchange {
     #[inline]
     pub(super) fn head_bytes(&self) -> &[u8] {
         match &self.received.variables {
-            None if self.received.text.is_empty() => self.received.input.head_bytes(),
-            None => &self.received.text,
-            Some(variables) => &variables.bytes,
+            Some(variables) if !variables.own => &variables.bytes,
+            _ if self.received.text.is_empty() => self.received.input.head_bytes(),
+            _ => &self.received.text,
         }
     }
 

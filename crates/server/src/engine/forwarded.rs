@@ -14,7 +14,7 @@ use oribi_proto::h1::is_authority;
 /// What is known of the way of a request to this server, beside its peer and its head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Forwarded {
-    /// The client has sent it by a secure connection.
+    /// The client has sent it by a secure connection, as a trusted proxy says, or else as this server sees by itself.
     pub(super) https: bool,
     /// Where in the head the port stands that clients connect to, if Host does not say it.
     pub(super) port: Option<Span>,

@@ -1,6 +1,7 @@
 //! The PROXY header, with which a proxy that only passes on bytes greets this server before it passes on those of its client.
 //!
-//! It is read once, before everything else on a connection. What has come behind it is the client's, and stays in the buffer.
+//! It is read once, before everything else on a connection. What has come behind it is the client's, and stays in the buffer. On
+//! an encrypted connection, too, the header comes in clear text: its handshake begins behind it.
 
 use super::Engine;
 use super::connection::{Connection, Reading, State};
@@ -64,6 +65,12 @@ impl<B: Backend> Engine<'_, B> {
                 let connection = &mut self.connections[index];
                 connection.forwarding = forwarding;
                 connection.enter(State::Reading(Reading::default()));
+                let Connection { line, input, .. } = connection;
+                if self.backend.encrypt(&mut line.socket, input.unread()) {
+                    input.consume(input.unread().len());
+                    // What the server has to say in the handshake leaves with the next receive.
+                    line.readable = true;
+                }
                 if connection.input.has_unread() {
                     return self.parse(index);
                 }

@@ -8,7 +8,7 @@ use super::deadline::Deadline;
 use super::input::Input;
 use super::remote::Remote;
 use super::send::Still;
-use super::{Accepting, Engine};
+use super::{Accepting, Engine, IDLE_WHILE_STOPPING};
 use crate::config::{Protocol, ProxyProtocol};
 use crate::handover::{LARGEST_UNREAD, NO_LIMIT, Record};
 use crate::totals::Counter;
@@ -25,7 +25,13 @@ impl<B: Backend> Engine<'_, B> {
             self.stop_accepting();
         }
         self.hands_over = true;
-        self.leave_clients();
+        if self.listeners.iter().any(|listener| listener.tls.is_some()) {
+            // An encrypted connection cannot change hands: only this process has its keys. So it ends in good order.
+            self.part();
+            self.deadlines.shorten(Deadline::Idle, IDLE_WHILE_STOPPING, self.backend.now());
+        } else {
+            self.leave_clients();
+        }
     }
 
     /// Gives away the connections that are between two requests, one after the other, as long as `give` takes them. What it does not
@@ -65,7 +71,8 @@ impl<B: Backend> Engine<'_, B> {
             State::Greeting => true,
             State::Queued(_) | State::Answering(_) | State::Flushing(_) | State::Lingering => false,
         };
-        waits && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
+        let moves = self.backend.can_move(&connection.line.socket);
+        waits && moves && connection.line.output.is_none() && connection.input.unread().len() <= LARGEST_UNREAD / 2
     }
 
     /// Forgets a connection without ending it.
@@ -107,9 +114,11 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     fn adopt(&mut self, record: Record, descriptor: OwnedFd) -> bool {
-        // A PROXY header that has not come is read as it would have been, where the listener is still the same.
+        // A PROXY header that has not come is read as it would have been, where the listener is still the same. No connection that
+        // comes from another process is encrypted.
         let speaks = |listener: &&crate::listen::Listener| {
-            listener.protocol == record.protocol && (record.greeted || listener.proxy_protocol != ProxyProtocol::Off)
+            let greets = listener.proxy_protocol != ProxyProtocol::Off && listener.tls.is_none();
+            listener.protocol == record.protocol && (record.greeted || greets)
         };
         let same = self.listeners.iter().position(|listener| speaks(&listener) && listener.display == record.listener);
         let Some(listener) = same.or_else(|| self.listeners.iter().position(|listener| speaks(&listener))) else {

@@ -22,7 +22,7 @@ impl<B: Backend> Engine<'_, B> {
     #[inline]
     fn lend_request(&mut self, index: u32) -> Option<Exchange> {
         let connection = self.connections.get_mut(index)?;
-        let Connection { machine, input, state, serial, listener, .. } = connection;
+        let Connection { line, machine, input, state, serial, listener, .. } = connection;
         let State::Queued(received) = state else { return None };
         let more = input.has_unread();
         let https = self.stamp.has_policy() && received.is_https();
@@ -41,6 +41,7 @@ impl<B: Backend> Engine<'_, B> {
             answering.early = early_bytes(input, &received);
         }
         received.input = std::mem::take(input);
+        received.describe(self.backend.encryption(&line.socket));
         received.listener = *listener;
         *serial = self.serials.next();
         self.answering += 1;

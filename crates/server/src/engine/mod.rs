@@ -354,7 +354,11 @@ impl<'a, B: Backend> Engine<'a, B> {
     /// Whether there is something to do without waiting.
     #[must_use]
     pub fn has_more(&self) -> bool {
-        !self.ready.is_empty() || self.woken || self.handled < self.events.len() || !self.turns.is_empty()
+        !self.ready.is_empty()
+            || self.woken
+            || self.handled < self.events.len()
+            || !self.turns.is_empty()
+            || self.backend.has_news()
     }
 
     /// When something is due even without events, on the backend's clock.

@@ -19,7 +19,7 @@ impl<B: Backend> Engine<'_, B> {
     /// Lets the machine read unread input until it needs more, or a request is complete.
     pub(super) fn parse(&mut self, index: u32) -> Still {
         loop {
-            let Connection { machine, input, state, requests, remote, forwarding, .. } = &mut self.connections[index];
+            let Connection { line, machine, input, state, requests, remote, forwarding, .. } = &mut self.connections[index];
             let State::Reading(reading) = state else { return Still::Open };
             let step = machine.handle_input(input.unread(), &mut self.blank.layout, &self.limits);
             let start = input.position();
@@ -35,6 +35,7 @@ impl<B: Backend> Engine<'_, B> {
                     let fresh = self.spare_requests.pop().unwrap_or_default();
                     let mut request = std::mem::replace(&mut self.blank, fresh);
                     request.remote = *remote;
+                    request.forwarded.https = self.backend.encryption(&line.socket).is_some();
                     if *forwarding != Forwarding::Kept
                         && let Err(contradiction) = heed(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
                     {

@@ -1,8 +1,10 @@
-//! What a web server in front says about a request that it passes on.
+//! What a web server in front says about a request that it passes on, and what this server itself says of an encrypted
+//! connection.
 
 use super::content::StoredContent;
 use oribi_host::{Endpoint, Gateway, Request};
-use oribi_message::{KnownVariable, Role, Variable};
+use oribi_io::Encryption;
+use oribi_message::{KnownVariable, Role, Span, Variable};
 
 /// Its variables with their bytes, which contain the head, too; and the data for a filter.
 #[derive(Debug, Default)]
@@ -11,6 +13,8 @@ pub(super) struct Variables {
     pub(super) list: Vec<Variable>,
     pub(super) role: Role,
     pub(super) data: StoredContent,
+    /// This server itself says it, of a connection; the head stands in the input, then.
+    pub(super) own: bool,
 }
 
 impl Variables {
@@ -28,6 +32,10 @@ impl Variables {
     /// Adds what the variables say. Not inlined, to keep it off the path of HTTP requests.
     #[inline(never)]
     pub(super) fn complete<'a>(&'a self, request: &mut Request<'a>) {
+        if self.own {
+            request.gateway = Some(Gateway::own(&self.bytes, &self.list));
+            return;
+        }
         request.server = Endpoint {
             address: self.get(KnownVariable::ServerName).unwrap_or(request.server.address),
             port: self.get(KnownVariable::ServerPort).unwrap_or(request.server.port),
@@ -37,9 +45,48 @@ impl Variables {
         request.gateway = Some(Gateway::new(self.role, &self.bytes, &self.list, self.data.view(&[])));
     }
 
+    /// Takes what is known of an encrypted connection.
+    #[inline(never)]
+    pub(super) fn describe(&mut self, encryption: &Encryption) {
+        self.clear();
+        self.own = true;
+        self.bytes.extend_from_slice(&encryption.variables);
+        let mut ends = nuls(&self.bytes);
+        let mut start = 0;
+        while let (Some(between), Some(end)) = (ends.next(), ends.next()) {
+            let name = Span::new(start, between);
+            let known = KnownVariable::lookup(name.of(&self.bytes));
+            self.list.push(Variable { name, value: Span::new(between + 1, end), known });
+            start = end + 1;
+        }
+    }
+
     pub(super) fn clear(&mut self) {
+        self.own = false;
         self.bytes.clear();
         self.list.clear();
         self.data = StoredContent::None;
+    }
+}
+
+/// The positions of all NULs.
+fn nuls(bytes: &[u8]) -> impl Iterator<Item = usize> + use<'_> {
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(position, _)| position)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Variables;
+    use oribi_io::Encryption;
+
+    #[test]
+    fn each_name_gets_its_value() {
+        let mut variables = Variables::default();
+        for _ in 0..2 {
+            variables.describe(&Encryption { variables: (*b"SSL_P\0on\0SSL_X\0\0SSL_Y\0a b\0").into() });
+            let texts =
+                variables.list.iter().map(|variable| (variable.name.of(&variables.bytes), variable.value.of(&variables.bytes)));
+            assert_eq!(texts.collect::<Vec<_>>(), [(&b"SSL_P"[..], &b"on"[..]), (b"SSL_X", b""), (b"SSL_Y", b"a b")]);
+        }
     }
 }

@@ -136,6 +136,9 @@ impl<B: Backend> Engine<'_, B> {
     }
 
     pub(super) fn time_left(&self) -> Option<Duration> {
+        if self.backend.has_news() {
+            return Some(Duration::ZERO);
+        }
         Some(self.due()?.saturating_sub(self.backend.now()))
     }
 }

@@ -3,6 +3,7 @@
 use super::handshakes;
 use super::kept::Kept;
 use crate::config::{Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_tls::{CertificateFiles, Server};
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -12,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How many ports to try when the port that the kernel chose for one address is taken on another.
 const PORT_CHOICES: usize = 16;
@@ -38,6 +40,10 @@ pub struct Listener {
     /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
     /// while this server stops must not be turned away.
     pub lent: bool,
+    /// The files with the certificates of a listener whose connections are encrypted.
+    pub(crate) certificates: Option<Vec<CertificateFiles>>,
+    /// What it offers to its clients, then.
+    pub(crate) tls: Option<Arc<Server>>,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
@@ -80,7 +86,7 @@ impl Listener {
         let (display, server_name, server_port) = match internet {
             Some(bound) => {
                 let host = if host.is_empty() { bound.ip().to_string() } else { host.to_owned() };
-                (display_tcp(protocol, bound), server_name(&host, bound.ip()), bound.port().to_string())
+                (display_tcp((protocol, None), bound), server_name(&host, bound.ip()), bound.port().to_string())
             }
             None => (display_unix(protocol, &name_of_unix(address)), "localhost".to_owned(), "0".to_owned()),
         };
@@ -94,6 +100,8 @@ impl Listener {
             server_port,
             unix: internet.is_none(),
             lent: false,
+            certificates: None,
+            tls: None,
             file: None,
         })
     }
@@ -101,6 +109,14 @@ impl Listener {
     /// Has connections begin with a PROXY header, or not; those of web servers never do.
     pub(crate) fn expect_greeting(&mut self, choice: ProxyProtocol) {
         self.proxy_protocol = if self.protocol == Protocol::Http { choice } else { ProxyProtocol::Off };
+    }
+
+    /// From now on its clients speak TLS.
+    pub(crate) fn encrypt(&mut self, files: Vec<CertificateFiles>) {
+        if let Some(rest) = self.display.strip_prefix("http://") {
+            self.display = format!("https://{rest}");
+        }
+        self.certificates = Some(files);
     }
 
     /// All sockets, the first one first.
@@ -199,15 +215,6 @@ impl AsFd for Listener {
     }
 }
 
-/// Opens all listeners of `settings`. A name is listened for on all its addresses. An empty host, `*` or `::` means every
-/// interface, IPv6 and IPv4, each with a socket of its own, so the address of an IPv4 client never reads `::ffff:192.0.2.1`.
-///
-/// # Errors
-/// Says which address failed, why, and what might help. Nothing stays open, no file stays behind.
-pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
-    open_or_take(settings, &mut Kept::default())
-}
-
 /// The same, but takes sockets from `kept` for the addresses that these listen on.
 ///
 /// # Errors
@@ -218,7 +225,11 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
         let protocol = address.protocol.unwrap_or(settings.protocol);
         let before = listeners.len();
         let opened = match &address.socket {
-            SocketAddress::Tcp { host, port } => open_tcp(settings, protocol, (host, *port), kept, &mut listeners),
+            SocketAddress::Tcp { host, port } => {
+                let certificates = settings.certificates_of(address);
+                let speech = (protocol, certificates.as_ref());
+                open_tcp(settings, speech, (host, *port), kept, &mut listeners)
+            }
             SocketAddress::Unix { path, mode } => {
                 let mode = mode.or(settings.socket_mode);
                 match kept.take_unix(path) {
@@ -243,7 +254,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
 
 fn open_tcp(
     settings: &Settings,
-    protocol: Protocol,
+    (protocol, certificates): Speech<'_>,
     (host, port): (&str, u16),
     kept: &mut Kept,
     listeners: &mut Vec<Listener>,
@@ -252,11 +263,17 @@ fn open_tcp(
     let before = listeners.len();
     for address in &addresses {
         if let Some(socket) = kept.take_tcp(*address) {
-            listeners.push(taken(settings, protocol, host, socket)?);
+            let mut listener = taken(settings, protocol, host, socket)?;
+            if let Some(files) = certificates {
+                listener.encrypt(files.clone());
+            }
+            listeners.push(listener);
         }
     }
     // Those that were kept need not be opened.
-    addresses.retain(|address| !listeners[before..].iter().any(|listener| listener.display == display_tcp(protocol, *address)));
+    addresses.retain(|address| {
+        !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, certificates), *address))
+    });
     if addresses.is_empty() {
         return Ok(());
     }
@@ -264,7 +281,7 @@ fn open_tcp(
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
-        match open_together(settings, protocol, host, &addresses, listeners) {
+        match open_together(settings, (protocol, certificates), host, &addresses, listeners) {
             Ok(opened) => {
                 listeners.extend(opened);
                 return Ok(());
@@ -306,7 +323,7 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 /// works; addresses that an earlier listener covers are not opened twice.
 fn open_together(
     settings: &Settings,
-    protocol: Protocol,
+    (protocol, certificates): Speech<'_>,
     host: &str,
     addresses: &[SocketAddr],
     before: &[Listener],
@@ -320,7 +337,7 @@ fn open_together(
         if let Some(port) = chosen_port {
             address.set_port(port);
         }
-        let display = display_tcp(protocol, address);
+        let display = display_tcp((protocol, certificates), address);
         if before.iter().any(|listener| listener.display == display) {
             covered = true;
             continue;
@@ -332,13 +349,15 @@ fn open_together(
                 opened.push(Listener {
                     socket,
                     others,
-                    display: display_tcp(protocol, bound),
+                    display: display_tcp((protocol, certificates), bound),
                     protocol,
                     proxy_protocol: ProxyProtocol::Off,
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
                     server_port: bound.port().to_string(),
                     unix: false,
                     lent: false,
+                    certificates: certificates.cloned(),
+                    tls: None,
                     file: None,
                 });
             }
@@ -393,8 +412,12 @@ fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
 
-fn display_tcp(protocol: Protocol, address: SocketAddr) -> String {
+/// A protocol and, if it is spoken over TLS, the files with the certificates.
+type Speech<'a> = (Protocol, Option<&'a Vec<CertificateFiles>>);
+
+fn display_tcp((protocol, certificates): Speech<'_>, address: SocketAddr) -> String {
     match protocol {
+        Protocol::Http if certificates.is_some() => format!("https://{address}"),
         Protocol::Http => format!("http://{address}"),
         Protocol::FastCgi => format!("fcgi://{address}"),
     }
@@ -485,6 +508,8 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         server_port: "0".to_owned(),
         unix: true,
         lent: false,
+        certificates: None,
+        tls: None,
         file: Some(file),
     };
     if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {

@@ -5,9 +5,12 @@ mod door;
 mod handshakes;
 mod kept;
 mod listener;
+mod secure;
 
 pub use bell::Bell;
 pub use door::{Door, Seat, doors};
 pub(crate) use kept::Kept;
-pub use listener::{Listener, open};
-pub(crate) use listener::{handshake_begun, is_any_lent, open_or_take};
+pub use listener::Listener;
+pub(crate) use listener::{handshake_begun, is_any_lent};
+pub use secure::open;
+pub(crate) use secure::{Vault, open_or_take, read_again, secure};

@@ -7,6 +7,7 @@
 //! Listeners that this server has opened itself, and that systemd has kept while it was restarted, come back in the same way. They
 //! are used only for the addresses that the settings name.
 
+use super::inheritance::inherit_vault;
 use super::notify;
 use crate::config::value::show_accept_model;
 use crate::config::{Protocol, Settings};
@@ -64,10 +65,26 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
     log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
+    if let Some(files) = settings.default_certificates() {
+        let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
+        plain.for_each(|listener| listener.encrypt(files.clone()));
+        listen::secure(&mut listeners, settings, None)?;
+    }
     listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
     if let Some(server_name) = &settings.server_name {
         listeners.iter_mut().for_each(|listener| listener.server_name.clone_from(server_name));
     }
+    Ok(listeners)
+}
+
+/// The listeners of the server before, with what those that are encrypted offer: the certificates as they stand in their files
+/// now, and the secret of that server's session tickets.
+///
+/// # Errors
+/// Says what is wrong, and with which file.
+pub(super) fn secured(mut listeners: Vec<Listener>, settings: &Settings) -> Result<Vec<Listener>, String> {
+    let vault = inherit_vault().map(|vault| listen::Vault { materials: Vec::new(), ..vault });
+    listen::secure(&mut listeners, settings, vault)?;
     Ok(listeners)
 }
 

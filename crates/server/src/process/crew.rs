@@ -12,6 +12,7 @@ use crate::source::{Next, Source};
 use oribi_host::{Crew, GlobalLock, Host};
 use oribi_io::Epoll;
 use oribi_pool::Worker;
+use oribi_tls::Tls;
 use std::cell::Cell;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +49,7 @@ enum Turn {
     End,
 }
 
-impl<'a> SharedLane<'a, Engine<'a, Epoll>> {
+impl<'a> SharedLane<'a, Engine<'a, Tls<Epoll>>> {
     /// A lane with an engine of its own.
     pub(super) fn new(setup: &LaneSetup<'a>, lock: &'a dyn GlobalLock, reporter: Reporter<'a>) -> io::Result<Self> {
         let told = setup.log_opening();
@@ -307,7 +308,7 @@ mod tests {
     }
 
     /// Takes turns, and waits between them, until a turn is not idle.
-    fn busy_turn(crew: &SharedLane<'_, Engine<'_, Epoll>>, host: &mut dyn Host) -> Turn {
+    fn busy_turn(crew: &SharedLane<'_, Engine<'_, Tls<Epoll>>>, host: &mut dyn Host) -> Turn {
         loop {
             match crew.turn(host) {
                 Turn::Idle(timeout) => assert!(crew.lane.idle(timeout)),
@@ -325,7 +326,7 @@ mod tests {
     /// Calls `act` with a crew of one, a client and a way to wake the worker.
     fn with_crew(
         settings: Settings,
-        act: impl FnOnce(&SharedLane<'_, Engine<'_, Epoll>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
+        act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
         with_crew_of(&Lonely::default(), settings, act);
     }
@@ -333,7 +334,7 @@ mod tests {
     fn with_crew_of(
         lock: &dyn GlobalLock,
         settings: Settings,
-        act: impl FnOnce(&SharedLane<'_, Engine<'_, Epoll>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
+        act: impl FnOnce(&SharedLane<'_, Engine<'_, Tls<Epoll>>>, &mut TcpStream, &WorkerSlot, &mut dyn Write),
     ) {
         let _deadline = crate::deadline::waits_for("a crew and its client");
         let listen = vec![ListenAddress::tcp("127.0.0.1", 0)];

@@ -17,6 +17,7 @@ use super::pace::Pace;
 use crate::config::{LogTarget, SandboxChoice, Settings, counted};
 use crate::handover::{self, Sender};
 use crate::keeper::{self, Plea, Pleas};
+use crate::listen::Vault;
 use crate::listen::{Listener, is_any_lent};
 use crate::log as log_file;
 use crate::scoreboard::{Prospect, Row, Scoreboard, WorkerCommand, WorkerSlot, WorkerState};
@@ -320,6 +321,22 @@ impl<'a> Edges<'a> {
             if let Err(error) = error.and(access) {
                 log::error!("{} cannot be given the log files that were opened again: {error}", self.name(number));
             }
+        }
+    }
+
+    /// Has the edges use the certificates that these listeners have now.
+    pub(super) fn give_certificates(&self, listeners: &[Listener]) {
+        let vault = match Vault::fill(listeners) {
+            Ok(Some(vault)) => vault,
+            Ok(None) => return,
+            Err(error) => return log::error!("the edges cannot be given the certificates: {error}"),
+        };
+        for (number, place) in self.places.iter().enumerate() {
+            let Some(process) = &place.process else { continue };
+            if let Err(error) = process.pleas.give_certificates(vault.as_fd()) {
+                log::error!("{} cannot be given the certificates: {error}", self.name(number));
+            }
+            let _ = rustix::io::write(&process.waker, &[0]);
         }
     }
 

@@ -8,25 +8,27 @@
 //! - `ORIBI_POOLS`: memory and descriptors that workers share with edges (see `edges/pools.rs`). A mold inherits these instead of the
 //!   listeners if edges have the connections;
 //! - `ORIBI_BOARD=8`: a file in memory for the mold's scoreboard, which the master reads;
+//! - `ORIBI_TLS=9`: a file in memory with the certificates and keys of encrypted listeners, which the mold's user may have no
+//!   right to
+//!   read (see `listen/secure.rs`);
 //! - `ORIBI_GENERATION=1`: how many times the app has been loaded.
 //!
 //! The variables stay in the environment, so programs that the app starts see them, too. They are used only if the socket
 //! exists and the process that they name made its other end.
 
+use super::described::{Entry, parse};
+pub(super) use super::described::{LISTENERS, describe};
 use super::edges::pools::{POOLS, claim_all, inherit as inherit_pools};
-use crate::config::{Protocol, ProxyProtocol};
 use crate::keeper::Plea;
-use crate::listen::Listener;
+use crate::listen::{Listener, Vault};
 use oribi_io::process::{adopt, claim, exit_now, has_hung_up, peer, survive_broken_pipes_while_loading, tell};
 use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
-use std::fmt::Write as _;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 pub(super) const MASTER: &str = "ORIBI_MASTER";
-pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 /// Names the socket to a master before this one: see [`super::upgrade`].
 pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
 /// Names the socket to the first process of a server that has been upgraded.
@@ -36,6 +38,8 @@ pub(super) const TOTALS: &str = "ORIBI_TOTALS";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
 pub(super) const BOARD: &str = "ORIBI_BOARD";
+/// Names the file with the certificates and keys.
+pub(super) const VAULT: &str = "ORIBI_TLS";
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,6 +267,8 @@ pub(super) struct Inheritance {
     pub(super) pools: Vec<Memory>,
     /// Where the scoreboard is to be.
     pub(super) board: Option<OwnedFd>,
+    /// The certificates and keys of encrypted listeners.
+    pub(super) vault: Option<Vault>,
     /// How many times the app has been loaded, including this time.
     pub(super) generation: u64,
 }
@@ -288,11 +294,12 @@ pub fn claim_inheritance() {
         claim_all(&value);
     }
     let board = number_of_board().filter(|_| master.is_some());
+    let vault = number_of_vault();
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let totals = std::env::var(TOTALS).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
     let numbers = entries.into_iter().flat_map(|entry| entry.numbers);
-    for number in numbers.chain(board).chain(master).chain(before).chain(guardian).chain(totals) {
+    for number in numbers.chain(board).chain(vault).chain(master).chain(before).chain(guardian).chain(totals) {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }
@@ -342,10 +349,11 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let listeners = if pools.is_empty() { inherit_listeners()? } else { Vec::new() };
     let generation = number_of_generation();
     let board = number_of_board().and_then(|number| adopt(number).ok());
+    let vault = inherit_vault();
     // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
     let _ = set_parent_process_death_signal(None);
     master.say(Word::Loaded);
-    Ok(Some(Inheritance { master, listeners, pools, board, generation }))
+    Ok(Some(Inheritance { master, listeners, pools, board, vault, generation }))
 }
 
 /// Takes over the listeners that the environment names.
@@ -355,7 +363,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol } in entries {
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, certificates } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -366,6 +374,7 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
         listener.others = adopted.into_iter().map(|other| other.socket).collect();
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listener.expect_greeting(proxy_protocol);
+        listener.certificates = certificates;
         listeners.push(listener);
     }
     Ok(listeners)
@@ -379,6 +388,17 @@ pub(super) fn is_upgrade() -> bool {
 /// The descriptor of the file for the scoreboard.
 fn number_of_board() -> Option<i32> {
     std::env::var(BOARD).ok()?.parse().ok()
+}
+
+/// The descriptor of the file with the certificates and keys.
+fn number_of_vault() -> Option<i32> {
+    std::env::var(VAULT).ok()?.parse().ok()
+}
+
+/// The certificates and keys that another process has left for this one.
+pub(super) fn inherit_vault() -> Option<Vault> {
+    let file = adopt(number_of_vault()?).ok()?;
+    Vault::open(file.as_fd())
 }
 
 /// The socket to the master, if `value` names a real one.
@@ -405,133 +425,13 @@ fn socket_of_master(value: &str) -> Option<(i32, i32)> {
     peer(number).is_ok_and(|peer| peer == process).then_some((number, process))
 }
 
-/// The beginning of the property of a listener whose connections begin with a PROXY header.
-const PROXY: &str = "proxy-";
-
-/// The value of `ORIBI_LISTENERS` for `listeners`.
-pub(super) fn describe(listeners: &[Listener]) -> String {
-    let one = |listener: &Listener| {
-        let numbers: Vec<_> = listener.sockets().map(|socket| socket.as_raw_fd().to_string()).collect();
-        let numbers = numbers.join(",");
-        let lent = if listener.lent { "=lent" } else { "" };
-        let protocol = if listener.protocol == Protocol::FastCgi { "=fcgi" } else { "" };
-        let greeting = match listener.proxy_protocol {
-            ProxyProtocol::Off => String::new(),
-            choice => format!("={PROXY}{}", choice.name()),
-        };
-        format!("{numbers}={}={}{lent}{protocol}{greeting}", encode(&listener.display), encode(&listener.server_name))
-    };
-    listeners.iter().map(one).collect::<Vec<_>>().join(";")
-}
-
-/// One listener as the environment describes it.
-#[derive(Debug, PartialEq, Eq)]
-struct Entry {
-    /// At least one.
-    numbers: Vec<i32>,
-    display: String,
-    server_name: String,
-    lent: bool,
-    protocol: Protocol,
-    proxy_protocol: ProxyProtocol,
-}
-
-fn parse(value: &str) -> Result<Vec<Entry>, String> {
-    let one = |entry: &str| {
-        let mut parts = entry.split('=');
-        let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
-        let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
-        let (protocol, proxy_protocol) = (Protocol::Http, ProxyProtocol::Off);
-        let mut entry = Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol };
-        for property in parts {
-            match property {
-                "lent" => entry.lent = true,
-                "fcgi" => entry.protocol = Protocol::FastCgi,
-                other => entry.proxy_protocol = ProxyProtocol::parse(other.strip_prefix(PROXY)?).ok()?,
-            }
-        }
-        Some(entry)
-    };
-    let parsed = value.split(';').map(|entry| one(entry).ok_or_else(|| format!("{LISTENERS}: cannot understand {entry:?}")));
-    parsed.collect()
-}
-
-fn encode(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~/[]".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
-fn decode(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut pieces = text.split('%');
-    bytes.extend_from_slice(pieces.next()?.as_bytes());
-    for piece in pieces {
-        bytes.push(u8::from_str_radix(piece.get(..2)?, 16).ok()?);
-        bytes.extend_from_slice(piece.get(2..)?.as_bytes());
-    }
-    String::from_utf8(bytes).ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Protocol;
     use crate::keeper::Reason;
-    use oribi_proto::proxy_protocol::Versions;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use std::os::fd::IntoRawFd;
-
-    #[test]
-    fn what_is_described_is_understood() {
-        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
-        let (display, server_name) = ("unix:/tmp/a b;c=d%é.sock".to_owned(), "[::1]".to_owned());
-        let mut listener = Listener::adopted(socket.into(), "", Protocol::Http).expect("it listens");
-        let other = listener.socket.try_clone().expect("a descriptor");
-        let numbers = vec![listener.socket.as_raw_fd(), other.as_raw_fd()];
-        listener.others = vec![other];
-        (listener.display, listener.server_name) = (display.clone(), server_name.clone());
-        let mut listeners = [listener];
-        for (lent, protocol, proxy_protocol) in [
-            (false, Protocol::Http, ProxyProtocol::Off),
-            (true, Protocol::Http, ProxyProtocol::Required(Versions::One)),
-            (false, Protocol::Http, ProxyProtocol::Required(Versions::Both)),
-            (false, Protocol::FastCgi, ProxyProtocol::Off),
-            (true, Protocol::FastCgi, ProxyProtocol::Off),
-        ] {
-            (listeners[0].lent, listeners[0].protocol, listeners[0].proxy_protocol) = (lent, protocol, proxy_protocol);
-            let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
-            let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol };
-            assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_an_error() {
-        for value in [
-            "",
-            "5",
-            "5=a",
-            "x=a=b",
-            ",=a=b",
-            "5,=a=b",
-            "5=a=b=c",
-            "5=a=b=lent=",
-            "5=a=b=proxy-",
-            "5=a=b=proxy-v3",
-            "5=%4=b",
-            "5=%zz=b",
-            "5=a=b;",
-        ] {
-            assert!(parse(value).is_err(), "{value:?}");
-        }
-    }
+    use std::os::fd::{AsRawFd, IntoRawFd};
 
     #[test]
     fn a_socket_that_does_not_listen_is_refused() {

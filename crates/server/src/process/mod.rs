@@ -8,9 +8,11 @@
 mod adoption;
 mod alone;
 mod books;
+mod certificates;
 mod closing;
 mod contexts;
 mod crew;
+mod described;
 mod detach;
 mod edges;
 mod farewell;

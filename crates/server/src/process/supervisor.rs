@@ -15,7 +15,7 @@ mod stopping;
 mod stuck;
 mod waiting;
 
-use super::adoption::adopt_or_open;
+use super::adoption::{adopt_or_open, secured};
 use super::books::Books;
 use super::edges::Edges;
 use super::farewell::Farewell;
@@ -36,7 +36,7 @@ use super::watch::{self, Watch};
 use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
-use crate::listen::{Listener, is_any_lent};
+use crate::listen::{self, Listener, is_any_lent};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
@@ -174,12 +174,13 @@ impl<'a> Supervisor<'a> {
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, pools, board, generation) = match inheritance::inherit()? {
-            Some(Inheritance { master, listeners, pools, board, generation }) => {
+            Some(Inheritance { master, mut listeners, pools, board, vault, generation }) => {
+                listen::secure(&mut listeners, settings, vault)?;
                 (Some(master), listeners, pools, board, generation)
             }
             None => {
                 privileges.look_up_edges(settings)?;
-                (None, before.map_or_else(|| adopt_or_open(settings), Ok)?, Vec::new(), None, 1)
+                (None, before.map_or_else(|| adopt_or_open(settings), |before| secured(before, settings))?, Vec::new(), None, 1)
             }
         };
         if generation == 1 {

@@ -31,6 +31,7 @@ pub(super) mod flag {
     pub(in super::super) const GATEWAY: u32 = 16;
     pub(in super::super) const FORWARDED_PORT: u32 = 32;
     pub(in super::super) const HTTP_2: u32 = 64;
+    pub(in super::super) const OWN: u32 = 128;
 }
 
 /// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
@@ -166,7 +167,10 @@ fn flags(request: &Request<'_>) -> u32 {
         | set(request.https, flag::HTTPS)
         | set(request.underscores, flag::UNDERSCORES)
         | set(request.forwarded_port, flag::FORWARDED_PORT)
-        | request.gateway.as_ref().map_or(0, |gateway| flag::GATEWAY | role(gateway.role) << 8)
+        | request
+            .gateway
+            .as_ref()
+            .map_or(0, |gateway| flag::GATEWAY | role(gateway.role) << 8 | set(gateway.is_own(), flag::OWN))
 }
 
 const fn form(form: TargetForm) -> u32 {

@@ -40,6 +40,8 @@ pub struct Stored {
     forwarded_port: bool,
     underscores: bool,
     role: Option<Role>,
+    /// The server itself says what the variables say.
+    own: bool,
     content: Place,
     data: Place,
 }
@@ -129,6 +131,7 @@ impl Stored {
         self.https = flags & flag::HTTPS != 0;
         self.forwarded_port = flags & flag::FORWARDED_PORT != 0;
         self.underscores = flags & flag::UNDERSCORES != 0;
+        self.own = flags & flag::OWN != 0;
         self.role = (flags & flag::GATEWAY != 0).then_some(match flags >> 8 {
             0 => Role::Responder,
             1 => Role::Authorizer,
@@ -169,7 +172,10 @@ impl Stored {
             forwarded_port: self.forwarded_port,
             https: self.https,
             underscores: self.underscores,
-            gateway: self.role.map(|role| Gateway::new(role, self.text.of(&self.bytes), &self.variables, data)),
+            gateway: self.role.map(|role| match self.own {
+                true => Gateway::own(self.text.of(&self.bytes), &self.variables),
+                false => Gateway::new(role, self.text.of(&self.bytes), &self.variables, data),
+            }),
         })
     }
 
@@ -183,7 +189,7 @@ impl Stored {
     /// Whether a web server has sent it.
     #[must_use]
     pub const fn has_gateway(&self) -> bool {
-        self.role.is_some()
+        self.role.is_some() && !self.own
     }
 
     /// Whether the content is in a file, which must be asked for.

@@ -313,7 +313,7 @@ mod tests {
             assert_eq!(address(text).as_deref().map_err(String::as_str), expected, "{text}");
         }
         assert!(address("").is_err());
-        assert!(address("https://a").is_err());
+        assert!(address("ftp://a").is_err());
     }
 
     #[test]

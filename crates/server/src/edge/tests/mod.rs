@@ -16,6 +16,7 @@ use crate::slot::{Content, Stored, encode_head, encode_interim};
 use oribi_io::{Client, Sim, World};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};
+use oribi_tls::Tls;
 use std::cell::{Cell, RefCell};
 use std::io::PipeReader;
 use std::os::fd::AsFd;
@@ -35,7 +36,7 @@ const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /// An edge, its clients and its workers.
 struct Site {
     world: World,
-    edge: EdgeLoop<'static, Sim>,
+    edge: EdgeLoop<'static, Tls<Sim>>,
     memory: Memory,
     slot: &'static WorkerSlot,
     pleas: Pleas,

@@ -20,7 +20,7 @@ use super::connection::State;
 use super::deadline::Deadline;
 use super::exchange::Received;
 use super::name::{Name, Place};
-use super::stream::StreamState;
+use super::stream::{StreamFraming, StreamState};
 use super::{Engine, Exchange};
 use oribi_io::Backend;
 
@@ -38,7 +38,11 @@ impl<B: Backend> Engine<'_, B> {
         stream.serial = self.serials.next();
         self.answering += 1;
         received.remote = stream.remote;
-        received.listener = self.connections[stream.connection].listener;
+        let connection = &self.connections[stream.connection];
+        received.listener = connection.listener;
+        if matches!(stream.framing, StreamFraming::Http2(_)) {
+            received.describe(self.backend.encryption(&connection.line.socket));
+        }
         Some(Exchange { id: Name { place: Place::Stream(number), serial: stream.serial }.into(), received })
     }
 

@@ -68,6 +68,7 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut self.connections[index];
         connection.requests = connection.requests.wrapping_add(1);
         request.remote = connection.remote;
+        request.forwarded.https = self.backend.encryption(&connection.line.socket).is_some();
         let forwarding = connection.forwarding;
         if forwarding != Forwarding::Kept {
             let text = std::mem::take(&mut request.text);

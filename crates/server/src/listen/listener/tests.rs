@@ -4,6 +4,10 @@ use super::*;
 use crate::config::ListenAddress;
 use crate::deadline::{Deadline, waits_for};
 
+fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
+    open_or_take(settings, &mut Kept::default())
+}
+
 #[track_caller]
 fn patience() -> Deadline {
     waits_for("connections of its own")

@@ -2,8 +2,8 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, Word};
-use crate::listen::Listener;
+use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, VAULT, Word};
+use crate::listen::{Listener, Vault};
 use crate::scoreboard::Board;
 use crate::totals::Seen;
 use oribi_pool::Memory;
@@ -62,10 +62,16 @@ impl Generation {
         mold.env(pools::POOLS, pools::describe(pools));
         mold.env(GENERATION, number.to_string());
         mold.env(BOARD, board.descriptor().as_raw_fd().to_string());
+        let vault = Vault::fill(listeners)?;
+        match &vault {
+            Some(vault) => mold.env(VAULT, vault.as_raw_fd().to_string()),
+            None => mold.env_remove(VAULT),
+        };
         let spawned = {
             let sockets =
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
-            let _inherited = Inheritable::new(sockets.chain(pools.iter().flat_map(Memory::descriptors)))?;
+            let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
+            let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);

@@ -1,5 +1,6 @@
 //! Loads the app: at the start, anew, and again when the process that has loaded it dies.
 
+use super::super::certificates;
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
@@ -24,6 +25,7 @@ impl Master<'_> {
         // What made generations fail may have been mended.
         self.pace.forgive();
         self.notifier.reloading();
+        certificates::renew(&self.listeners, self.edges.as_ref());
         match self.start_generation() {
             Ok(number) => {
                 self.reloads.begin(number);

@@ -1,5 +1,6 @@
 //! While serving: keeps the wanted number of workers, and replaces workers that are due.
 
+use super::super::certificates;
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::scaling;
@@ -46,6 +47,9 @@ impl Supervisor<'_> {
     pub(super) fn replace_all(&mut self) {
         if !matches!(self.stage, Stage::Serving) {
             return;
+        }
+        if self.master.is_none() {
+            certificates::renew(&self.listeners, self.edges.as_ref());
         }
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;

@@ -1,12 +1,12 @@
 //! The old server's view of the new one, until that serves.
 
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{GUARDIAN, LISTENERS, TOTALS, UPGRADE, describe};
+use super::super::inheritance::{GUARDIAN, LISTENERS, TOTALS, UPGRADE, VAULT, describe};
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
 use crate::handover::Sender;
-use crate::listen::Listener;
+use crate::listen::{Listener, Vault};
 use crate::totals::Totals;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -54,6 +54,12 @@ impl Successor {
         let mut command = program.command();
         command.env(UPGRADE, format!("{}:{}", given.as_raw_fd(), std::process::id()));
         command.env(LISTENERS, describe(listeners));
+        // Clients resume at the new server the sessions that they had with this one.
+        let vault = Vault::fill(listeners)?;
+        match &vault {
+            Some(vault) => command.env(VAULT, vault.as_raw_fd().to_string()),
+            None => command.env_remove(VAULT),
+        };
         // It is the process that the service manager watches from then on.
         command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN).env_remove(TOTALS);
         if let Some(guardian) = guardian {
@@ -64,7 +70,12 @@ impl Successor {
         }
         let spawned = {
             let sockets = listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
-            let _inherited = Inheritable::new(sockets.chain(guardian.map(GuardianLink::socket)).chain(totals.descriptor()))?;
+            let _inherited = Inheritable::new(
+                sockets
+                    .chain(guardian.map(GuardianLink::socket))
+                    .chain(totals.descriptor())
+                    .chain(vault.as_ref().map(AsFd::as_fd)),
+            )?;
             command.spawn()?
         };
         let pid = i32::try_from(spawned.id()).ok().and_then(Pid::from_raw);

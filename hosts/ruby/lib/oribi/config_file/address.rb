@@ -12,14 +12,25 @@ module Oribi
         [["listen", path.to_s.include?("?mode=") || !persona.file_wins? ? "unix:#{path}" : "unix:#{path}?mode=777"]]
       end
 
+      # Puma's `ssl_bind`.
+      def self.tls(host, port, options)
+        query = options.map { |name, value| "#{name}=#{escape(value.to_s)}" }.join("&")
+        [["listen", "ssl://#{host}:#{port}?#{query}"]]
+      end
+
+      def self.escape(text)
+        text.b.gsub(%r{[^a-zA-Z0-9._~/-]}n) { |byte| format("%%%02X", byte.ord) }
+      end
+      private_class_method :escape
+
       # Puma's `bind`: tcp://HOST:PORT?backlog=..., unix://PATH?mode=0777&umask=...&backlog=... Yields notes about parts that
       # are not honoured.
       def self.puma(text, &note)
         scheme, rest = text.to_s.split("://", 2)
-        return [["listen", text.to_s]] if rest.nil?
+        return [["listen", text.to_s]] if rest.nil? || %w[ssl https].include?(scheme)
 
         unless %w[tcp unix http].include?(scheme)
-          yield "`#{scheme}://` is not honoured: let a proxy do TLS, and give Oribi its plain address"
+          yield "`#{scheme}://` is not honoured: Oribi listens on tcp://, ssl:// and unix://"
           return []
         end
         place, query = rest.split("?", 2)

@@ -17,14 +17,13 @@ module Oribi
       # A listen address; several addresses are several listeners.
       def bind(*addresses)
         addresses.flatten.each do |address|
-          ssl_bind if address.to_s.start_with?("ssl://")
           sheet.listen(Address.puma(address) { |text| sheet.note(text) })
         end
       end
 
-      # Refused, because clients would be served without the requested protection.
-      def ssl_bind(*, **)
-        sheet.refuse(:ssl, "let a proxy do TLS, and give Oribi its plain address")
+      # An address for TLS, with `cert` and `key`. What is not known of other options ends the start.
+      def ssl_bind(host, port, options = {})
+        sheet.listen(Address.tls(host, port, options))
       end
 
       # A port, or an address with Unicorn's options.

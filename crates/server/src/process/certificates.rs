@@ -1,0 +1,19 @@
+//! Certificates are read again whenever the app is loaded anew.
+
+use super::edges::Edges;
+use crate::listen::{Listener, read_again};
+
+/// Reads the certificates of these listeners again, and gives them to the edges, if there are any. If one cannot be used, all
+/// stay as they are.
+pub(super) fn renew(listeners: &[Listener], edges: Option<&Edges<'_>>) {
+    match read_again(listeners) {
+        Ok(false) => {}
+        Ok(true) => {
+            log::info!("the certificates were read again");
+            if let Some(edges) = edges {
+                edges.give_certificates(listeners);
+            }
+        }
+        Err(why) => log::error!("{why}; the present certificates stay"),
+    }
+}

@@ -1,0 +1,498 @@
+//! The backend over another one: each of its promises, kept for encrypted connections.
+//!
+//! A receive decrypts what has come, and sends what the protocol itself has to say. A send encrypts and sends at once, or says
+//! that there is no room. Two kinds of news are this backend's own: an end that a client has announced together with its last
+//! bytes, and the room for a handshake message that has not left, which nobody but the protocol waits for.
+
+use crate::given::{self, Given};
+use crate::outgoing::{Flushed, Haste, Outgoing, flush};
+use crate::server::{Server, Speaker};
+use crate::session::{Over, Session};
+use oribi_io::{Accepted, Attempt, Backend, Direction, Encryption, Event, Token};
+use std::io::{self, IoSlice};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes that are received at once, at most, and for how much room of the caller's: what is decrypted beyond that room must be
+/// kept.
+const RECEIVED: usize = 64 << 10;
+
+/// What a record adds to the bytes in it, and the least that is worth a receive.
+const ADDED: usize = 512;
+const LEAST: usize = 4 << 10;
+
+/// Bytes of a file that are read at once.
+const OF_FILE: usize = 64 << 10;
+
+/// A backend that encrypts the connections of some listeners.
+#[derive(Debug)]
+pub struct Tls<B> {
+    backend: B,
+    /// For each listener: what it offers, and when; `None`: it is not encrypted.
+    speakers: Vec<Option<(Speaker, Start)>>,
+    incoming: Vec<u8>,
+    outgoing: Outgoing,
+    of_file: Vec<u8>,
+    /// What is to be reported that the backend below does not know of.
+    news: Vec<Event>,
+    /// Connections whose own messages wait for room.
+    stalled: Vec<Token>,
+}
+
+/// When the encryption of a connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With its first byte.
+    AtOnce,
+    /// When [`Backend::encrypt`] is called: something in clear text comes first.
+    WhenAsked,
+}
+
+/// A connection's socket.
+pub enum Socket<S> {
+    /// It is not encrypted.
+    Plain(S),
+    /// It is encrypted.
+    Secure(Box<Secure<S>>),
+}
+
+/// An encrypted connection.
+pub struct Secure<S> {
+    socket: S,
+    token: Option<Token>,
+    opened: bool,
+    stage: Stage,
+    /// It stands in the list of those whose own messages wait.
+    stalled: bool,
+}
+
+#[expect(clippy::large_enum_variant, reason = "nearly every encrypted connection is in the large one")]
+enum Stage {
+    /// It is still in clear text, at the listener with this number.
+    Clear(usize),
+    Session(Session),
+    /// A host speaks on it, through a thread.
+    Given(Given),
+    /// It was cut.
+    Aborted,
+}
+
+impl<B: Backend> Tls<B> {
+    /// Encrypts the connections of the listeners for which there is a server; those of all others stay as they are.
+    ///
+    /// # Errors
+    /// What rustls has against the rules.
+    pub fn new(backend: B, listeners: impl IntoIterator<Item = Option<(Arc<Server>, Start)>>) -> io::Result<Self> {
+        let mut speakers = Vec::new();
+        for listener in listeners {
+            let speaker = |(server, start)| Ok::<_, rustls::Error>((Speaker::new(server)?, start));
+            speakers.push(listener.map(speaker).transpose().map_err(io::Error::other)?);
+        }
+        Ok(Self {
+            backend,
+            speakers,
+            incoming: Vec::new(),
+            outgoing: Outgoing::default(),
+            of_file: Vec::new(),
+            news: Vec::new(),
+            stalled: Vec::new(),
+        })
+    }
+
+    fn accepted(&mut self, listener: usize, accepted: Accepted<B::Socket>) -> Accepted<Socket<B::Socket>> {
+        match accepted {
+            Accepted::Connection(socket, peer) => {
+                let stage = match self.speakers.get_mut(listener) {
+                    Some(Some((_, Start::WhenAsked))) => Stage::Clear(listener),
+                    Some(Some((speaker, Start::AtOnce))) => begin(speaker),
+                    Some(None) | None => return Accepted::Connection(Socket::Plain(socket), peer),
+                };
+                let secure = Secure { socket, token: None, opened: false, stage, stalled: false };
+                Accepted::Connection(Socket::Secure(Box::new(secure)), peer)
+            }
+            Accepted::None => Accepted::None,
+            Accepted::Exhausted(error) => Accepted::Exhausted(error),
+        }
+    }
+
+    fn receive_secure(&mut self, secure: &mut Secure<B::Socket>, buffer: &mut [u8]) -> Attempt {
+        let Secure { socket, token, opened, stage, stalled } = secure;
+        let session = match stage {
+            Stage::Session(session) => session,
+            Stage::Clear(_) => return self.backend.receive(socket, buffer),
+            Stage::Given(_) | Stage::Aborted => return Attempt::Broken,
+        };
+        let mut filled = session.take(buffer);
+        while filled < buffer.len() && session.over.is_none() {
+            let room = (buffer.len() - filled + ADDED).clamp(LEAST, RECEIVED);
+            let kept = session.restore(&mut self.incoming, room);
+            match self.backend.receive(socket, &mut self.incoming[kept..kept + room]) {
+                Attempt::Done(count) => {
+                    session.handle(&mut self.incoming[..kept + count]);
+                    filled += session.take(&mut buffer[filled..]);
+                    if count < room {
+                        break;
+                    }
+                }
+                Attempt::Later => break,
+                Attempt::End | Attempt::Broken => session.ends_unannounced(),
+            }
+        }
+        // What was decrypted will be answered, and what waits leaves with the answer.
+        if !session.waiting.is_empty() && session.owed == 0 && (filled == 0 || session.over.is_some()) {
+            match flush(&mut self.backend, socket, session) {
+                Flushed::All => {
+                    if let (Some(token), true) = (*token, std::mem::take(stalled)) {
+                        self.stalled.retain(|other| *other != token);
+                    }
+                }
+                Flushed::Later => {
+                    if let (Some(token), false) = (*token, *stalled) {
+                        *stalled = true;
+                        self.stalled.push(token);
+                    }
+                }
+                Flushed::Broken => session.over = Some(Over::Broken),
+            }
+        }
+        match session.over {
+            _ if filled > 0 => {
+                // A short result says that nothing more comes, so whatever does must be told of.
+                if session.over.is_some()
+                    && filled < buffer.len()
+                    && let (Some(token), true) = (*token, *opened)
+                {
+                    self.news.push(news(token, true));
+                }
+                Attempt::Done(filled)
+            }
+            None => Attempt::Later,
+            Some(Over::Ended) => Attempt::End,
+            Some(Over::Broken) => Attempt::Broken,
+        }
+    }
+
+    fn send_secure(&mut self, secure: &mut Secure<B::Socket>, pieces: &[IoSlice<'_>], haste: Haste) -> Attempt {
+        match &mut secure.stage {
+            Stage::Session(session) => self.outgoing.send(&mut self.backend, &mut secure.socket, session, pieces, haste),
+            Stage::Clear(_) => self.backend.send_gathered(&mut secure.socket, pieces),
+            Stage::Given(given) => given.send(pieces),
+            Stage::Aborted => Attempt::Broken,
+        }
+    }
+
+    /// Says that nothing more is sent, as far as there is room.
+    fn say_goodbye(&mut self, secure: &mut Secure<B::Socket>) {
+        if let Stage::Session(session) = &mut secure.stage
+            && session.over != Some(Over::Broken)
+            && session.owed == 0
+        {
+            let mut last = std::mem::take(&mut session.waiting);
+            let before = last.len();
+            session.say_goodbye(&mut last);
+            if last.len() > before {
+                let _ = self.backend.send_last(&mut secure.socket, &last);
+            }
+        }
+    }
+
+    /// Makes news for connections whose own messages wait: whoever receives sends them, too.
+    #[inline(never)]
+    fn adapt(&mut self, events: &mut [Event]) {
+        for event in events {
+            if let Event::Socket { token, readable, writable: true, .. } = event {
+                *readable |= self.stalled.contains(token);
+            }
+        }
+    }
+}
+
+/// A new session. That it cannot begin ends only its connection.
+fn begin(speaker: &mut Speaker) -> Stage {
+    let (config, witness) = speaker.present();
+    match Session::new(config, witness) {
+        Ok(session) => Stage::Session(session),
+        Err(error) => {
+            log::error!("cannot begin a TLS session: {error}");
+            Stage::Aborted
+        }
+    }
+}
+
+/// The news that a receive is worth trying.
+fn news(token: Token, ended: bool) -> Event {
+    Event::Socket { token, readable: true, writable: false, ended, broken: false }
+}
+
+impl<B: Backend> Backend for Tls<B> {
+    type Socket = Socket<B::Socket>;
+    type Waiter = B::Waiter;
+
+    const SENDS_AT_ONCE: bool = B::SENDS_AT_ONCE;
+    const TELLS_ONE: bool = B::TELLS_ONE;
+    const TELLS_ENDS: bool = B::TELLS_ENDS;
+
+    fn name(&self) -> &'static str {
+        self.backend.name()
+    }
+
+    #[inline]
+    fn now(&self) -> Duration {
+        self.backend.now()
+    }
+
+    fn read_clock(&mut self) {
+        self.backend.read_clock();
+    }
+
+    fn wall_clock(&self) -> Duration {
+        self.backend.wall_clock()
+    }
+
+    fn listen(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.listen(listener, socket)
+    }
+
+    fn unlisten(&mut self, listener: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.unlisten(listener, socket)
+    }
+
+    fn watch(&mut self, pipe: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch(pipe)
+    }
+
+    fn watch_bell(&mut self, bell: BorrowedFd<'_>) -> io::Result<()> {
+        self.backend.watch_bell(bell)
+    }
+
+    fn accept_ahead(&mut self, listener: usize, most: usize) -> bool {
+        self.backend.accept_ahead(listener, most)
+    }
+
+    fn be_cautious(&mut self) {
+        self.backend.be_cautious();
+    }
+
+    fn take_accepted(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
+        let accepted = self.backend.take_accepted(listener, socket);
+        self.accepted(listener, accepted)
+    }
+
+    fn is_waited_at(&self, listener: usize, socket: BorrowedFd<'_>) -> bool {
+        self.backend.is_waited_at(listener, socket)
+    }
+
+    fn accept(&mut self, listener: usize, socket: BorrowedFd<'_>) -> Accepted<Self::Socket> {
+        let accepted = self.backend.accept(listener, socket);
+        self.accepted(listener, accepted)
+    }
+
+    fn open(&mut self, socket: &mut Self::Socket, token: Token) -> io::Result<()> {
+        match socket {
+            Socket::Plain(socket) => self.backend.open(socket, token),
+            Socket::Secure(secure) => {
+                secure.token = Some(token);
+                secure.opened = true;
+                if let Stage::Session(session) = &secure.stage
+                    && (session.over.is_some() || session.has_decrypted())
+                {
+                    self.news.push(news(token, session.over.is_some()));
+                }
+                self.backend.open(&mut secure.socket, token)
+            }
+        }
+    }
+
+    fn put_off(&mut self, socket: &mut Self::Socket, token: Token) -> bool {
+        match socket {
+            Socket::Plain(socket) => self.backend.put_off(socket, token),
+            // A handshake needs the next event anyhow.
+            Socket::Secure(_) => false,
+        }
+    }
+
+    #[inline]
+    fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt {
+        match socket {
+            Socket::Plain(socket) => self.backend.receive(socket, buffer),
+            Socket::Secure(secure) => self.receive_secure(secure, buffer),
+        }
+    }
+
+    #[inline]
+    fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt {
+        match socket {
+            Socket::Plain(socket) => self.backend.send(socket, buffer),
+            Socket::Secure(secure) => self.send_secure(secure, &[IoSlice::new(buffer)], Haste::Now),
+        }
+    }
+
+    fn send_last(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt {
+        match socket {
+            Socket::Plain(socket) => self.backend.send_last(socket, buffer),
+            Socket::Secure(secure) => self.send_secure(secure, &[IoSlice::new(buffer)], Haste::WithEnd),
+        }
+    }
+
+    fn send_gathered(&mut self, socket: &mut Self::Socket, buffers: &[IoSlice<'_>]) -> Attempt {
+        match socket {
+            Socket::Plain(socket) => self.backend.send_gathered(socket, buffers),
+            Socket::Secure(secure) => self.send_secure(secure, buffers, Haste::Now),
+        }
+    }
+
+    fn send_file(&mut self, socket: &mut Self::Socket, file: BorrowedFd<'_>, offset: u64, size: usize) -> Attempt {
+        let secure = match socket {
+            Socket::Plain(socket) => return self.backend.send_file(socket, file, offset, size),
+            Socket::Secure(secure) => secure,
+        };
+        let mut sent = 0;
+        while sent < size {
+            let mut bytes = std::mem::take(&mut self.of_file);
+            bytes.resize(OF_FILE, 0);
+            let wanted = (size - sent).min(OF_FILE);
+            let read = rustix::io::pread(file, &mut bytes[..wanted], offset + sent as u64);
+            let attempt = match read {
+                Ok(0) => Attempt::End,
+                Ok(count) => self.send_secure(secure, &[IoSlice::new(&bytes[..count])], Haste::Now),
+                Err(rustix::io::Errno::INTR) => Attempt::Done(0),
+                Err(_) => Attempt::Broken,
+            };
+            self.of_file = bytes;
+            match (attempt, read) {
+                (Attempt::Done(count), Ok(all)) if count < all => return Attempt::Done(sent + count),
+                (Attempt::Done(count), _) => sent += count,
+                // What has left is told first; the next attempt tells the rest.
+                (_, _) if sent > 0 => return Attempt::Done(sent),
+                (attempt, _) => return attempt,
+            }
+        }
+        Attempt::Done(sent)
+    }
+
+    #[inline]
+    fn submit(&mut self) {
+        self.backend.submit();
+    }
+
+    fn shutdown(&mut self, socket: &mut Self::Socket, direction: Direction) {
+        match (socket, direction) {
+            (Socket::Plain(socket), _) => self.backend.shutdown(socket, direction),
+            (Socket::Secure(secure), Direction::Send) => {
+                if let Stage::Given(given) = &secure.stage {
+                    return given.end();
+                }
+                self.say_goodbye(secure);
+                self.backend.shutdown(&mut secure.socket, direction);
+            }
+            (Socket::Secure(secure), Direction::Abort) => {
+                secure.stage = Stage::Aborted;
+                self.backend.shutdown(&mut secure.socket, direction);
+            }
+        }
+    }
+
+    fn close(&mut self, socket: Self::Socket) {
+        match socket {
+            Socket::Plain(socket) => self.backend.close(socket),
+            Socket::Secure(mut secure) => {
+                self.say_goodbye(&mut secure);
+                if let (true, Some(token)) = (secure.stalled, secure.token) {
+                    self.stalled.retain(|stalled| *stalled != token);
+                }
+                self.backend.close(secure.socket);
+            }
+        }
+    }
+
+    /// The host gets one end of a pair of sockets, and a thread encrypts and decrypts what passes.
+    fn give_away(&mut self, socket: &mut Self::Socket) -> io::Result<(OwnedFd, Vec<u8>)> {
+        let secure = match socket {
+            Socket::Plain(socket) => return self.backend.give_away(socket),
+            Socket::Secure(secure) => secure,
+        };
+        let Stage::Session(session) = &mut secure.stage else { return Err(io::ErrorKind::NotConnected.into()) };
+        if session.owed > 0 {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        let (connection, received) = self.backend.give_away(&mut secure.socket)?;
+        let Stage::Session(session) = std::mem::replace(&mut secure.stage, Stage::Aborted) else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        let (given, descriptor) = given::pass(session, connection, received)?;
+        secure.stage = Stage::Given(given);
+        Ok((descriptor, Vec::new()))
+    }
+
+    fn adopt(&mut self, connection: OwnedFd) -> io::Result<Self::Socket> {
+        self.backend.adopt(connection).map(Socket::Plain)
+    }
+
+    #[inline]
+    fn encryption<'s>(&self, socket: &'s Self::Socket) -> Option<&'s Arc<Encryption>> {
+        match socket {
+            Socket::Plain(_) => None,
+            Socket::Secure(secure) => match &secure.stage {
+                Stage::Session(session) => session.facts(),
+                Stage::Clear(_) | Stage::Given(_) | Stage::Aborted => None,
+            },
+        }
+    }
+
+    fn encrypt(&mut self, socket: &mut Self::Socket, received: &[u8]) -> bool {
+        let Socket::Secure(secure) = socket else { return false };
+        let Stage::Clear(listener) = secure.stage else { return false };
+        let Some(Some((speaker, _))) = self.speakers.get_mut(listener) else { return false };
+        secure.stage = begin(speaker);
+        if let (Stage::Session(session), false) = (&mut secure.stage, received.is_empty()) {
+            session.handle(&mut received.to_vec());
+        }
+        true
+    }
+
+    fn can_move(&self, socket: &Self::Socket) -> bool {
+        matches!(socket, Socket::Plain(_))
+    }
+
+    fn has_news(&self) -> bool {
+        !self.news.is_empty() || self.backend.has_news()
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+        let known = events.len();
+        let timeout = if self.news.is_empty() { timeout } else { Some(Duration::ZERO) };
+        self.backend.wait(timeout, events)?;
+        if !self.stalled.is_empty() {
+            self.adapt(&mut events[known..]);
+        }
+        if !self.news.is_empty() {
+            events.append(&mut self.news);
+        }
+        Ok(())
+    }
+
+    fn waiter(&self) -> io::Result<Self::Waiter> {
+        self.backend.waiter()
+    }
+
+    fn collect(&mut self, waiter: &mut Self::Waiter, events: &mut Vec<Event>) {
+        let known = events.len();
+        self.backend.collect(waiter, events);
+        if !self.stalled.is_empty() {
+            self.adapt(&mut events[known..]);
+        }
+        if !self.news.is_empty() {
+            events.append(&mut self.news);
+        }
+    }
+}
+
+impl<S: std::fmt::Debug> std::fmt::Debug for Socket<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Plain(socket) => socket.fmt(formatter),
+            Self::Secure(secure) => formatter.debug_tuple("Secure").field(&secure.socket).finish(),
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Certificates: from their files to what a handshake chooses from, with messages that say what is wrong with a file.
+
+mod validity;
+
+use crate::material::{Material, Pair};
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ClientHello;
+use rustls::sign::CertifiedKey;
+use rustls::{Error, InconsistentKeys};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use validity::Validity;
+
+/// Certificates by the names that they are for.
+#[derive(Debug, Default)]
+pub(crate) struct Certificates {
+    all: Vec<Certificate>,
+    /// The places in `all` for each name, in lower case; `*.example.org` for a wildcard.
+    by_name: BTreeMap<String, Vec<usize>>,
+}
+
+#[derive(Debug)]
+struct Certificate {
+    certified: Arc<CertifiedKey>,
+    names: Vec<String>,
+    validity: Option<Validity>,
+    file: String,
+}
+
+impl Certificates {
+    /// Parses and checks what was read.
+    ///
+    /// # Errors
+    /// Says what is wrong, and with which file.
+    pub(crate) fn of(material: &Material) -> Result<Self, String> {
+        let all: Vec<_> = material.identities.iter().map(Certificate::of).collect::<Result<_, _>>()?;
+        if all.is_empty() {
+            return Err("there is no certificate".to_owned());
+        }
+        let mut by_name: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+        for (place, certificate) in all.iter().enumerate() {
+            for name in &certificate.names {
+                by_name.entry(name.clone()).or_default().push(place);
+            }
+        }
+        Ok(Self { all, by_name })
+    }
+
+    /// The certificate for a client that asks for `name`: the first that is for this name and whose key the client understands.
+    /// If none is for this name, or the client names none, the first that it understands.
+    pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let fits = |place: &usize| {
+            let certificate = &self.all[*place].certified;
+            certificate.key.choose_scheme(hello.signature_schemes()).is_some()
+        };
+        let named = hello.server_name().map(|name| self.places(name)).unwrap_or_default();
+        let place = named.iter().copied().find(fits).or_else(|| (0..self.all.len()).find(fits))?;
+        Some(self.all[place].certified.clone())
+    }
+
+    /// The places of the certificates for `name`.
+    fn places(&self, name: &str) -> &[usize] {
+        let name = name.to_ascii_lowercase();
+        let wildcard = || name.split_once('.').and_then(|(_, rest)| self.by_name.get(&format!("*.{rest}")));
+        self.by_name.get(&name).or_else(wildcard).map_or(&[], Vec::as_slice)
+    }
+}
+
+impl Certificate {
+    fn of(pair: &Pair) -> Result<Self, String> {
+        let wrong = |why: &str| format!("cannot use the certificate {}: {why}", pair.certificate);
+        let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pair.certificate_bytes)
+            .collect::<Result<_, _>>()
+            .map_err(|error| wrong(&of_pem(&error)))?;
+        let Some(first) = chain.first() else {
+            return Err(wrong("there is no certificate in this file; it must have lines that say BEGIN CERTIFICATE (PEM)"));
+        };
+        let parsed =
+            webpki::EndEntityCert::try_from(first).map_err(|error| wrong(&format!("it cannot be understood ({error})")))?;
+        let names = parsed.valid_dns_names().map(str::to_ascii_lowercase).collect();
+        let validity = Validity::of(first);
+        let refused = |why: &str| format!("cannot use the key {}: {why}", pair.key);
+        let key = PrivateKeyDer::from_pem_slice(&pair.key_bytes).map_err(|error| match error {
+            pem::Error::NoItemsFound if contains(&pair.key_bytes, b"ENCRYPTED") => refused(
+                "it is encrypted, and nobody is there to give its passphrase when the server starts; decrypt it: \
+                 openssl pkey -in KEY -out NEWKEY",
+            ),
+            pem::Error::NoItemsFound => {
+                refused("there is no private key in this file; it must have lines that say BEGIN PRIVATE KEY (PEM)")
+            }
+            error => refused(&of_pem(&error)),
+        })?;
+        let key = rustls::crypto::ring::sign::any_supported_type(&key)
+            .map_err(|_| refused("its kind is not known; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are"))?;
+        let certified = CertifiedKey::new(chain.clone(), key);
+        match certified.keys_match() {
+            Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
+            Err(_) => return Err(refused(&format!("it does not belong to the certificate {}", pair.certificate))),
+        }
+        Ok(Self { certified: Arc::new(certified), names, validity, file: pair.certificate.clone() })
+    }
+
+    /// What an operator should know of it; `None`: nothing is wrong.
+    fn trouble(&self, now: u64) -> Option<String> {
+        const SOON: u64 = 7 * 24 * 3600;
+        let validity = self.validity?;
+        if now >= validity.end {
+            Some(format!("the certificate {} has expired: clients will refuse it", self.file))
+        } else if now < validity.start {
+            Some(format!("the certificate {} is not valid yet: clients will refuse it", self.file))
+        } else if validity.end - now < SOON {
+            Some(format!("the certificate {} expires within {} hours", self.file, (validity.end - now).div_ceil(3600)))
+        } else {
+            None
+        }
+    }
+}
+
+impl Certificates {
+    /// What an operator should know of them: those that have expired, or will soon.
+    pub(crate) fn troubles(&self) -> Vec<String> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+        self.all.iter().filter_map(|certificate| certificate.trouble(now)).collect()
+    }
+}
+
+impl fmt::Display for Certificates {
+    /// `www.example.org, example.org (until 2027-01-31); *.example.com (until 2027-02-28)`.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, certificate) in self.all.iter().enumerate() {
+            let between = if number > 0 { "; " } else { "" };
+            let names = if certificate.names.is_empty() { "no name".to_owned() } else { certificate.names.join(", ") };
+            write!(formatter, "{between}{names}")?;
+            if let Some(validity) = certificate.validity {
+                write!(formatter, " (until {})", validity.last_day())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of_pem(error: &pem::Error) -> String {
+    match error {
+        pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
+        _ => format!("it is no PEM file ({error})"),
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,203 @@
+//! Encrypted connections that a host takes, because its app speaks another protocol with the client.
+//!
+//! The host cannot have the socket, on which only TLS is spoken. It gets one end of a pair of sockets, and a thread decrypts
+//! what comes from the client and encrypts what comes from the app, until both have ended.
+
+use crate::session::{Over, Session};
+use oribi_io::Attempt;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, Shutdown, shutdown};
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+/// Bytes that are read at once: one record's.
+const READ: usize = 16 << 10;
+
+/// Bytes on their way to one side, beyond which nothing more is read for it.
+const MOST_WAITING: usize = 64 << 10;
+
+/// What is left for the server of a connection that a host has taken: the host's end, for what the server itself still sends.
+pub(crate) struct Given(UnixStream);
+
+impl Given {
+    /// Sends like the host.
+    pub(crate) fn send(&self, pieces: &[IoSlice<'_>]) -> Attempt {
+        let mut sent = 0;
+        for piece in pieces {
+            match rustix::net::send(&self.0, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(count) if count == piece.len() => sent += count,
+                Ok(count) => return Attempt::Done(sent + count),
+                Err(_) if sent > 0 => return Attempt::Done(sent),
+                // Nobody would report room: a host that has filled it has no need of the server's words.
+                Err(_) => return Attempt::Broken,
+            }
+        }
+        Attempt::Done(sent)
+    }
+
+    /// Ends the server's side, also for the host.
+    pub(crate) fn end(&self) {
+        let _ = shutdown(&self.0, Shutdown::Write);
+    }
+}
+
+/// Starts the thread, and returns the end for the host. `received` has come already and was not decrypted.
+pub(crate) fn pass(session: Session, connection: OwnedFd, received: Vec<u8>) -> io::Result<(Given, OwnedFd)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    let kept = theirs.try_clone()?;
+    rustix::io::ioctl_fionbio(&connection, true)?;
+    ours.set_nonblocking(true)?;
+    let passage = Passage {
+        session,
+        client: connection,
+        app: ours,
+        to_app: Vec::new(),
+        plain: vec![0; READ],
+        incoming: Vec::new(),
+        app_ended: false,
+        app_gone: false,
+        client_told: false,
+    };
+    thread::Builder::new().name("tls".to_owned()).spawn(move || passage.run(received))?;
+    Ok((Given(kept), theirs.into()))
+}
+
+struct Passage {
+    session: Session,
+    client: OwnedFd,
+    app: UnixStream,
+    /// Decrypted bytes that the app has not taken.
+    to_app: Vec<u8>,
+    plain: Vec<u8>,
+    incoming: Vec<u8>,
+    /// The app sends no more.
+    app_ended: bool,
+    /// It reads no more, either.
+    app_gone: bool,
+    /// The app was told that the client sends no more.
+    client_told: bool,
+}
+
+impl Passage {
+    fn run(mut self, mut received: Vec<u8>) {
+        self.session.handle(&mut received);
+        // When one side has gone, the thread ends, and the other side learns it by its own socket.
+        while self.turn() {}
+        let _ = shutdown(&self.client, Shutdown::Both);
+        let _ = shutdown(&self.app, Shutdown::Both);
+    }
+
+    /// Passes on what there is, and waits once; `false`: it is over.
+    fn turn(&mut self) -> bool {
+        let room = self.plain.len();
+        while self.to_app.len() < MOST_WAITING && self.session.has_decrypted() {
+            let count = self.session.take(&mut self.plain[..room]);
+            self.to_app.extend_from_slice(&self.plain[..count]);
+        }
+        if !write(self.app.as_fd(), &mut self.to_app) || !write(self.client.as_fd(), &mut self.session.waiting) {
+            return false;
+        }
+        if self.session.over == Some(Over::Broken) && self.to_app.is_empty() {
+            return false;
+        }
+        if self.session.over.is_some() && self.to_app.is_empty() && !std::mem::replace(&mut self.client_told, true) {
+            let _ = shutdown(&self.app, Shutdown::Write);
+        }
+        if self.session.waiting.is_empty() && (self.app_gone || (self.app_ended && self.session.over.is_some())) {
+            return false;
+        }
+        let (client, app) = match self.wait() {
+            Ok(found) => found,
+            Err(_) => return false,
+        };
+        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
+        if client.intersects(readable) && self.hears_client() && !self.hear_client() {
+            return false;
+        }
+        if app.intersects(readable) && self.hears_app() && !self.hear_app() {
+            return false;
+        }
+        self.app_gone |= self.app_ended && app.intersects(PollFlags::HUP | PollFlags::ERR);
+        true
+    }
+
+    fn hears_client(&self) -> bool {
+        self.session.over.is_none() && self.to_app.len() < MOST_WAITING
+    }
+
+    fn hears_app(&self) -> bool {
+        !self.app_ended && self.session.waiting.len() < MOST_WAITING
+    }
+
+    /// Waits until one side has something to say, or room for what waits. A side that is of no interest is not watched, because
+    /// its end would be told again and again; but an app that sends no more may still go altogether.
+    fn wait(&self) -> Result<(PollFlags, PollFlags), Errno> {
+        let (mut of_client, mut of_app) = (PollFlags::empty(), PollFlags::empty());
+        of_client.set(PollFlags::IN, self.hears_client());
+        of_client.set(PollFlags::OUT, !self.session.waiting.is_empty());
+        of_app.set(PollFlags::IN, self.hears_app());
+        of_app.set(PollFlags::OUT, !self.to_app.is_empty());
+        let mut polled = [PollFd::new(&self.app, of_app), PollFd::new(&self.client, of_client)];
+        let polled = match (self.app_gone, of_client.is_empty()) {
+            (true, _) => &mut polled[1..],
+            (false, true) => &mut polled[..1],
+            (false, false) => &mut polled[..],
+        };
+        match poll(polled, None) {
+            Ok(_) => {}
+            Err(Errno::INTR) => return Ok((PollFlags::empty(), PollFlags::empty())),
+            Err(error) => return Err(error),
+        }
+        let (first, last) = (polled[0].revents(), polled[polled.len() - 1].revents());
+        Ok(match (self.app_gone, of_client.is_empty()) {
+            (true, _) => (last, PollFlags::empty()),
+            (false, true) => (PollFlags::empty(), first),
+            (false, false) => (last, first),
+        })
+    }
+
+    fn hear_client(&mut self) -> bool {
+        let kept = self.session.restore(&mut self.incoming, READ);
+        match rustix::io::read(&self.client, &mut self.incoming[kept..kept + READ]) {
+            Ok(0) => self.session.ends_unannounced(),
+            Ok(count) => self.session.handle(&mut self.incoming[..kept + count]),
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn hear_app(&mut self) -> bool {
+        let mut waiting = std::mem::take(&mut self.session.waiting);
+        let goes_on = match rustix::io::read(&self.app, self.plain.as_mut_slice()) {
+            Ok(0) => {
+                self.app_ended = true;
+                self.session.say_goodbye(&mut waiting);
+                true
+            }
+            Ok(count) => self.session.encrypt(&self.plain[..count], &mut waiting),
+            Err(Errno::AGAIN | Errno::INTR) => true,
+            Err(_) => false,
+        };
+        self.session.waiting = waiting;
+        goes_on
+    }
+}
+
+/// Writes as much as there is room for; `false`: nobody reads any more.
+fn write(to: BorrowedFd<'_>, bytes: &mut Vec<u8>) -> bool {
+    let mut written = 0;
+    while written < bytes.len() {
+        match rustix::net::send(to, &bytes[written..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(count) => written += count,
+            Err(Errno::AGAIN) => break,
+            Err(Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+    bytes.drain(..written);
+    true
+}

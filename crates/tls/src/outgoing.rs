@@ -1,0 +1,168 @@
+//! Bytes of the app on their way to the client: encrypted in records of up to 16 KiB, into one buffer that all connections
+//! share.
+//!
+//! What a backend does not take of them stays with the connection, encrypted. But the caller is told only of what has left: it
+//! gives the rest again, as with any backend, and what is encrypted already is passed over then (`owed`). So the caller knows
+//! when its client does not keep up, and no more than one batch of records waits here.
+
+use crate::session::Session;
+use oribi_io::{Attempt, Backend};
+use std::io::IoSlice;
+
+/// Bytes of the app in one record, the most that TLS permits.
+const RECORD: usize = 16 << 10;
+
+/// Bytes of the app that are encrypted before they are sent: four records fill the kernel's usual buffer for a socket.
+const BATCH: usize = 64 << 10;
+
+/// The buffers of a lane.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    encrypted: Vec<u8>,
+    /// The app's bytes for one record, if they stand in several places.
+    gathered: Vec<u8>,
+    /// For each record in `encrypted`: where it ends, and how many bytes of the app there are up to its end.
+    ends: Vec<(usize, usize)>,
+}
+
+/// How a batch leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// Now.
+    Now,
+    /// Perhaps together with the end of the connection, which follows at once.
+    WithEnd,
+}
+
+impl Outgoing {
+    /// Sends `pieces`, as far as `backend` takes them.
+    pub(crate) fn send<B: Backend>(
+        &mut self,
+        backend: &mut B,
+        socket: &mut B::Socket,
+        session: &mut Session,
+        pieces: &[IoSlice<'_>],
+        haste: Haste,
+    ) -> Attempt {
+        let size: usize = pieces.iter().map(|piece| piece.len()).sum();
+        let mut sent = 0;
+        if session.owed > 0 {
+            match flush(backend, socket, session) {
+                Flushed::All => {}
+                Flushed::Later => return Attempt::Later,
+                Flushed::Broken => return Attempt::Broken,
+            }
+            sent = session.owed.min(size);
+            session.owed -= sent;
+        }
+        if !session.is_established() {
+            return Attempt::Broken;
+        }
+        while sent < size {
+            let first = std::mem::take(&mut session.waiting);
+            self.encrypted.clear();
+            self.encrypted.extend_from_slice(&first);
+            if !self.encrypt(session, pieces, sent, size.min(sent + BATCH)) {
+                return Attempt::Broken;
+            }
+            let last = haste == Haste::WithEnd && size <= sent + BATCH;
+            if last {
+                session.say_goodbye(&mut self.encrypted);
+            }
+            let attempt = if last { backend.send_last(socket, &self.encrypted) } else { backend.send(socket, &self.encrypted) };
+            let taken = match attempt {
+                Attempt::Done(taken) => taken,
+                Attempt::Later => 0,
+                Attempt::End | Attempt::Broken => return Attempt::Broken,
+            };
+            if taken == self.encrypted.len() {
+                sent = size.min(sent + BATCH);
+                continue;
+            }
+            // Whole records have left; of the others, whatever the socket has taken, the caller hears later.
+            let left = self.ends.iter().take_while(|(end, _)| *end <= taken).last().map_or(sent, |(_, bytes)| *bytes);
+            session.waiting = self.encrypted[taken..].to_vec();
+            session.owed = size.min(sent + BATCH) - left;
+            return match flush(backend, socket, session) {
+                // There was room after all.
+                Flushed::All => {
+                    let more = std::mem::take(&mut session.owed);
+                    Attempt::Done(left + more)
+                }
+                Flushed::Later if left == 0 => Attempt::Later,
+                Flushed::Later => Attempt::Done(left),
+                Flushed::Broken => Attempt::Broken,
+            };
+        }
+        Attempt::Done(sent)
+    }
+
+    /// Encrypts the bytes from `start` to `end` of `pieces` behind what stands in `encrypted`.
+    fn encrypt(&mut self, session: &mut Session, pieces: &[IoSlice<'_>], start: usize, end: usize) -> bool {
+        let Self { encrypted, gathered, ends } = self;
+        ends.clear();
+        let mut position = 0;
+        let mut done = start;
+        gathered.clear();
+        for piece in pieces {
+            let (from, to) = (start.clamp(position, position + piece.len()), end.clamp(position, position + piece.len()));
+            let mut bytes = &piece[from - position..to - position];
+            position += piece.len();
+            while !bytes.is_empty() {
+                let last = done + gathered.len() + bytes.len() == end;
+                if gathered.is_empty() && (bytes.len() >= RECORD || last) {
+                    let (record, rest) = bytes.split_at(bytes.len().min(RECORD));
+                    if !session.encrypt(record, encrypted) {
+                        return false;
+                    }
+                    done += record.len();
+                    ends.push((encrypted.len(), done));
+                    bytes = rest;
+                    continue;
+                }
+                let (more, rest) = bytes.split_at(bytes.len().min(RECORD - gathered.len()));
+                gathered.extend_from_slice(more);
+                bytes = rest;
+                if gathered.len() == RECORD || done + gathered.len() == end {
+                    if !session.encrypt(gathered, encrypted) {
+                        return false;
+                    }
+                    done += gathered.len();
+                    ends.push((encrypted.len(), done));
+                    gathered.clear();
+                }
+            }
+        }
+        true
+    }
+}
+
+/// What has become of the encrypted bytes that waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    All,
+    /// The backend will report the socket as writable.
+    Later,
+    Broken,
+}
+
+/// Sends what waits until all has left or the backend takes no more, so that it reports when it does.
+pub(crate) fn flush<B: Backend>(backend: &mut B, socket: &mut B::Socket, session: &mut Session) -> Flushed {
+    let mut sent = 0;
+    let outcome = loop {
+        if sent == session.waiting.len() {
+            break Flushed::All;
+        }
+        match backend.send(socket, &session.waiting[sent..]) {
+            Attempt::Done(count) => sent += count,
+            Attempt::Later => break Flushed::Later,
+            Attempt::End | Attempt::Broken => break Flushed::Broken,
+        }
+    };
+    if outcome == Flushed::All {
+        session.waiting = Vec::new();
+    } else {
+        session.waiting.drain(..sent);
+    }
+    outcome
+}

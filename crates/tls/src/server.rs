@@ -1,0 +1,183 @@
+//! What a listener offers: its certificates, which can be exchanged while it serves, and the rules of its handshakes.
+
+use crate::certificates::Certificates;
+use crate::material::Material;
+use crate::tickets::Secret;
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The protocols that clients may choose from (ALPN), in the server's order. HTTP/2 will stand before the other.
+const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+
+/// The tickets that a client gets with a full handshake: browsers open several connections at once.
+const TICKETS: usize = 2;
+
+/// A version of TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// TLS 1.2.
+    #[default]
+    Tls12,
+    /// TLS 1.3.
+    Tls13,
+}
+
+/// The rules of a listener's handshakes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The oldest version.
+    pub oldest: Version,
+}
+
+/// What a listener offers. All lanes of a process share it.
+#[derive(Debug)]
+pub struct Server {
+    present: Mutex<(Arc<Certificates>, Material)>,
+    /// How many times the certificates have been exchanged.
+    edition: AtomicU32,
+    options: Options,
+    secret: Secret,
+}
+
+impl Server {
+    /// Checks what was read from a listener's files.
+    ///
+    /// # Errors
+    /// Says what is wrong, and with which file.
+    pub fn new(material: Material, options: Options, secret: Secret) -> Result<Self, String> {
+        let present = Mutex::new((Arc::new(Certificates::of(&material)?), material));
+        Ok(Self { present, edition: AtomicU32::new(0), options, secret })
+    }
+
+    /// Checks other certificates.
+    ///
+    /// # Errors
+    /// Says what is wrong, and with which file.
+    pub fn check(&self, material: Material) -> Result<Checked, String> {
+        Ok(Checked(Arc::new(Certificates::of(&material)?), material))
+    }
+
+    /// Offers these certificates from now on. Connections keep theirs.
+    pub fn exchange(&self, Checked(certificates, material): Checked) {
+        *self.present.lock().unwrap_or_else(PoisonError::into_inner) = (certificates, material);
+        self.edition.fetch_add(1, Release);
+    }
+
+    /// What the files of the present certificates contained, with the keys.
+    #[must_use]
+    pub fn material(&self) -> Material {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).1.clone()
+    }
+
+    /// The secret of its session tickets.
+    #[must_use]
+    pub fn secret(&self) -> &Secret {
+        &self.secret
+    }
+
+    /// What an operator should know of the certificates: those that have expired, or will soon.
+    #[must_use]
+    pub fn troubles(&self) -> Vec<String> {
+        self.present().troubles()
+    }
+
+    fn present(&self) -> Arc<Certificates> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner).0.clone()
+    }
+}
+
+/// Certificates that are good, and that nobody offers yet.
+#[derive(Debug)]
+pub struct Checked(Arc<Certificates>, Material);
+
+impl std::fmt::Display for Server {
+    /// The names that the certificates are for, and until when.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.present().fmt(formatter)
+    }
+}
+
+/// What a client has asked for.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// The server that it wants to reach (SNI).
+    pub(crate) name: Option<String>,
+}
+
+/// Chooses certificates for the connections of one lane, and notes what the latest client has asked for: rustls tells nobody
+/// else.
+#[derive(Debug, Default)]
+pub(crate) struct Witness {
+    certificates: Arc<Certificates>,
+    told: Mutex<Option<Told>>,
+}
+
+impl Witness {
+    pub(crate) fn take(&self) -> Option<Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl ResolvesServerCert for Witness {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let told = Told { name: hello.server_name().map(str::to_owned) };
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        self.certificates.choose(&hello)
+    }
+}
+
+/// A listener's rules as one lane uses them.
+#[derive(Debug)]
+pub(crate) struct Speaker {
+    server: Arc<Server>,
+    edition: u32,
+    config: Arc<ServerConfig>,
+    witness: Arc<Witness>,
+}
+
+impl Speaker {
+    /// # Errors
+    /// The rules contradict one another.
+    pub(crate) fn new(server: Arc<Server>) -> Result<Self, rustls::Error> {
+        let edition = server.edition.load(Acquire);
+        let (config, witness) = configure(&server)?;
+        Ok(Self { server, edition, config, witness })
+    }
+
+    /// What the next connection needs.
+    pub(crate) fn present(&mut self) -> (Arc<ServerConfig>, Arc<Witness>) {
+        let edition = self.server.edition.load(Acquire);
+        if edition != self.edition
+            && let Ok((config, witness)) = configure(&self.server)
+        {
+            (self.edition, self.config, self.witness) = (edition, config, witness);
+        }
+        (self.config.clone(), self.witness.clone())
+    }
+}
+
+fn configure(server: &Server) -> Result<(Arc<ServerConfig>, Arc<Witness>), rustls::Error> {
+    let witness = Arc::new(Witness { certificates: server.present(), told: Mutex::new(None) });
+    let versions: &[_] = match server.options.oldest {
+        Version::Tls12 => &[&TLS13, &TLS12],
+        Version::Tls13 => &[&TLS13],
+    };
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_protocol_versions(versions)?
+        .with_no_client_auth()
+        .with_cert_resolver(witness.clone());
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    config.ticketer = Arc::new(server.secret.clone());
+    config.send_tls13_tickets = TICKETS;
+    // No process could look up a session that another one has stored; tickets carry theirs.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    // A request in early data may be repeated by anyone who has seen it (RFC 8470).
+    config.max_early_data_size = 0;
+    Ok((Arc::new(config), witness))
+}

@@ -1,0 +1,322 @@
+//! One connection's TLS: bytes of the client in, the app's bytes out, and the other way round. It makes no system call.
+//!
+//! rustls is used without its own buffers ("unbuffered"): an idle connection then has no memory but its keys. Received bytes
+//! stand in a buffer that all connections share, and only what is left of an incomplete record is kept.
+
+use crate::facts::facts;
+use crate::server::{Told, Witness};
+use oribi_io::Encryption;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
+use rustls::{Error, ServerConfig};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// The most bytes of an incomplete record, or of a handshake message in several records, that wait for the rest: the largest
+/// message that rustls takes (64 KiB), with what its records add to it.
+const INCOMPLETE_BYTES: usize = 80 << 10;
+
+/// What a client gets that speaks HTTP without TLS here: its user sees what is wrong, as with other servers.
+const SPOKE_PLAINLY: &[u8] =
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
+    This port speaks HTTPS: write https:// in the address\n";
+
+/// Why nothing more comes from the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The client has said that it sends no more (close_notify).
+    Ended,
+    /// The protocol was broken, or the connection ended without that word.
+    Broken,
+}
+
+pub(crate) struct Session {
+    connection: UnbufferedServerConnection,
+    witness: Arc<Witness>,
+    /// What the client has asked for, until the handshake is done.
+    told: Option<Told>,
+    /// Received bytes that are not a whole record yet.
+    incomplete: Vec<u8>,
+    /// Decrypted bytes that nobody has taken yet: those from `taken` on.
+    decrypted: Vec<u8>,
+    taken: usize,
+    /// Encrypted bytes that have not been sent yet.
+    pub(crate) waiting: Vec<u8>,
+    /// How many bytes that the caller will give again are encrypted in `waiting`.
+    pub(crate) owed: usize,
+    pub(crate) over: Option<Over>,
+    /// What is known of the connection, when the handshake is done.
+    facts: Option<Arc<Encryption>>,
+    said_goodbye: bool,
+    /// There was a panic: nothing here is to be asked or sent any more.
+    failed: bool,
+}
+
+impl Session {
+    pub(crate) fn new(config: Arc<ServerConfig>, witness: Arc<Witness>) -> Result<Self, Error> {
+        Ok(Self {
+            connection: UnbufferedServerConnection::new(config)?,
+            witness,
+            told: None,
+            incomplete: Vec::new(),
+            decrypted: Vec::new(),
+            taken: 0,
+            waiting: Vec::new(),
+            owed: 0,
+            over: None,
+            facts: None,
+            said_goodbye: false,
+            failed: false,
+        })
+    }
+
+    /// What is known of the connection; `None` before the handshake is done.
+    pub(crate) fn facts(&self) -> Option<&Arc<Encryption>> {
+        self.facts.as_ref()
+    }
+
+    /// Whether the handshake is done, so that bytes can be encrypted.
+    pub(crate) fn is_established(&self) -> bool {
+        self.facts.is_some() && !self.said_goodbye
+    }
+
+    /// Moves what is kept of an incomplete record to the front of `buffer`, and returns its size: what is received goes behind
+    /// it.
+    pub(crate) fn restore(&mut self, buffer: &mut Vec<u8>, room: usize) -> usize {
+        let kept = self.incomplete.len();
+        if buffer.len() < kept + room {
+            buffer.resize(kept + room, 0);
+        }
+        buffer[..kept].copy_from_slice(&self.incomplete);
+        kept
+    }
+
+    /// Handles received bytes.
+    pub(crate) fn handle(&mut self, received: &mut [u8]) {
+        if self.failed {
+            return;
+        }
+        if catch_unwind(AssertUnwindSafe(|| self.handle_records(received))).is_err() {
+            self.give_up();
+        }
+    }
+
+    /// There was a panic below. It costs this connection: whatever rustls and this session know of it now is not looked at
+    /// again. Nothing else was in their hands but what the sessions of a listener share, and that is whole between two steps.
+    fn give_up(&mut self) {
+        log::error!("a TLS session failed, and its connection is closed; please report this with the message of the panic");
+        self.failed = true;
+        self.over = Some(Over::Broken);
+        self.said_goodbye = true;
+        self.incomplete = Vec::new();
+        self.waiting = Vec::new();
+    }
+
+    fn handle_records(&mut self, mut received: &mut [u8]) {
+        while self.over.is_none() {
+            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(received);
+            let goes_on = match state {
+                Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                    while let Some(record) = traffic.next_record() {
+                        match record {
+                            Ok(record) => self.decrypted.extend_from_slice(record.payload),
+                            Err(_) => self.over = Some(Over::Broken),
+                        }
+                    }
+                    true
+                }
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    if encode(|room| message.encode(room).map_err(|error| size_of_message(&error)), &mut self.waiting).is_none()
+                    {
+                        self.over = Some(Over::Broken);
+                    }
+                    true
+                }
+                Ok(ConnectionState::TransmitTlsData(message)) => {
+                    message.done();
+                    true
+                }
+                Ok(ConnectionState::PeerClosed) => {
+                    self.over = Some(Over::Ended);
+                    false
+                }
+                Ok(ConnectionState::Closed | ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => false,
+                // There is no early data: it is switched off.
+                Ok(_) => {
+                    self.over = Some(Over::Broken);
+                    false
+                }
+                Err(error) => {
+                    self.fail(&error, &mut received[discard..]);
+                    return;
+                }
+            };
+            received = &mut received[discard..];
+            if !goes_on {
+                break;
+            }
+        }
+        self.keep(received);
+        if self.facts.is_none() {
+            // Before another client's handshake goes on.
+            self.told = self.witness.take().or(self.told.take());
+            if !self.connection.is_handshaking() {
+                self.facts = Some(Arc::new(facts(&self.connection, self.told.take())));
+            }
+        }
+    }
+
+    fn keep(&mut self, rest: &[u8]) {
+        self.incomplete.clear();
+        if self.over.is_some() || rest.is_empty() {
+            self.incomplete = Vec::new();
+        } else if rest.len() > INCOMPLETE_BYTES {
+            self.over = Some(Over::Broken);
+        } else {
+            self.incomplete.extend_from_slice(rest);
+        }
+        if self.over == Some(Over::Broken) {
+            // rustls must not be asked again: it remembers how far it has read what is gone now.
+            self.said_goodbye = true;
+        }
+    }
+
+    /// The client has broken the protocol: what rustls wants it to be told is left in `waiting`.
+    fn fail(&mut self, error: &Error, received: &mut [u8]) {
+        log::debug!("a TLS connection is over: {error}");
+        self.over = Some(Over::Broken);
+        self.incomplete = Vec::new();
+        let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();
+        // The alert.
+        while self.connection.wants_write()
+            && let Ok(ConnectionState::EncodeTlsData(mut message)) = self.connection.process_tls_records(received).state
+        {
+            if encode(|room| message.encode(room).map_err(|error| size_of_message(&error)), &mut self.waiting).is_none() {
+                break;
+            }
+        }
+        if plain {
+            self.waiting.clear();
+            self.waiting.extend_from_slice(SPOKE_PLAINLY);
+        }
+        self.said_goodbye = true;
+    }
+
+    /// The connection has ended without a word, which an attacker may have brought about: what has come may be less than was
+    /// sent.
+    pub(crate) fn ends_unannounced(&mut self) {
+        self.over.get_or_insert(Over::Broken);
+    }
+
+    /// Whether decrypted bytes wait.
+    pub(crate) fn has_decrypted(&self) -> bool {
+        self.taken < self.decrypted.len()
+    }
+
+    /// Moves decrypted bytes into `room`, and returns their number.
+    pub(crate) fn take(&mut self, room: &mut [u8]) -> usize {
+        let count = room.len().min(self.decrypted.len() - self.taken);
+        room[..count].copy_from_slice(&self.decrypted[self.taken..self.taken + count]);
+        self.taken += count;
+        if self.taken == self.decrypted.len() {
+            (self.decrypted, self.taken) = (Vec::new(), 0);
+        }
+        count
+    }
+
+    /// Encrypts `bytes`, at most one record's, behind `out`. `false`: nothing more can be encrypted on this connection.
+    pub(crate) fn encrypt(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> bool {
+        self.write(out, |traffic, room| traffic.encrypt(bytes, room))
+    }
+
+    /// Says that nothing more is sent. Does nothing if that was said.
+    pub(crate) fn say_goodbye(&mut self, out: &mut Vec<u8>) {
+        if self.facts.is_some() && !std::mem::replace(&mut self.said_goodbye, true) {
+            #[allow(clippy::redundant_closure_for_method_calls, reason = "the method is that of one lifetime")]
+            self.write(out, |traffic, room| traffic.queue_close_notify(room));
+        }
+    }
+
+    fn write(
+        &mut self,
+        out: &mut Vec<u8>,
+        act: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
+    ) -> bool {
+        if self.failed {
+            return false;
+        }
+        let before = out.len();
+        catch_unwind(AssertUnwindSafe(|| self.write_record(out, act))).unwrap_or_else(|_| {
+            self.give_up();
+            out.truncate(before);
+            false
+        })
+    }
+
+    fn write_record(
+        &mut self,
+        out: &mut Vec<u8>,
+        mut act: impl FnMut(&mut Traffic<'_>, &mut [u8]) -> Result<usize, EncryptError>,
+    ) -> bool {
+        loop {
+            // rustls remembers how far it has read what is incomplete.
+            match self.connection.process_tls_records(&mut self.incomplete).state {
+                Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                    return encode(|room| act(&mut traffic, room).map_err(|error| size_of_record(&error)), out).is_some();
+                }
+                // An answer to a change of keys, which goes first.
+                Ok(ConnectionState::EncodeTlsData(mut message)) => {
+                    if encode(|room| message.encode(room).map_err(|error| size_of_message(&error)), out).is_none() {
+                        return false;
+                    }
+                }
+                Ok(ConnectionState::TransmitTlsData(message)) => message.done(),
+                // It has said that it sends no more; it may still be answered.
+                Ok(ConnectionState::PeerClosed) => {}
+                Ok(_) | Err(_) => return false,
+            }
+        }
+    }
+}
+
+type Traffic<'a> = rustls::unbuffered::WriteTraffic<'a, rustls::server::ServerConnectionData>;
+
+/// Room for a message before its size is known: most are smaller.
+const FIRST_GUESS: usize = 512;
+
+/// Has `write` put something behind `out`, with as much room as it asks for. `None`: it cannot.
+fn encode(mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<usize>>, out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len();
+    let mut room = FIRST_GUESS;
+    loop {
+        out.resize(start + room, 0);
+        match write(&mut out[start..]) {
+            Ok(count) => {
+                out.truncate(start + count);
+                return Some(());
+            }
+            Err(Some(needed)) if needed > room => room = needed,
+            Err(_) => {
+                out.truncate(start);
+                return None;
+            }
+        }
+    }
+}
+
+fn size_of_message(error: &EncodeError) -> Option<usize> {
+    match error {
+        EncodeError::InsufficientSize(size) => Some(size.required_size),
+        EncodeError::AlreadyEncoded => None,
+    }
+}
+
+fn size_of_record(error: &EncryptError) -> Option<usize> {
+    match error {
+        EncryptError::InsufficientSize(size) => Some(size.required_size),
+        EncryptError::EncryptExhausted => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,40 @@
+//! What becomes of a session when something panics below it.
+
+use super::{Over, Session};
+use crate::server::Witness;
+use rustls::pki_types::ServerName;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
+use std::sync::Arc;
+
+/// Stands for a mistake in rustls, or in what it calls.
+#[derive(Debug)]
+struct Panics;
+
+impl ResolvesServerCert for Panics {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        panic!("this test wants it")
+    }
+}
+
+#[test]
+fn a_panic_costs_one_session() {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+    let config = builder.expect("they fit").with_no_client_auth().with_cert_resolver(Arc::new(Panics));
+    let mut session = Session::new(Arc::new(config), Arc::new(Witness::default())).expect("the rules fit");
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().expect("they fit");
+    let config = builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+    let name = ServerName::try_from("localhost").expect("a name");
+    let mut client = ClientConnection::new(Arc::new(config), name).expect("the rules fit");
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).expect("there is memory");
+    session.handle(&mut hello.clone());
+    assert_eq!(session.over, Some(Over::Broken));
+    // Nobody asks rustls again.
+    session.handle(&mut hello);
+    let mut out = Vec::new();
+    session.say_goodbye(&mut out);
+    assert!(!session.encrypt(b"x", &mut out) && out.is_empty() && session.waiting.is_empty() && !session.is_established());
+}

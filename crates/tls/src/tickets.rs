@@ -1,0 +1,206 @@
+//! Session tickets: what a client brings along to resume its session without another signature.
+//!
+//! All processes of a server, also those that start later, make their keys from one secret, which the first process made: so a
+//! client may come back to any of them, and no process has to tell another anything. Each period has its own key. The secret of
+//! the next period is computed from that of the last one, which is forgotten: whoever gets hold of a process's memory can read
+//! no sessions whose tickets are older than two periods.
+
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, Prk};
+use ring::rand::{SecureRandom, SystemRandom};
+use rustls::server::ProducesTickets;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How long a key makes tickets; for as long again, it only opens them.
+const PERIOD: Duration = Duration::from_secs(12 * 3600);
+
+/// Bytes of the number of a period, which stands at the front of a ticket.
+const NUMBER: usize = 8;
+
+/// After more periods than that, the keys are not computed one after the other: a clock that is wrong must not take all time.
+const MOST_STEPS: u64 = 10_000;
+
+/// What all processes of a server make the keys of their tickets from.
+#[derive(Clone)]
+pub struct Secret(Arc<Mutex<Chain>>);
+
+struct Chain {
+    /// The number of the period, counted from the Unix epoch.
+    period: u64,
+    seed: [u8; 32],
+    now: LessSafeKey,
+    before: Option<LessSafeKey>,
+}
+
+impl Secret {
+    /// Bytes of a secret that is passed on: see [`Secret::to_bytes`].
+    pub const SIZE: usize = NUMBER + 32;
+
+    /// A new one.
+    ///
+    /// # Errors
+    /// The system has no random numbers.
+    pub fn new() -> Result<Self, String> {
+        let mut seed = [0; 32];
+        SystemRandom::new().fill(&mut seed).map_err(|_| "the system gives no random numbers".to_owned())?;
+        Self::of(present(), seed)
+    }
+
+    fn of(period: u64, seed: [u8; 32]) -> Result<Self, String> {
+        let now = key(&seed).ok_or("a key for session tickets cannot be made")?;
+        Ok(Self(Arc::new(Mutex::new(Chain { period, seed, now, before: None }))))
+    }
+
+    /// The secret that another process has passed on; `None`: these bytes are none.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (period, seed) = bytes.split_first_chunk::<NUMBER>()?;
+        Self::of(u64::from_be_bytes(*period), seed.try_into().ok()?).ok()
+    }
+
+    /// The secret, for another process of the same server. Those periods that are over are forgotten first.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; Self::SIZE] {
+        let chain = self.at(present());
+        let mut bytes = [0; Self::SIZE];
+        bytes[..NUMBER].copy_from_slice(&chain.period.to_be_bytes());
+        bytes[NUMBER..].copy_from_slice(&chain.seed);
+        bytes
+    }
+
+    /// The chain, with the keys of this period.
+    fn at(&self, period: u64) -> std::sync::MutexGuard<'_, Chain> {
+        let mut chain = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let steps = period.saturating_sub(chain.period).min(MOST_STEPS);
+        for _ in 0..steps {
+            let Some((seed, fresh)) = derive(&chain.seed, b"next period").and_then(|seed| Some((seed, key(&seed)?))) else {
+                break;
+            };
+            chain.seed = seed;
+            chain.before = Some(std::mem::replace(&mut chain.now, fresh));
+        }
+        chain.period = chain.period.max(period);
+        chain
+    }
+
+    fn seal(&self, period: u64, plain: &[u8]) -> Option<Vec<u8>> {
+        let chain = self.at(period);
+        let mut nonce = [0; NONCE_LEN];
+        SystemRandom::new().fill(&mut nonce).ok()?;
+        let number = chain.period.to_be_bytes();
+        let mut ticket = Vec::with_capacity(NUMBER + NONCE_LEN + plain.len() + AES_256_GCM.tag_len());
+        ticket.extend_from_slice(&number);
+        ticket.extend_from_slice(&nonce);
+        ticket.extend_from_slice(plain);
+        let nonce = Nonce::assume_unique_for_key(nonce);
+        let tag = chain.now.seal_in_place_separate_tag(nonce, Aad::from(number), &mut ticket[NUMBER + NONCE_LEN..]).ok()?;
+        ticket.extend_from_slice(tag.as_ref());
+        Some(ticket)
+    }
+
+    fn open(&self, period: u64, ticket: &[u8]) -> Option<Vec<u8>> {
+        let chain = self.at(period);
+        let (number, rest) = ticket.split_first_chunk::<NUMBER>()?;
+        let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
+        let age = chain.period.checked_sub(u64::from_be_bytes(*number))?;
+        let key = match age {
+            0 => &chain.now,
+            1 => chain.before.as_ref()?,
+            _ => return None,
+        };
+        let mut plain = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let size = key.open_in_place(nonce, Aad::from(*number), &mut plain).ok()?.len();
+        plain.truncate(size);
+        Some(plain)
+    }
+}
+
+/// The number of the present period. If the clock says that it is before 1970, that is the first one.
+fn present() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() / PERIOD.as_secs())
+}
+
+fn key(seed: &[u8; 32]) -> Option<LessSafeKey> {
+    UnboundKey::new(&AES_256_GCM, &derive(seed, b"ticket key")?).ok().map(LessSafeKey::new)
+}
+
+fn derive(seed: &[u8; 32], purpose: &[u8]) -> Option<[u8; 32]> {
+    let mut derived = [0; 32];
+    let purpose = [b"oribi session tickets: ", purpose];
+    Prk::new_less_safe(HKDF_SHA256, seed).expand(&purpose, HKDF_SHA256).ok()?.fill(&mut derived).ok()?;
+    Some(derived)
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Secret")
+    }
+}
+
+impl ProducesTickets for Secret {
+    fn enabled(&self) -> bool {
+        true
+    }
+
+    fn lifetime(&self) -> u32 {
+        PERIOD.as_secs() as u32
+    }
+
+    fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        self.seal(present(), plain)
+    }
+
+    fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
+        self.open(present(), ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Secret;
+
+    #[test]
+    fn every_process_opens_the_tickets_of_every_other_for_two_periods() {
+        let first = Secret::of(1000, [7; 32]).expect("a key");
+        let bytes = [&1000_u64.to_be_bytes()[..], &[7; 32]].concat();
+        let other = Secret::from_bytes(&bytes).expect("it was passed on");
+        let ticket = first.seal(1000, b"session").expect("random numbers");
+        assert_eq!(other.open(1000, &ticket).as_deref(), Some(&b"session"[..]));
+        assert_eq!(other.open(1001, &ticket).as_deref(), Some(&b"session"[..]), "the key before opens");
+        assert_eq!(other.open(1002, &ticket), None);
+        // What starts later gets a later secret, and cannot open what is older than that.
+        let later = first.seal(1005, b"later").expect("random numbers");
+        assert_eq!(other.open(1005, &later).as_deref(), Some(&b"later"[..]), "five steps are the same as one after the other");
+        assert_eq!(first.open(1005, &ticket), None);
+        // A clock that goes back opens nothing that was forgotten, and goes on with the later key.
+        assert_eq!(other.open(1000, &ticket), None);
+        let again = other.seal(1000, b"again").expect("random numbers");
+        assert_eq!(first.open(1005, &again).as_deref(), Some(&b"again"[..]));
+    }
+
+    #[test]
+    fn what_is_no_ticket_is_refused() {
+        let secret = Secret::of(7, [1; 32]).expect("a key");
+        let ticket = secret.seal(7, b"session").expect("random numbers");
+        for bit in 0..ticket.len() * 8 {
+            let mut forged = ticket.clone();
+            forged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(secret.open(7, &forged), None, "bit {bit}");
+        }
+        for less in 0..ticket.len() {
+            assert_eq!(secret.open(7, &ticket[..less]), None, "{less} bytes");
+        }
+        assert_eq!(Secret::of(7, [2; 32]).expect("a key").open(7, &ticket), None);
+        assert_ne!(ticket, secret.seal(7, b"session").expect("random numbers"));
+    }
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        assert_eq!(format!("{:?}", Secret::of(7, [1; 32]).expect("a key")), "Secret");
+        assert!(Secret::from_bytes(&[0; 39]).is_none() && Secret::from_bytes(&[0; 41]).is_none());
+        let secret = Secret::new().expect("random numbers");
+        assert!(Secret::from_bytes(&secret.to_bytes()).is_some());
+    }
+}

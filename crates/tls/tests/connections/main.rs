@@ -1,0 +1,39 @@
+//! Encrypted connections over the backends of this machine, with rustls's own client at the other end.
+
+mod certificates;
+mod ends;
+mod handshakes;
+mod pair;
+mod passing;
+
+use pair::{Kernel, Pair, Peer};
+
+/// Runs a test over each backend.
+macro_rules! over_each_backend {
+    ($($module:ident::$test:ident)*) => {
+        mod epoll {
+            $(#[test] fn $test() { crate::$module::$test::<oribi_io::Epoll>(); })*
+        }
+        mod uring {
+            $(#[test] fn $test() { crate::$module::$test::<oribi_io::Uring>(); })*
+        }
+    };
+}
+
+over_each_backend! {
+    passing::a_request_and_its_response
+    passing::large_content_passes_in_both_directions_and_waits_for_the_reader
+    passing::gathered_pieces_are_one_record
+    passing::files_are_sent_from_their_offset
+    passing::a_host_that_takes_the_connection_reads_and_writes_plain_bytes
+    ends::an_end_that_comes_with_the_last_bytes_is_told
+    ends::an_end_without_a_word_is_a_break
+    ends::ends_are_said_and_cuts_are_not
+    ends::changes_of_keys_are_answered_as_long_as_they_are_few
+    handshakes::each_byte_may_come_alone
+    handshakes::clear_text_may_come_first
+    handshakes::what_is_no_handshake_is_refused
+    handshakes::sessions_are_resumed_at_every_lane
+    handshakes::the_name_chooses_the_certificate
+    handshakes::certificates_are_exchanged_while_connections_stay
+}
