@@ -42,10 +42,11 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// Whether the client has sent it by https, as far as its head has been read.
+    /// Whether the client has sent it by https, as far as its head has been read. (What this server itself says stands in
+    /// `forwarded`, too; its variables may still be those of another connection.)
     #[inline]
     pub(super) fn is_https(&self) -> bool {
-        self.forwarded.https || self.variables.as_ref().is_some_and(|variables| variables.say_https())
+        self.forwarded.https || self.variables.as_ref().is_some_and(|variables| !variables.own && variables.say_https())
     }
 
     /// Takes what is known of the connection, if that is encrypted.

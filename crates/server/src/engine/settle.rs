@@ -258,11 +258,14 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn refuse(&mut self, index: u32, refusal: Refusal) -> Still {
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
         self.deadlines.clear(index);
-        let Self { connections, outputs, stamp, .. } = self;
+        let Self { connections, outputs, stamp, backend, .. } = self;
         let connection = &mut connections[index];
         let mut remote = connection.remote;
         let output = connection.line.output.get_or_insert_with(|| outputs.take());
-        let https = matches!(&connection.state, State::Reading(Reading { request: Some(received), .. }) if received.is_https());
+        let https = match &connection.state {
+            State::Reading(Reading { request: Some(received), .. }) => received.is_https(),
+            _ => backend.encryption(&connection.line.socket).is_some(),
+        };
         connection.machine.write_refusal(refusal, &stamp.preset(None, https), output.tail());
         connection.line.trim(outputs);
         let before = std::mem::replace(&mut connection.state, State::Flushing(Fate::Linger));

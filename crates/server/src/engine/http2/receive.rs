@@ -163,8 +163,9 @@ impl<B: Backend> Engine<'_, B> {
         }
         let Some(machine) = carrier.http2() else { return Still::Open };
         log::debug!("refused a request: {} {}", refusal.status(), refusal.reason());
+        let https = self.backend.encryption(&line.socket).is_some();
         let output = line.output.get_or_insert_with(|| self.outputs.take());
-        machine.write_refusal(id, refusal, &self.stamp.preset(None, false), output.tail());
+        machine.write_refusal(id, refusal, &self.stamp.preset(None, https), output.tail());
         let _ = machine.finish(id, output.tail());
         let remote = *remote;
         self.record_refusal(remote.address(), refusal.status());
