@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-in_every_language!(apps_are_served_over_tls, certificates_are_exchanged_by_hup);
+in_every_language!(apps_are_served_over_tls, certificates_are_exchanged_by_hup, clients_show_certificates);
 
 /// A certificate and its key in one file.
 fn certificate(folder: &Folder, name: &str) -> PathBuf {
@@ -67,6 +67,66 @@ fn apps_are_served_over_tls(language: Language) {
             Command::new("curl").args(["-sS", &format!("http://127.0.0.1:{port}/")]).output().expect("curl is installed");
         assert!(String::from_utf8_lossy(&plain.stdout).contains("https://"), "{plain:?}");
         site.server.signal(Signal::TERM);
+    }
+}
+
+/// Runs openssl with these words; `FILE:name` is a file of the folder.
+fn openssl(folder: &Folder, words: &str, more: &[&str]) {
+    let word = |word: &str| word.strip_prefix("FILE:").map_or_else(|| word.into(), |name| folder.file(name).into_os_string());
+    let made = Command::new("openssl").args(words.split(' ').map(word)).args(more).output().expect("openssl is installed");
+    assert!(made.status.success(), "{words}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// What curl says of a request with the certificate and the key in these files of the folder: its exit status and the content.
+fn as_client(site: &Site, folder: &Folder, shown: Option<[&str; 2]>) -> (bool, String) {
+    let mut curl = Command::new("curl");
+    curl.args(["-sk", "--max-time", "50", &format!("https://{}/client", site.address)]);
+    if let Some([certificate, key]) = shown {
+        curl.arg("--cert").arg(folder.file(certificate)).arg("--key").arg(folder.file(key));
+    }
+    let output = curl.output().expect("curl is installed");
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+}
+
+fn clients_show_certificates(language: Language) {
+    let _turn = turn::beside_others();
+    let folder = Folder::new();
+    let file = certificate(&folder, "server");
+    let ec = "-nodes -newkey ec -pkeyopt ec_paramgen_curve:P-256";
+    openssl(&folder, &format!("req -x509 -days 30 {ec} -subj /CN=authority -keyout FILE:ca-key -out FILE:ca"), &[]);
+    let names: Vec<String> = (0..100).map(|number| format!("DNS:name-{number}.example")).collect();
+    let names = format!("subjectAltName={}", names.join(","));
+    let subject = ["-utf8", "-subj", "/O=Firm, \"Ltd\"/CN=J\u{f6}rg", "-addext", &names];
+    openssl(&folder, &format!("req {ec} -keyout FILE:client-key -out FILE:request"), &subject);
+    let sign = "x509 -req -days 30 -in FILE:request -CA FILE:ca -CAkey FILE:ca-key -set_serial 0xabc -copy_extensions copy -out FILE:client";
+    openssl(&folder, sign, &[]);
+    // Another authority that calls itself the same.
+    openssl(&folder, &format!("req -x509 -days 30 {ec} -subj /CN=authority -keyout FILE:other-key -out FILE:other"), &[]);
+    let foreign = "x509 -req -days 30 -in FILE:request -CA FILE:other -CAkey FILE:other-key -set_serial 1 -copy_extensions copy -out FILE:foreign";
+    openssl(&folder, foreign, &[]);
+    let pem = std::fs::read_to_string(folder.file("client")).expect("it was just made");
+    let known = format!("SUCCESS\nCN=J\\C3\\B6rg,O=Firm\\, \\\"Ltd\\\"\nCN=authority\n0ABC\n{}", pem.trim_end());
+    for (edge, mode) in [("on", "required"), ("off", "optional")] {
+        let listen = format!("https://127.0.0.1:0?cert={}&verify_mode={mode}", file.display());
+        let ca = folder.file("ca");
+        let arguments = ["--listen", &listen, "--ssl-ca", ca.to_str().expect("UTF-8"), "--edge", edge, "--workers", "1"];
+        let mut site = Site::start(Launcher::Oribi, language, &arguments);
+        assert_eq!(as_client(&site, &folder, Some(["client", "client-key"])), (true, known.clone()), "{mode}");
+        assert_eq!(as_client(&site, &folder, Some(["foreign", "client-key"])), (false, String::new()), "{mode}");
+        site.server.wait_for_log("refused a TLS client because of its certificate: ");
+        if mode == "optional" {
+            assert_eq!(as_client(&site, &folder, None), (true, "NONE\n-\n-\n-\n-".to_owned()));
+            continue;
+        }
+        assert_eq!(as_client(&site, &folder, None), (false, String::new()));
+        site.server.wait_for_log("it has shown no certificate");
+        for version in ["-tls1_2", "-tls1_3"] {
+            let address = site.address.to_string();
+            let output = Command::new("openssl").args(["s_client", version, "-ign_eof", "-connect", &address]).output();
+            let said = output.expect("openssl is installed").stderr;
+            let said = String::from_utf8_lossy(&said);
+            assert!(said.contains("alert certificate required"), "{said}");
+        }
     }
 }
 

@@ -1,18 +1,19 @@
 //! Certificates: from their files to what a handshake chooses from, with messages that say what is wrong with a file.
 
-mod validity;
-
+use crate::clients::authorities;
+use crate::der::{SEQUENCE, expect};
 use crate::material::{Material, Pair};
+use crate::pem_error::of_pem;
+use crate::validity::Validity;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ClientHello;
 use rustls::sign::CertifiedKey;
-use rustls::{Error, InconsistentKeys};
+use rustls::{Error, InconsistentKeys, RootCertStore};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use validity::Validity;
 
 /// Certificates by the names that they are for.
 #[derive(Debug, Default)]
@@ -20,6 +21,8 @@ pub(crate) struct Certificates {
     all: Vec<Certificate>,
     /// The places in `all` for each name, in lower case; `*.example.org` for a wildcard.
     by_name: BTreeMap<String, Vec<usize>>,
+    /// Who may vouch for clients.
+    pub(crate) authorities: Option<Arc<RootCertStore>>,
 }
 
 #[derive(Debug)]
@@ -46,7 +49,8 @@ impl Certificates {
                 by_name.entry(name.clone()).or_default().push(place);
             }
         }
-        Ok(Self { all, by_name })
+        let authorities = material.authorities.as_ref().map(|(file, bytes)| authorities(file, bytes)).transpose()?;
+        Ok(Self { all, by_name, authorities })
     }
 
     /// The certificate for a client that asks for `name`: the first that is for this name and whose key the client understands.
@@ -95,10 +99,14 @@ impl Certificate {
         })?;
         let key = rustls::crypto::ring::sign::any_supported_type(&key)
             .map_err(|_| refused("its kind is not known; RSA from 2048 bits, ECDSA P-256 and P-384, and Ed25519 are"))?;
-        let certified = CertifiedKey::new(chain.clone(), key);
+        let mut certified = CertifiedKey::new(chain.clone(), key);
         match certified.keys_match() {
             Ok(()) | Err(Error::InconsistentKeys(InconsistentKeys::Unknown)) => {}
             Err(_) => return Err(refused(&format!("it does not belong to the certificate {}", pair.certificate))),
+        }
+        if !pair.status.is_empty() {
+            certified.ocsp =
+                Some(status(&pair.status_bytes).map_err(|why| format!("cannot use the OCSP response {}: {why}", pair.status))?);
         }
         Ok(Self { certified: Arc::new(certified), names, validity, file: pair.certificate.clone() })
     }
@@ -142,11 +150,17 @@ impl fmt::Display for Certificates {
     }
 }
 
-fn of_pem(error: &pem::Error) -> String {
-    match error {
-        pem::Error::MissingSectionEnd { .. } => "a line that says END is missing: the file was cut off".to_owned(),
-        _ => format!("it is no PEM file ({error})"),
+/// What is stapled to a certificate, if it is an answer that helps (RFC 6960, section 4.2.1). Clients check what it says.
+fn status(bytes: &[u8]) -> Result<Vec<u8>, &'static str> {
+    const SUCCESSFUL: &[u8] = &[0x0a, 1, 0];
+    let (answer, behind) = expect(SEQUENCE, bytes).ok_or("it is no OCSP response in DER, as of openssl ocsp -respout FILE")?;
+    if !behind.is_empty() {
+        return Err("there is something behind the response");
     }
+    if !answer.starts_with(SUCCESSFUL) {
+        return Err("the authority has answered with an error in place of a status");
+    }
+    Ok(bytes.to_vec())
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -8,15 +8,23 @@
 
 mod backend;
 mod certificates;
+mod clients;
+mod der;
+mod distinguished_name;
 mod facts;
 mod given;
 mod material;
 mod outgoing;
+mod pem_error;
 mod server;
 mod session;
+mod suites;
 mod tickets;
+mod validity;
 
 pub use backend::{Socket, Start, Tls};
+pub use clients::Verify;
 pub use material::{CertificateFiles, Material};
 pub use server::{Checked, Options, Server, Version};
+pub use suites::Suites;
 pub use tickets::Secret;

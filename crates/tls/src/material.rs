@@ -10,12 +10,16 @@ pub struct CertificateFiles {
     pub certificate: PathBuf,
     /// Its private key, in PEM.
     pub key: PathBuf,
+    /// Its authority's word that it is not revoked, for clients that ask for it: an OCSP response, in DER.
+    pub status: Option<PathBuf>,
 }
 
 /// The content of the files of one listener, in the order in which they were given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Material {
     pub(crate) identities: Vec<Pair>,
+    /// The certificates of those who may vouch for clients, and where they come from.
+    pub(crate) authorities: Option<(String, Vec<u8>)>,
 }
 
 /// A certificate with its chain, its key, and where both come from, for messages.
@@ -25,6 +29,9 @@ pub(crate) struct Pair {
     pub(crate) key: String,
     pub(crate) certificate_bytes: Vec<u8>,
     pub(crate) key_bytes: Vec<u8>,
+    /// The file with the authority's word that the certificate is not revoked; empty: there is none.
+    pub(crate) status: String,
+    pub(crate) status_bytes: Vec<u8>,
 }
 
 /// A file larger than that is none with certificates.
@@ -42,20 +49,36 @@ impl Material {
                 key: files.key.display().to_string(),
                 certificate_bytes: read(&files.certificate, "certificate")?,
                 key_bytes: read(&files.key, "key")?,
+                status: files.status.as_ref().map(|file| file.display().to_string()).unwrap_or_default(),
+                status_bytes: files.status.as_ref().map_or_else(|| Ok(Vec::new()), |file| read(file, "OCSP response"))?,
             })
         };
-        Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()? })
+        Ok(Self { identities: files.iter().map(one).collect::<Result<_, String>>()?, authorities: None })
+    }
+
+    /// The same, with the certificates of those who may vouch for clients.
+    ///
+    /// # Errors
+    /// Says why the file cannot be read.
+    pub fn with_authorities(self, file: Option<&Path>) -> Result<Self, String> {
+        let read = |file: &Path| Ok::<_, String>((file.display().to_string(), read(file, "file of authorities")?));
+        Ok(Self { authorities: file.map(read).transpose()?, ..self })
     }
 
     /// The same as bytes, for another process of the same program.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
+        let mut add = |part: &[u8]| {
+            bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
+            bytes.extend_from_slice(part);
+        };
+        let (name, authorities) = self.authorities.as_ref().map_or(("", &[][..]), |(name, bytes)| (name, bytes));
+        add(name.as_bytes());
+        add(authorities);
         for pair in &self.identities {
-            for part in [pair.certificate.as_bytes(), pair.key.as_bytes(), &pair.certificate_bytes, &pair.key_bytes] {
-                bytes.extend_from_slice(&(part.len() as u64).to_be_bytes());
-                bytes.extend_from_slice(part);
-            }
+            let texts = [&pair.certificate, &pair.key, &pair.status].map(String::as_bytes);
+            texts.into_iter().chain([&pair.certificate_bytes[..], &pair.key_bytes, &pair.status_bytes]).for_each(&mut add);
         }
         bytes
     }
@@ -63,23 +86,29 @@ impl Material {
     /// `None`: the bytes make no sense.
     #[must_use]
     pub fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
+        let (name, authorities) = (text(&mut bytes)?, part(&mut bytes)?);
+        let authorities = (!name.is_empty()).then_some((name, authorities));
         let mut identities = Vec::new();
         while !bytes.is_empty() {
-            let mut part = || {
-                let (size, rest) = bytes.split_first_chunk::<8>()?;
-                let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_be_bytes(*size)).ok()?)?;
-                bytes = rest;
-                Some(part.to_vec())
-            };
-            identities.push(Pair {
-                certificate: String::from_utf8(part()?).ok()?,
-                key: String::from_utf8(part()?).ok()?,
-                certificate_bytes: part()?,
-                key_bytes: part()?,
-            });
+            let bytes = &mut bytes;
+            let (certificate, key, status) = (text(bytes)?, text(bytes)?, text(bytes)?);
+            let (certificate_bytes, key_bytes, status_bytes) = (part(bytes)?, part(bytes)?, part(bytes)?);
+            identities.push(Pair { certificate, key, certificate_bytes, key_bytes, status, status_bytes });
         }
-        Some(Self { identities })
+        Some(Self { identities, authorities })
     }
+}
+
+/// Takes the next part from `bytes`.
+fn part(bytes: &mut &[u8]) -> Option<Vec<u8>> {
+    let (size, rest) = bytes.split_first_chunk::<8>()?;
+    let (part, rest) = rest.split_at_checked(usize::try_from(u64::from_be_bytes(*size)).ok()?)?;
+    *bytes = rest;
+    Some(part.to_vec())
+}
+
+fn text(bytes: &mut &[u8]) -> Option<String> {
+    String::from_utf8(part(bytes)?).ok()
 }
 
 fn read(path: &Path, what: &str) -> Result<Vec<u8>, String> {

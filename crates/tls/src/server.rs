@@ -1,8 +1,10 @@
 //! What a listener offers: its certificates, which can be exchanged while it serves, and the rules of its handshakes.
 
 use crate::certificates::Certificates;
+use crate::clients::{Verify, verifier};
 use crate::material::Material;
-use crate::tickets::Secret;
+use crate::suites::Suites;
+use crate::tickets::{Secret, Tickets};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
@@ -33,6 +35,10 @@ pub enum Version {
 pub struct Options {
     /// The oldest version.
     pub oldest: Version,
+    /// Which suites are taken.
+    pub suites: Suites,
+    /// Whether clients are asked for certificates.
+    pub clients: Verify,
 }
 
 /// What a listener offers. All lanes of a process share it.
@@ -51,7 +57,8 @@ impl Server {
     /// # Errors
     /// Says what is wrong, and with which file.
     pub fn new(material: Material, options: Options, secret: Secret) -> Result<Self, String> {
-        let present = Mutex::new((Arc::new(Certificates::of(&material)?), material));
+        let Checked(certificates, material) = check(material, &options)?;
+        let present = Mutex::new((certificates, material));
         Ok(Self { present, edition: AtomicU32::new(0), options, secret })
     }
 
@@ -60,7 +67,7 @@ impl Server {
     /// # Errors
     /// Says what is wrong, and with which file.
     pub fn check(&self, material: Material) -> Result<Checked, String> {
-        Ok(Checked(Arc::new(Certificates::of(&material)?), material))
+        check(material, &self.options)
     }
 
     /// Offers these certificates from now on. Connections keep theirs.
@@ -92,6 +99,14 @@ impl Server {
     }
 }
 
+fn check(material: Material, options: &Options) -> Result<Checked, String> {
+    let certificates = Certificates::of(&material)?;
+    if options.clients != Verify::None && certificates.authorities.is_none() {
+        return Err("clients are asked for certificates, and it is not said who may vouch for them".to_owned());
+    }
+    Ok(Checked(Arc::new(certificates), material))
+}
+
 /// Certificates that are good, and that nobody offers yet.
 #[derive(Debug)]
 pub struct Checked(Arc<Certificates>, Material);
@@ -116,9 +131,15 @@ pub(crate) struct Told {
 pub(crate) struct Witness {
     certificates: Arc<Certificates>,
     told: Mutex<Option<Told>>,
+    clients: Verify,
 }
 
 impl Witness {
+    /// Whether clients are asked for certificates.
+    pub(crate) fn asks_clients(&self) -> bool {
+        self.clients != Verify::None
+    }
+
     pub(crate) fn take(&self) -> Option<Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -163,17 +184,23 @@ impl Speaker {
 }
 
 fn configure(server: &Server) -> Result<(Arc<ServerConfig>, Arc<Witness>), rustls::Error> {
-    let witness = Arc::new(Witness { certificates: server.present(), told: Mutex::new(None) });
-    let versions: &[_] = match server.options.oldest {
+    let (certificates, material) = server.present.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let Options { oldest, suites, clients } = &server.options;
+    let mut provider = ring::default_provider();
+    provider.cipher_suites = suites.chosen();
+    let provider = Arc::new(provider);
+    let verifier = verifier(*clients, certificates.authorities.clone(), &provider)?;
+    let witness = Arc::new(Witness { certificates, told: Mutex::new(None), clients: *clients });
+    let versions: &[_] = match oldest {
         Version::Tls12 => &[&TLS13, &TLS12],
         Version::Tls13 => &[&TLS13],
     };
-    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(versions)?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
     config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-    config.ticketer = Arc::new(server.secret.clone());
+    config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));
     config.send_tls13_tickets = TICKETS;
     // No process could look up a session that another one has stored; tickets carry theirs.
     config.session_storage = Arc::new(NoServerSessionStorage {});

@@ -3,12 +3,14 @@
 //! rustls is used without its own buffers ("unbuffered"): an idle connection then has no memory but its keys. Received bytes
 //! stand in a buffer that all connections share, and only what is left of an incomplete record is kept.
 
+use crate::clients::{has_expired, words};
 use crate::facts::facts;
 use crate::server::{Told, Witness};
 use oribi_io::Encryption;
+use rustls::pki_types::UnixTime;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, UnbufferedStatus};
-use rustls::{Error, ServerConfig};
+use rustls::{Error, HandshakeKind, ServerConfig};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -161,9 +163,25 @@ impl Session {
             // Before another client's handshake goes on.
             self.told = self.witness.take().or(self.told.take());
             if !self.connection.is_handshaking() {
-                self.facts = Some(Arc::new(facts(&self.connection, self.told.take())));
+                if self.shows_what_has_expired() {
+                    // Nobody has looked since the session was begun.
+                    log::info!("refused a TLS client because of its certificate: it has expired since its session was begun");
+                    self.over = Some(Over::Broken);
+                    self.said_goodbye = true;
+                }
+                self.facts = Some(Arc::new(facts(&self.connection, self.told.take(), self.witness.asks_clients())));
             }
         }
+    }
+
+    /// Whether a session is resumed whose certificate of the client is not valid any more.
+    fn shows_what_has_expired(&self) -> bool {
+        self.connection.handshake_kind() == Some(HandshakeKind::Resumed)
+            && self
+                .connection
+                .peer_certificates()
+                .and_then(<[_]>::first)
+                .is_some_and(|shown| has_expired(shown, UnixTime::now()))
     }
 
     fn keep(&mut self, rest: &[u8]) {
@@ -183,7 +201,11 @@ impl Session {
 
     /// The client has broken the protocol: what rustls wants it to be told is left in `waiting`.
     fn fail(&mut self, error: &Error, received: &mut [u8]) {
-        log::debug!("a TLS connection is over: {error}");
+        match error {
+            Error::NoCertificatesPresented => log::info!("refused a TLS client: it has shown no certificate"),
+            Error::InvalidCertificate(why) => log::info!("refused a TLS client because of its certificate: {}", words(why)),
+            _ => log::debug!("a TLS connection is over: {error}"),
+        }
         self.over = Some(Over::Broken);
         self.incomplete = Vec::new();
         let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();

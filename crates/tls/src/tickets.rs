@@ -6,6 +6,7 @@
 //! no sessions whose tickets are older than two periods.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::digest::SHA256;
 use ring::hkdf::{HKDF_SHA256, Prk};
 use ring::rand::{SecureRandom, SystemRandom};
 use rustls::server::ProducesTickets;
@@ -84,7 +85,7 @@ impl Secret {
         chain
     }
 
-    fn seal(&self, period: u64, plain: &[u8]) -> Option<Vec<u8>> {
+    fn seal(&self, period: u64, context: &[u8; 32], plain: &[u8]) -> Option<Vec<u8>> {
         let chain = self.at(period);
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
@@ -94,12 +95,13 @@ impl Secret {
         ticket.extend_from_slice(&nonce);
         ticket.extend_from_slice(plain);
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let tag = chain.now.seal_in_place_separate_tag(nonce, Aad::from(number), &mut ticket[NUMBER + NONCE_LEN..]).ok()?;
+        let bound = Aad::from([&number[..], context].concat());
+        let tag = chain.now.seal_in_place_separate_tag(nonce, bound, &mut ticket[NUMBER + NONCE_LEN..]).ok()?;
         ticket.extend_from_slice(tag.as_ref());
         Some(ticket)
     }
 
-    fn open(&self, period: u64, ticket: &[u8]) -> Option<Vec<u8>> {
+    fn open(&self, period: u64, context: &[u8; 32], ticket: &[u8]) -> Option<Vec<u8>> {
         let chain = self.at(period);
         let (number, rest) = ticket.split_first_chunk::<NUMBER>()?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
@@ -111,7 +113,7 @@ impl Secret {
         };
         let mut plain = sealed.to_vec();
         let nonce = Nonce::assume_unique_for_key(*nonce);
-        let size = key.open_in_place(nonce, Aad::from(*number), &mut plain).ok()?.len();
+        let size = key.open_in_place(nonce, Aad::from([&number[..], context].concat()), &mut plain).ok()?.len();
         plain.truncate(size);
         Some(plain)
     }
@@ -139,7 +141,25 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-impl ProducesTickets for Secret {
+/// The tickets of a listener: those of another one with other rules for certificates of clients do not open, because a session that
+/// is resumed is not checked again.
+#[derive(Debug)]
+pub(crate) struct Tickets {
+    secret: Secret,
+    /// A digest of these rules.
+    context: [u8; 32],
+}
+
+impl Tickets {
+    /// `context`: the rules.
+    pub(crate) fn new(secret: Secret, context: &[u8]) -> Self {
+        let mut digest = [0; 32];
+        digest.copy_from_slice(ring::digest::digest(&SHA256, context).as_ref());
+        Self { secret, context: digest }
+    }
+}
+
+impl ProducesTickets for Tickets {
     fn enabled(&self) -> bool {
         true
     }
@@ -149,11 +169,11 @@ impl ProducesTickets for Secret {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
-        self.seal(present(), plain)
+        self.secret.seal(present(), &self.context, plain)
     }
 
     fn decrypt(&self, ticket: &[u8]) -> Option<Vec<u8>> {
-        self.open(present(), ticket)
+        self.secret.open(present(), &self.context, ticket)
     }
 }
 
@@ -161,39 +181,46 @@ impl ProducesTickets for Secret {
 mod tests {
     use super::Secret;
 
+    const RULES: &[u8; 32] = &[3; 32];
+
     #[test]
     fn every_process_opens_the_tickets_of_every_other_for_two_periods() {
         let first = Secret::of(1000, [7; 32]).expect("a key");
         let bytes = [&1000_u64.to_be_bytes()[..], &[7; 32]].concat();
         let other = Secret::from_bytes(&bytes).expect("it was passed on");
-        let ticket = first.seal(1000, b"session").expect("random numbers");
-        assert_eq!(other.open(1000, &ticket).as_deref(), Some(&b"session"[..]));
-        assert_eq!(other.open(1001, &ticket).as_deref(), Some(&b"session"[..]), "the key before opens");
-        assert_eq!(other.open(1002, &ticket), None);
+        let ticket = first.seal(1000, RULES, b"session").expect("random numbers");
+        assert_eq!(other.open(1000, RULES, &ticket).as_deref(), Some(&b"session"[..]));
+        assert_eq!(other.open(1001, RULES, &ticket).as_deref(), Some(&b"session"[..]), "the key before opens");
+        assert_eq!(other.open(1002, RULES, &ticket), None);
         // What starts later gets a later secret, and cannot open what is older than that.
-        let later = first.seal(1005, b"later").expect("random numbers");
-        assert_eq!(other.open(1005, &later).as_deref(), Some(&b"later"[..]), "five steps are the same as one after the other");
-        assert_eq!(first.open(1005, &ticket), None);
+        let later = first.seal(1005, RULES, b"later").expect("random numbers");
+        assert_eq!(
+            other.open(1005, RULES, &later).as_deref(),
+            Some(&b"later"[..]),
+            "five steps are the same as one after the other"
+        );
+        assert_eq!(first.open(1005, RULES, &ticket), None);
         // A clock that goes back opens nothing that was forgotten, and goes on with the later key.
-        assert_eq!(other.open(1000, &ticket), None);
-        let again = other.seal(1000, b"again").expect("random numbers");
-        assert_eq!(first.open(1005, &again).as_deref(), Some(&b"again"[..]));
+        assert_eq!(other.open(1000, RULES, &ticket), None);
+        let again = other.seal(1000, RULES, b"again").expect("random numbers");
+        assert_eq!(first.open(1005, RULES, &again).as_deref(), Some(&b"again"[..]));
     }
 
     #[test]
     fn what_is_no_ticket_is_refused() {
         let secret = Secret::of(7, [1; 32]).expect("a key");
-        let ticket = secret.seal(7, b"session").expect("random numbers");
+        let ticket = secret.seal(7, RULES, b"session").expect("random numbers");
         for bit in 0..ticket.len() * 8 {
             let mut forged = ticket.clone();
             forged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(secret.open(7, &forged), None, "bit {bit}");
+            assert_eq!(secret.open(7, RULES, &forged), None, "bit {bit}");
         }
         for less in 0..ticket.len() {
-            assert_eq!(secret.open(7, &ticket[..less]), None, "{less} bytes");
+            assert_eq!(secret.open(7, RULES, &ticket[..less]), None, "{less} bytes");
         }
-        assert_eq!(Secret::of(7, [2; 32]).expect("a key").open(7, &ticket), None);
-        assert_ne!(ticket, secret.seal(7, b"session").expect("random numbers"));
+        assert_eq!(secret.open(7, &[4; 32], &ticket), None, "of a listener with other rules");
+        assert_eq!(Secret::of(7, [2; 32]).expect("a key").open(7, RULES, &ticket), None);
+        assert_ne!(ticket, secret.seal(7, RULES, b"session").expect("random numbers"));
     }
 
     #[test]

@@ -67,11 +67,11 @@ subtest 'unknown' => sub {
 };
 
 subtest 'what would have protected' => sub {
-    for my $pair ([ ssl_verify_mode => 'peer' ], [ ssl_ca_file => 'ca.pem' ], [ chroot => '/srv' ], [ cidr_allow => '10.0.0.0/8' ]) {
+    for my $pair ([ ssl_ca_path => 'ca' ], [ ssl_crl => 'crl.pem' ], [ chroot => '/srv' ], [ cidr_allow => '10.0.0.0/8' ]) {
         my ($name, $value) = @{$pair};
         like options_with($name => $value)->{error}, qr/\Aplackup: cannot do what `$name` asks for: /, "$name ends the start";
     }
-    is options_with(ssl_verify => 0)->{error}, undef, 'but not if it is turned off';
+    is options_with(ssl_crl => 0)->{error}, undef, 'but not if it is turned off';
     like options_with(enable_ssl => 1)->{error},        qr/it needs a certificate/,              'nothing is encrypted without a certificate';
     like options_with(ssl_key_file => 'k.pem')->{error}, qr/there is no certificate for this key/, 'nor with a key alone';
 };

@@ -137,6 +137,13 @@ local behaviours = {
         local function value(name) return variables[name] or "-" end
         return answer(table.concat({ request.scheme, value "HTTPS", value "SSL_PROTOCOL", value "SSL_TLS_SNI", value "SERVER_PORT" }, " "))
     end,
+    client = function(request)
+        local variables, said = request.variables, {}
+        for number, name in ipairs { "VERIFY", "S_DN", "I_DN", "M_SERIAL", "CERT" } do
+            said[number] = variables["SSL_CLIENT_" .. name] or "-"
+        end
+        return answer(table.concat(said, "\n"))
+    end,
     ls = function() return answer(io.popen("ls /proc/self/fd"):read("*a")) end,
     upload = function(request) return answer(request:read("a")) end,
     unmodified = function(_, number) return 304, { ["X-Worker"] = pid(), ["ETag"] = '"' .. number .. '"' }, "" end,

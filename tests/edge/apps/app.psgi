@@ -102,6 +102,7 @@ my %behaviours = (
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
     broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
     tls => sub ($env, @) { return answer(join q( ), $env->{'psgi.url_scheme'}, map { $env->{$_} // q(-) } qw(HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT)) },
+    client => sub ($env, @) { return answer(join "\n", map { $env->{"SSL_CLIENT_$_"} // q(-) } qw(VERIFY S_DN I_DN M_SERIAL CERT)) },
     ls => sub ($env, @) { return answer(scalar qx(ls /proc/self/fd)) },
     upload => sub ($env, $number) { return answer(content($env)) },
     unmodified => sub ($env, $number) { return [304, ['X-Worker' => $$, 'ETag' => qq("$number")], []] },

@@ -1,8 +1,8 @@
 //! Listen addresses in the form in which users write them.
 
+use super::handshakes::{parse, show};
 use super::proxy_protocol::take_option;
 use super::settings::{ListenAddress, Protocol, SocketAddress};
-use super::tls::{show_tls_files, tls_files};
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -45,9 +45,11 @@ impl ListenAddress {
             }
             Some(("tcp", authority)) => authority,
             Some((scheme @ ("https" | "ssl" | "tls"), rest)) if protocol == Protocol::Http => {
-                let (authority, files) = tls_files(rest)?;
+                let (authority, query) = rest.split_once('?').unwrap_or((rest, ""));
+                let (files, handshakes) = parse(query)?;
+                let authority = authority.strip_suffix('/').unwrap_or(authority);
                 let default_port = (scheme == "https").then_some(443);
-                return Ok(parse_tcp(authority, default_port)?.encrypted(files));
+                return Ok(Self { handshakes, ..parse_tcp(authority, default_port)?.encrypted(files) });
             }
             Some(_) => return Err(EXPECTED.to_owned()),
             None => text,
@@ -179,10 +181,12 @@ impl fmt::Display for ListenAddress {
             SocketAddress::Unix { path, mode: None } => write!(formatter, "unix:{}", path.display()),
             SocketAddress::Unix { path, mode: Some(mode) } => write!(formatter, "unix:{}?mode={mode:03o}", path.display()),
         }?;
-        let files = self.certificates.as_deref().unwrap_or_default();
-        show_tls_files(files, formatter)?;
+        let query = show(self.certificates.as_deref().unwrap_or_default(), &self.handshakes);
+        if !query.is_empty() {
+            write!(formatter, "?{query}")?;
+        }
         let Some(choice) = self.proxy_protocol else { return Ok(()) };
-        let has_options = !files.is_empty() || matches!(self.socket, SocketAddress::Unix { mode: Some(_), .. });
+        let has_options = !query.is_empty() || matches!(self.socket, SocketAddress::Unix { mode: Some(_), .. });
         write!(formatter, "{}proxy_protocol={}", if has_options { '&' } else { '?' }, choice.name())
     }
 }
@@ -190,17 +194,26 @@ impl fmt::Display for ListenAddress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Handshakes;
     use crate::config::ProxyProtocol::{Off, Required};
     use Protocol::{FastCgi, Http};
     use oribi_proto::proxy_protocol::Versions::{Both, One, Two};
-    use oribi_tls::CertificateFiles;
+    use oribi_tls::{CertificateFiles, Suites, Verify, Version};
+
+    fn vouched(file: &str, clients: Verify) -> Handshakes {
+        Handshakes { authorities: Some(file.into()), clients: Some(clients), ..Handshakes::default() }
+    }
 
     fn tcp(host: &str, port: u16) -> ListenAddress {
         ListenAddress::tcp(host, port)
     }
 
     fn files(pairs: &[(&str, &str)]) -> Vec<CertificateFiles> {
-        let one = |&(certificate, key): &(&str, &str)| CertificateFiles { certificate: certificate.into(), key: key.into() };
+        let one = |&(certificate, key): &(&str, &str)| CertificateFiles {
+            certificate: certificate.into(),
+            key: key.into(),
+            status: None,
+        };
         pairs.iter().map(one).collect()
     }
 
@@ -236,7 +249,21 @@ mod tests {
             (":5000:ssl", tcp("", 5000).encrypted(vec![])),
             ("[::1]:5000:ssl", tcp("::1", 5000).encrypted(vec![])),
             ("ssl://0.0.0.0:9292?key=/k.pem&cert=/c%26.pem", tcp("0.0.0.0", 9292).encrypted(files(&[("/c&.pem", "/k.pem")]))),
-            ("ssl://:9292?cert=c&key=k&verify_mode=none&no_tlsv1=true", tcp("", 9292).encrypted(files(&[("c", "k")]))),
+            (
+                "ssl://:9292?cert=c&key=k&verify_mode=none&no_tlsv1=true",
+                ListenAddress {
+                    handshakes: Handshakes { clients: Some(Verify::None), ..Handshakes::default() },
+                    ..tcp("", 9292).encrypted(files(&[("c", "k")]))
+                },
+            ),
+            (
+                "ssl://:9292?cert=c&key=k&verify_mode=force_peer&ca=/ca",
+                ListenAddress { handshakes: vouched("/ca", Verify::Required), ..tcp("", 9292).encrypted(files(&[("c", "k")])) },
+            ),
+            (
+                "https://:1?verify_mode=peer&ca=a",
+                ListenAddress { handshakes: vouched("a", Verify::Optional), ..tcp("", 1).encrypted(vec![]) },
+            ),
             ("https://:1?cert=a&key=b&cert=c", tcp("", 1).encrypted(files(&[("a", "b"), ("c", "c")]))),
             ("/run/app.sock", unix("/run/app.sock", None)),
             ("/run/app", unix("/run/app", None)),
@@ -275,7 +302,12 @@ mod tests {
             ("https://localhost?cert=", "cert=FILE"),
             ("https://localhost?key=b", "cert=FILE"),
             ("https://localhost?cert=a&key=b&key=c", "cert=FILE"),
-            ("https://localhost?cert=a&verify_mode=peer", "`verify_mode`"),
+            ("https://localhost?cert=a&verify_mode=perhaps", "force_peer"),
+            ("https://localhost?cert=a&ocsp=b&ocsp=c", "cert=FILE"),
+            ("https://localhost?cert=a&ca=b&ca=c", "only once"),
+            ("https://localhost?cert=a&ciphers=RC4", "there is no suite `RC4`"),
+            ("https://localhost?cert=a&min_version=1.1", "1.2 or 1.3"),
+            ("https://localhost?cert=a&verify=peer", "`verify`"),
             ("https://localhost?cert=%zz", "percent"),
             ("https:///run/app.sock", "host name"),
             ("fcgi://:9000:ssl", "brackets"),
@@ -311,7 +343,19 @@ mod tests {
         }
         for pairs in [&[][..], &[("/a b&?%=", "key")], &[("a", "a"), ("b", "c")]] {
             let address = tcp("::1", 443).encrypted(files(pairs));
-            assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
+            let handshakes = Handshakes {
+                oldest: Some(Version::Tls13),
+                suites: Some(Suites::parse("TLS_AES_128_GCM_SHA256:ECDHE-RSA-AES128-GCM-SHA256").expect("known")),
+                ..vouched("/c&a", Verify::None)
+            };
+            let strict = ListenAddress { handshakes, ..address.clone().greeted(Required(Both)) };
+            for mut address in [address, strict] {
+                assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address.clone()));
+                for (place, files) in address.certificates.iter_mut().flatten().take(1).enumerate() {
+                    files.status = Some(format!("/ocsp?{place}").into());
+                }
+                assert_eq!(ListenAddress::parse(&address.to_string()), Ok(address));
+            }
         }
     }
 }

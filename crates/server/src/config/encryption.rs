@@ -1,27 +1,27 @@
-//! Which addresses are encrypted, with which certificates.
+//! Which addresses are encrypted, and what clients are offered there.
 
 use super::error::SettingError;
+use super::handshakes::{Handshakes, Offer, show_verify};
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
-use oribi_tls::{CertificateFiles, Material, Secret, Server};
+use oribi_tls::{Secret, Server, Verify};
 
 impl Settings {
-    /// The files with the certificates of `address`; `None`: its connections are not encrypted.
+    /// What clients are offered at `address`; `None`: its connections are not encrypted.
     #[must_use]
-    pub fn certificates_of(&self, address: &ListenAddress) -> Option<Vec<CertificateFiles>> {
+    pub fn offer_of(&self, address: &ListenAddress) -> Option<Offer> {
         match &address.certificates {
-            Some(files) if !files.is_empty() => Some(files.clone()),
-            Some(_) => Some(self.tls.files()),
-            None if address.protocol.is_none() && matches!(address.socket, SocketAddress::Tcp { .. }) => {
-                self.default_certificates()
-            }
+            Some(files) if !files.is_empty() => Some(self.tls.offer(files.clone(), &address.handshakes)),
+            Some(_) => Some(self.tls.offer(self.tls.files(), &address.handshakes)),
+            None if address.protocol.is_none() && matches!(address.socket, SocketAddress::Tcp { .. }) => self.default_offer(),
             None => None,
         }
     }
 
     /// The same for TCP sockets that another program has opened.
     #[must_use]
-    pub fn default_certificates(&self) -> Option<Vec<CertificateFiles>> {
-        (self.tls.by_default && self.protocol == Protocol::Http).then(|| self.tls.files())
+    pub fn default_offer(&self) -> Option<Offer> {
+        let is_encrypted = self.tls.by_default && self.protocol == Protocol::Http;
+        is_encrypted.then(|| self.tls.offer(self.tls.files(), &Handshakes::default()))
     }
 }
 
@@ -33,15 +33,15 @@ impl Settings {
     pub fn look_at_certificates(&self) -> Result<Vec<String>, String> {
         let mut seen = Vec::new();
         let mut lines = Vec::new();
-        let addresses = self.listen.iter().filter_map(|address| self.certificates_of(address));
-        for files in addresses.chain(self.default_certificates()) {
-            if seen.contains(&files) {
+        let addresses = self.listen.iter().filter_map(|address| self.offer_of(address));
+        for offer in addresses.chain(self.default_offer()) {
+            if seen.contains(&offer) {
                 continue;
             }
-            let server = Server::new(Material::read(&files)?, self.tls.options(), Secret::new()?)?;
+            let server = Server::new(offer.read()?, offer.options.clone(), Secret::new()?)?;
             lines.push(server.to_string());
             lines.extend(server.troubles());
-            seen.push(files);
+            seen.push(offer);
         }
         Ok(lines)
     }
@@ -49,6 +49,8 @@ impl Settings {
 
 const NEEDED: &str =
     "it needs a certificate: give --ssl-cert FILE and --ssl-key FILE, or write https://HOST:PORT?cert=FILE&key=FILE";
+
+const VOUCHING: &str = "clients are asked for certificates, and it is not said who may vouch for them: give --ssl-ca FILE, or write &ca=FILE behind the address";
 
 /// Decides which addresses are encrypted, and refuses what cannot be.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
@@ -67,8 +69,33 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         let why = "nothing uses it: no address says https://, and --no-ssl is given";
         return Err(SettingError::bad("ssl-cert", tls.certificates[0].display().to_string(), why));
     }
-    match settings.listen.iter().find(|address| settings.certificates_of(address).is_some_and(|files| files.is_empty())) {
-        Some(address) => Err(SettingError::bad("listen", address.to_string(), NEEDED)),
-        None => Ok(()),
+    if let Some(status) = tls.statuses.get(tls.certificates.len()) {
+        let why = "there is no certificate for this response: give as many --ssl-cert FILE, in the same order";
+        return Err(SettingError::bad("ssl-ocsp", status.display().to_string(), why));
+    }
+    let offers = settings.listen.iter().filter_map(|address| Some((Some(address), settings.offer_of(address)?)));
+    let offers: Vec<_> = offers.chain(settings.default_offer().map(|offer| (None, offer))).collect();
+    for (address, offer) in &offers {
+        let why = match () {
+            () if offer.files.is_empty() => NEEDED,
+            () if offer.options.clients != Verify::None && offer.authorities.is_none() => VOUCHING,
+            () => continue,
+        };
+        return Err(match address {
+            Some(address) => SettingError::bad("listen", address.to_string(), why),
+            None => SettingError::bad("ssl-verify-client", show_verify(offer.options.clients), why),
+        });
+    }
+    let asks = |(_, offer): &(_, Offer)| offer.options.clients != Verify::None;
+    if settings.tls.clients != Verify::None && !offers.iter().any(asks) {
+        let why = "no connection is encrypted: give --ssl-cert FILE, too, or write https://HOST:PORT?cert=FILE&key=FILE";
+        return Err(SettingError::bad("ssl-verify-client", show_verify(settings.tls.clients), why));
+    }
+    match &settings.tls.authorities {
+        Some(file) if !offers.iter().any(asks) => {
+            let why = "no client is asked for a certificate: give --ssl-verify-client required, or optional";
+            Err(SettingError::bad("ssl-ca", file.display().to_string(), why))
+        }
+        _ => Ok(()),
     }
 }

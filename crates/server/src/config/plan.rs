@@ -85,7 +85,7 @@ fn edges(resolved: &Resolved) -> String {
 
 fn spelled(address: &ListenAddress, settings: &Settings) -> String {
     let protocol = address.protocol.unwrap_or(settings.protocol);
-    if settings.certificates_of(address).is_some()
+    if settings.offer_of(address).is_some()
         && let SocketAddress::Tcp { host, port } = &address.socket
     {
         // Their certificates follow.

@@ -6,14 +6,12 @@ use super::value::boolean;
 /// Their names in compared form, and what to do instead.
 const OPTIONS: &[(&[&str], &str)] = &[
     (&["sslbind"], "write --listen \"https://HOST:PORT?cert=FILE&key=FILE\" in its place"),
+    (&["sslcapath"], "put the certificates into one file, and give --ssl-ca FILE"),
     (
-        &["sslverify", "sslverifymode", "sslverifyclient", "sslca", "sslcafile", "sslcapath", "cacerts"],
-        "Oribi asks no client for a certificate; let a web server or proxy in front do it",
+        &["sslcrl", "sslcrlpath"],
+        "Oribi does not know which certificates of clients are revoked; let a web server or proxy in front do it",
     ),
-    (
-        &["sslcipherlist", "sslciphers", "sslversion"],
-        "Oribi speaks TLS 1.2 and 1.3 with the suites that are good today; --tls-min-version 1.3 leaves the older version out",
-    ),
+    (&["sslversion"], "Oribi speaks TLS 1.2 and 1.3; --tls-min-version 1.3 leaves the older version out"),
     (
         &["chroot", "chrootdir", "rootdirectory"],
         "Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",

@@ -207,10 +207,12 @@ fn make_absolute(settings: &mut Settings) {
         absolute(path);
     }
     let tls = &mut settings.tls;
-    tls.certificates.iter_mut().chain(&mut tls.keys).for_each(absolute);
+    tls.certificates.iter_mut().chain(&mut tls.keys).chain(&mut tls.statuses).chain(&mut tls.authorities).for_each(absolute);
+    settings.listen.iter_mut().filter_map(|address| address.handshakes.authorities.as_mut()).for_each(absolute);
     for files in settings.listen.iter_mut().filter_map(|address| address.certificates.as_mut()).flatten() {
         absolute(&mut files.certificate);
         absolute(&mut files.key);
+        files.status.as_mut().map(absolute);
     }
     settings.pid_file.as_mut().map(absolute);
     if let ControlChoice::At(path) = &mut settings.control {
@@ -363,11 +365,6 @@ mod tests {
                 "/srv",
                 "cannot do what `chroot` asks for: Oribi does not change the root directory; let the service manager (RootDirectory= in a systemd unit) or a container do it",
             ),
-            (
-                "ssl-verify",
-                "peer",
-                "cannot do what `ssl-verify` asks for: Oribi asks no client for a certificate; let a web server or proxy in front do it",
-            ),
             ("max_workers", "-1", "bad value `-1` for max_workers: expected a whole number from 0 to 1024, or auto"),
             (
                 "max-body-size",
@@ -461,6 +458,11 @@ mod tests {
             "server-header=",
             "redirect-https=8443",
             "hsts=max-age=60; preload",
+            "listen=https://:8443?ca=/c.pem&ciphers=TLS_AES_128_GCM_SHA256",
+            "ssl-ocsp=/o.der",
+            "ssl-ciphers=ECDHE-RSA-AES128-GCM-SHA256",
+            "ssl-verify-client=optional",
+            "ssl-ca=/ca.pem",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
             "sendfile-root=/usr/lib",

@@ -1,5 +1,6 @@
 //! The settings of the server: one typed value for each, with its default.
 
+use super::handshakes::Handshakes;
 use super::life::Life;
 use super::proxies::Proxies;
 use super::proxy_protocol::ProxyProtocol;
@@ -92,6 +93,8 @@ pub struct ListenAddress {
     /// The certificates of an address whose connections are encrypted; empty: those of [`Tls::certificates`]. `None`: they are
     /// not encrypted, unless the protocol is left open, too, and [`Tls::by_default`] says so.
     pub certificates: Option<Vec<CertificateFiles>>,
+    /// What it says of handshakes.
+    pub handshakes: Handshakes,
 }
 
 impl ListenAddress {
@@ -103,6 +106,7 @@ impl ListenAddress {
             protocol: None,
             proxy_protocol: None,
             certificates: None,
+            handshakes: Handshakes::default(),
         }
     }
 
@@ -114,6 +118,7 @@ impl ListenAddress {
             protocol: None,
             proxy_protocol: None,
             certificates: None,
+            handshakes: Handshakes::default(),
         }
     }
 

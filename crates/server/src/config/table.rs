@@ -105,6 +105,10 @@ static TABLE: &[Setting] = &[
     tls::KEY,
     tls::SSL,
     tls::VERSION,
+    tls::SUITES,
+    tls::VERIFY,
+    tls::AUTHORITIES,
+    tls::STATUS,
     fastcgi::CLIENTS,
     Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
         .default_words("the host listened on")

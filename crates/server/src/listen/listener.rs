@@ -2,8 +2,8 @@
 
 use super::handshakes;
 use super::kept::Kept;
-use crate::config::{Protocol, ProxyProtocol, Settings, SocketAddress};
-use oribi_tls::{CertificateFiles, Server};
+use crate::config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_tls::Server;
 use rustix::fs::Mode;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -40,8 +40,8 @@ pub struct Listener {
     /// Whether the parent program opened the socket and keeps it open, perhaps for the next server: then clients that connect
     /// while this server stops must not be turned away.
     pub lent: bool,
-    /// The files with the certificates of a listener whose connections are encrypted.
-    pub(crate) certificates: Option<Vec<CertificateFiles>>,
+    /// What is to be read for a listener whose connections are encrypted.
+    pub(crate) offer: Option<Offer>,
     /// What it offers to its clients, then.
     pub(crate) tls: Option<Arc<Server>>,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
@@ -100,7 +100,7 @@ impl Listener {
             server_port,
             unix: internet.is_none(),
             lent: false,
-            certificates: None,
+            offer: None,
             tls: None,
             file: None,
         })
@@ -112,11 +112,11 @@ impl Listener {
     }
 
     /// From now on its clients speak TLS.
-    pub(crate) fn encrypt(&mut self, files: Vec<CertificateFiles>) {
+    pub(crate) fn encrypt(&mut self, offer: Offer) {
         if let Some(rest) = self.display.strip_prefix("http://") {
             self.display = format!("https://{rest}");
         }
-        self.certificates = Some(files);
+        self.offer = Some(offer);
     }
 
     /// All sockets, the first one first.
@@ -226,8 +226,8 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
         let before = listeners.len();
         let opened = match &address.socket {
             SocketAddress::Tcp { host, port } => {
-                let certificates = settings.certificates_of(address);
-                let speech = (protocol, certificates.as_ref());
+                let offer = settings.offer_of(address);
+                let speech = (protocol, offer.as_ref());
                 open_tcp(settings, speech, (host, *port), kept, &mut listeners)
             }
             SocketAddress::Unix { path, mode } => {
@@ -254,7 +254,7 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
 
 fn open_tcp(
     settings: &Settings,
-    (protocol, certificates): Speech<'_>,
+    (protocol, offer): Speech<'_>,
     (host, port): (&str, u16),
     kept: &mut Kept,
     listeners: &mut Vec<Listener>,
@@ -264,15 +264,15 @@ fn open_tcp(
     for address in &addresses {
         if let Some(socket) = kept.take_tcp(*address) {
             let mut listener = taken(settings, protocol, host, socket)?;
-            if let Some(files) = certificates {
-                listener.encrypt(files.clone());
+            if let Some(offer) = offer {
+                listener.encrypt(offer.clone());
             }
             listeners.push(listener);
         }
     }
     // Those that were kept need not be opened.
     addresses.retain(|address| {
-        !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, certificates), *address))
+        !listeners[before..].iter().any(|listener| listener.display == display_tcp((protocol, offer), *address))
     });
     if addresses.is_empty() {
         return Ok(());
@@ -281,7 +281,7 @@ fn open_tcp(
     let mut choices = if port == 0 { PORT_CHOICES } else { 1 };
     loop {
         choices -= 1;
-        match open_together(settings, (protocol, certificates), host, &addresses, listeners) {
+        match open_together(settings, (protocol, offer), host, &addresses, listeners) {
             Ok(opened) => {
                 listeners.extend(opened);
                 return Ok(());
@@ -323,7 +323,7 @@ fn addresses_of(host: &str, port: u16) -> Result<Vec<SocketAddr>, String> {
 /// works; addresses that an earlier listener covers are not opened twice.
 fn open_together(
     settings: &Settings,
-    (protocol, certificates): Speech<'_>,
+    (protocol, offer): Speech<'_>,
     host: &str,
     addresses: &[SocketAddr],
     before: &[Listener],
@@ -337,7 +337,7 @@ fn open_together(
         if let Some(port) = chosen_port {
             address.set_port(port);
         }
-        let display = display_tcp((protocol, certificates), address);
+        let display = display_tcp((protocol, offer), address);
         if before.iter().any(|listener| listener.display == display) {
             covered = true;
             continue;
@@ -349,14 +349,14 @@ fn open_together(
                 opened.push(Listener {
                     socket,
                     others,
-                    display: display_tcp((protocol, certificates), bound),
+                    display: display_tcp((protocol, offer), bound),
                     protocol,
                     proxy_protocol: ProxyProtocol::Off,
                     server_name: settings.server_name.clone().unwrap_or_else(|| server_name(host, bound.ip())),
                     server_port: bound.port().to_string(),
                     unix: false,
                     lent: false,
-                    certificates: certificates.cloned(),
+                    offer: offer.cloned(),
                     tls: None,
                     file: None,
                 });
@@ -412,12 +412,12 @@ fn send_at_once(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_nodelay(socket, true)
 }
 
-/// A protocol and, if it is spoken over TLS, the files with the certificates.
-type Speech<'a> = (Protocol, Option<&'a Vec<CertificateFiles>>);
+/// A protocol and, if it is spoken over TLS, what is offered.
+type Speech<'a> = (Protocol, Option<&'a Offer>);
 
-fn display_tcp((protocol, certificates): Speech<'_>, address: SocketAddr) -> String {
+fn display_tcp((protocol, offer): Speech<'_>, address: SocketAddr) -> String {
     match protocol {
-        Protocol::Http if certificates.is_some() => format!("https://{address}"),
+        Protocol::Http if offer.is_some() => format!("https://{address}"),
         Protocol::Http => format!("http://{address}"),
         Protocol::FastCgi => format!("fcgi://{address}"),
     }
@@ -508,7 +508,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         server_port: "0".to_owned(),
         unix: true,
         lent: false,
-        certificates: None,
+        offer: None,
         tls: None,
         file: Some(file),
     };

@@ -33,7 +33,7 @@ pub fn open(settings: &Settings) -> Result<Vec<Listener>, String> {
 /// Says what is wrong, and with which address or file.
 pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners = listener::open_or_take(settings, kept)?;
-    if let Err(message) = secure(&mut listeners, settings, None) {
+    if let Err(message) = secure(&mut listeners, None) {
         listeners.iter_mut().for_each(Listener::remove_file);
         return Err(message);
     }
@@ -44,8 +44,8 @@ pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<L
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
-pub(crate) fn secure(listeners: &mut [Listener], settings: &Settings, vault: Option<Vault>) -> Result<(), String> {
-    if listeners.iter().all(|listener| listener.certificates.is_none()) {
+pub(crate) fn secure(listeners: &mut [Listener], vault: Option<Vault>) -> Result<(), String> {
+    if listeners.iter().all(|listener| listener.offer.is_none()) {
         return Ok(());
     }
     let (secret, mut materials) = match vault {
@@ -53,9 +53,9 @@ pub(crate) fn secure(listeners: &mut [Listener], settings: &Settings, vault: Opt
         None => (Secret::new()?, Vec::new().into_iter()),
     };
     for listener in listeners {
-        let Some(files) = &listener.certificates else { continue };
-        let material = materials.next().map_or_else(|| Material::read(files), Ok)?;
-        let server = Server::new(material, settings.tls.options(), secret.clone())?;
+        let Some(offer) = &listener.offer else { continue };
+        let material = materials.next().map_or_else(|| offer.read(), Ok)?;
+        let server = Server::new(material, offer.options.clone(), secret.clone())?;
         for trouble in server.troubles() {
             log::warn!("{trouble}");
         }
@@ -72,8 +72,8 @@ pub(crate) fn secure(listeners: &mut [Listener], settings: &Settings, vault: Opt
 pub(crate) fn read_again(listeners: &[Listener]) -> Result<bool, String> {
     let mut fresh = Vec::new();
     for listener in listeners {
-        if let (Some(files), Some(server)) = (&listener.certificates, &listener.tls) {
-            fresh.push((server, server.check(Material::read(files)?)?));
+        if let (Some(offer), Some(server)) = (&listener.offer, &listener.tls) {
+            fresh.push((server, server.check(offer.read()?)?));
         }
     }
     let any = !fresh.is_empty();

@@ -65,10 +65,10 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
     }
     let displays: Vec<&str> = listeners.iter().map(|listener| listener.display.as_str()).collect();
     log::info!("{} taken over from {lender}, instead of what --listen, --host and --port say", displays.join(", "));
-    if let Some(files) = settings.default_certificates() {
+    if let Some(offer) = settings.default_offer() {
         let plain = listeners.iter_mut().filter(|listener| !listener.unix && listener.protocol == Protocol::Http);
-        plain.for_each(|listener| listener.encrypt(files.clone()));
-        listen::secure(&mut listeners, settings, None)?;
+        plain.for_each(|listener| listener.encrypt(offer.clone()));
+        listen::secure(&mut listeners, None)?;
     }
     listeners.iter_mut().for_each(|listener| listener.expect_greeting(settings.proxy_protocol));
     if let Some(server_name) = &settings.server_name {
@@ -82,9 +82,9 @@ pub(super) fn adopt_or_open(settings: &Settings) -> Result<Vec<Listener>, String
 ///
 /// # Errors
 /// Says what is wrong, and with which file.
-pub(super) fn secured(mut listeners: Vec<Listener>, settings: &Settings) -> Result<Vec<Listener>, String> {
+pub(super) fn secured(mut listeners: Vec<Listener>) -> Result<Vec<Listener>, String> {
     let vault = inherit_vault().map(|vault| listen::Vault { materials: Vec::new(), ..vault });
-    listen::secure(&mut listeners, settings, vault)?;
+    listen::secure(&mut listeners, vault)?;
     Ok(listeners)
 }
 

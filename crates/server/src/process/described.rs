@@ -1,8 +1,7 @@
 //! Listeners as text, for the environment of a process that inherits them.
 
-use crate::config::{Protocol, ProxyProtocol};
+use crate::config::{Offer, Protocol, ProxyProtocol};
 use crate::listen::Listener;
-use oribi_tls::CertificateFiles;
 use std::fmt::Write as _;
 use std::os::fd::AsRawFd;
 
@@ -25,14 +24,9 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
             ProxyProtocol::Off => String::new(),
             choice => format!("={PROXY}{}", choice.name()),
         };
-        let files =
-            |files: &CertificateFiles| [&files.certificate, &files.key].map(|file| encode(&file.to_string_lossy())).join(",");
-        let certificates = listener
-            .certificates
-            .as_ref()
-            .map_or_else(String::new, |all| format!("={TLS}{}", all.iter().map(files).collect::<Vec<_>>().join(",")));
+        let offer = listener.offer.as_ref().map_or_else(String::new, |offer| format!("={TLS}{}", encode(&offer.to_string())));
         let (display, server_name) = (encode(&listener.display), encode(&listener.server_name));
-        format!("{numbers}={display}={server_name}{lent}{protocol}{greeting}{certificates}")
+        format!("{numbers}={display}={server_name}{lent}{protocol}{greeting}{offer}")
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -47,7 +41,7 @@ pub(super) struct Entry {
     pub(super) lent: bool,
     pub(super) protocol: Protocol,
     pub(super) proxy_protocol: ProxyProtocol,
-    pub(super) certificates: Option<Vec<CertificateFiles>>,
+    pub(super) offer: Option<Offer>,
 }
 
 pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
@@ -56,13 +50,13 @@ pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
         let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
         let (protocol, proxy_protocol) = (Protocol::Http, ProxyProtocol::Off);
-        let mut entry = Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol, certificates: None };
+        let mut entry = Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol, offer: None };
         for property in parts {
             match property {
                 "lent" => entry.lent = true,
                 "fcgi" => entry.protocol = Protocol::FastCgi,
                 other => match other.strip_prefix(TLS) {
-                    Some(files) => entry.certificates = Some(parse_certificates(files)?),
+                    Some(offer) => entry.offer = Some(Offer::parse(&decode(offer)?)?),
                     None => entry.proxy_protocol = ProxyProtocol::parse(other.strip_prefix(PROXY)?).ok()?,
                 },
             }
@@ -71,13 +65,6 @@ pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
     };
     let parsed = value.split(';').map(|entry| one(entry).ok_or_else(|| format!("{LISTENERS}: cannot understand {entry:?}")));
     parsed.collect()
-}
-
-fn parse_certificates(value: &str) -> Option<Vec<CertificateFiles>> {
-    let files: Vec<_> = value.split(',').map(decode).collect::<Option<_>>()?;
-    let (pairs, []) = files.as_chunks::<2>() else { return None };
-    let one = |[certificate, key]: &[String; 2]| CertificateFiles { certificate: certificate.into(), key: key.into() };
-    Some(pairs.iter().map(one).collect())
 }
 
 fn encode(text: &str) -> String {
@@ -127,10 +114,14 @@ mod tests {
             (true, Protocol::FastCgi, ProxyProtocol::Off),
         ] {
             (listeners[0].lent, listeners[0].protocol, listeners[0].proxy_protocol) = (lent, protocol, proxy_protocol);
-            for certificates in [None, Some(vec![CertificateFiles { certificate: "/a,b=;é".into(), key: "/k".into() }; 2])] {
-                listeners[0].certificates.clone_from(&certificates);
+            let plain = Offer::parse("cert=/a&key=/k").expect("it is one");
+            let full = Offer::parse(
+                "cert=/a,b%3d;%c3%a9&key=/k&cert=/c&key=/c&ocsp=/o&ca=/d&verify_mode=required&min_version=1.3&ciphers=TLS_AES_128_GCM_SHA256",
+            );
+            for offer in [None, Some(plain), Some(full.expect("it is one"))] {
+                listeners[0].offer.clone_from(&offer);
                 let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
-                let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol, certificates };
+                let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer };
                 assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
             }
         }

@@ -363,7 +363,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, certificates } in entries {
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -374,7 +374,7 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
         listener.others = adopted.into_iter().map(|other| other.socket).collect();
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listener.expect_greeting(proxy_protocol);
-        listener.certificates = certificates;
+        listener.offer = offer;
         listeners.push(listener);
     }
     Ok(listeners)

@@ -175,12 +175,12 @@ impl<'a> Supervisor<'a> {
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, pools, board, generation) = match inheritance::inherit()? {
             Some(Inheritance { master, mut listeners, pools, board, vault, generation }) => {
-                listen::secure(&mut listeners, settings, vault)?;
+                listen::secure(&mut listeners, vault)?;
                 (Some(master), listeners, pools, board, generation)
             }
             None => {
                 privileges.look_up_edges(settings)?;
-                (None, before.map_or_else(|| adopt_or_open(settings), |before| secured(before, settings))?, Vec::new(), None, 1)
+                (None, before.map_or_else(|| adopt_or_open(settings), secured)?, Vec::new(), None, 1)
             }
         };
         if generation == 1 {

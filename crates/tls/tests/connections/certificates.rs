@@ -1,7 +1,10 @@
 //! Certificates for the tests, made by openssl.
 
+use crate::pair::Shown;
 use oribi_tls::{CertificateFiles, Material};
-use std::path::Path;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -25,7 +28,62 @@ impl Certificates {
             openssl.arg("-addext").arg(format!("subjectAltName={}", names.join(",")));
             openssl.arg("-keyout").arg(&key).arg("-out").arg(&certificate);
         });
-        CertificateFiles { certificate, key }
+        CertificateFiles { certificate, key, status: None }
+    }
+}
+
+/// Whoever vouches for clients.
+pub struct Authority {
+    directory: TempDir,
+}
+
+/// What `openssl ca` must know.
+const CONFIGURATION: &str = "[ca]\ndefault_ca = authority\n[authority]\ndatabase = index\nserial = serial\nnew_certs_dir = .\n\
+    certificate = ca.crt\nprivate_key = ca.key\ndefault_md = sha256\npolicy = any\nunique_subject = no\nx509_extensions = client\n[client]\nbasicConstraints = CA:FALSE\n\
+    [any]\norganizationName = optional\ncommonName = optional\n";
+
+impl Authority {
+    pub fn new() -> Self {
+        let directory = tempfile::tempdir().expect("a directory is to be had");
+        for (name, text) in [("index", ""), ("serial", "0A\n"), ("ca.cnf", CONFIGURATION)] {
+            std::fs::write(directory.path().join(name), text).expect("the directory is ours");
+        }
+        run(directory.path(), |openssl| {
+            openssl.args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=authority", "-newkey"]).args(ECDSA);
+            openssl.args(["-keyout", "ca.key", "-out", "ca.crt"]);
+        });
+        Self { directory }
+    }
+
+    /// Its own certificate.
+    pub fn certificate(&self) -> PathBuf {
+        self.directory.path().join("ca.crt")
+    }
+
+    /// A certificate for a client, valid up to `end`.
+    pub fn client(&self, subject: &str, end: &str) -> Shown {
+        run(self.directory.path(), |openssl| {
+            openssl.args(["req", "-nodes", "-utf8", "-subj", subject, "-newkey"]).args(ECDSA);
+            openssl.args(["-keyout", "client.key", "-out", "client.csr"]);
+        });
+        run(self.directory.path(), |openssl| {
+            openssl.args([
+                "ca",
+                "-batch",
+                "-config",
+                "ca.cnf",
+                "-utf8",
+                "-preserveDN",
+                "-startdate",
+                "20000101000000Z",
+                "-enddate",
+                end,
+            ]);
+            openssl.args(["-notext", "-in", "client.csr", "-out", "client.crt"]);
+        });
+        let read = |name: &str| std::fs::read(self.directory.path().join(name)).expect("it was just made");
+        let certificate = CertificateDer::from_pem_slice(&read("client.crt")).expect("it is one");
+        (vec![certificate], PrivateKeyDer::from_pem_slice(&read("client.key")).expect("it is one"))
     }
 }
 

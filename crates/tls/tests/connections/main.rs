@@ -1,6 +1,7 @@
 //! Encrypted connections over the backends of this machine, with rustls's own client at the other end.
 
 mod certificates;
+mod clients;
 mod ends;
 mod handshakes;
 mod pair;
@@ -36,4 +37,8 @@ over_each_backend! {
     handshakes::sessions_are_resumed_at_every_lane
     handshakes::the_name_chooses_the_certificate
     handshakes::certificates_are_exchanged_while_connections_stay
+    clients::clients_show_certificates
+    clients::a_session_is_resumed_only_under_its_own_rules
+    clients::suites_are_chosen
+    clients::what_is_stapled_is_sent
 }

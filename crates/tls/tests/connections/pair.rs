@@ -5,12 +5,12 @@ use oribi_io::{Accepted, Attempt, Backend, Epoll, Event, Token, Uring};
 use oribi_tls::{Options, Secret, Server, Socket, Start, Tls};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientSessionMemoryCache, Resumption};
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, SupportedProtocolVersion};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Longer than anything here takes.
@@ -36,8 +36,11 @@ impl Kernel for Uring {
 }
 
 /// A client that believes any certificate.
-#[derive(Debug)]
-struct Trusting;
+#[derive(Debug, Default)]
+struct Trusting {
+    /// What was stapled to the latest certificate.
+    stapled: Arc<Mutex<Vec<u8>>>,
+}
 
 impl ServerCertVerifier for Trusting {
     fn verify_server_cert(
@@ -45,9 +48,10 @@ impl ServerCertVerifier for Trusting {
         _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
-        _: &[u8],
+        stapled: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
+        *self.stapled.lock().expect("nobody panics") = stapled.to_vec();
         Ok(ServerCertVerified::assertion())
     }
 
@@ -74,6 +78,9 @@ impl ServerCertVerifier for Trusting {
     }
 }
 
+/// A chain of certificates and its key.
+pub type Shown = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
 /// What a client is.
 #[derive(Clone)]
 pub struct Peer {
@@ -83,12 +90,31 @@ pub struct Peer {
 
 impl Peer {
     pub fn speaking(versions: &[&'static SupportedProtocolVersion]) -> Self {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        Self::with(versions, None, Trusting::default())
+    }
+
+    /// One that shows this certificate.
+    pub fn showing(versions: &[&'static SupportedProtocolVersion], shown: Shown) -> Self {
+        Self::with(versions, Some(shown), Trusting::default())
+    }
+
+    /// One, and what is stapled to the certificate that it is shown.
+    pub fn watching(versions: &[&'static SupportedProtocolVersion]) -> (Self, Arc<Mutex<Vec<u8>>>) {
+        let trusting = Trusting::default();
+        let stapled = trusting.stapled.clone();
+        (Self::with(versions, None, trusting), stapled)
+    }
+
+    fn with(versions: &[&'static SupportedProtocolVersion], shown: Option<Shown>, trusting: Trusting) -> Self {
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_protocol_versions(versions)
             .expect("they are known")
             .dangerous()
-            .with_custom_certificate_verifier(Arc::new(Trusting))
-            .with_no_client_auth();
+            .with_custom_certificate_verifier(Arc::new(trusting));
+        let mut config = match shown {
+            Some((chain, key)) => config.with_client_auth_cert(chain, key).expect("it is one"),
+            None => config.with_no_client_auth(),
+        };
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
         Self { config: Arc::new(config), name: "localhost" }
@@ -243,6 +269,11 @@ impl<B: Kernel> Pair<B> {
 
     pub fn send(&mut self, bytes: &[u8]) -> Attempt {
         self.backend.send(self.socket.as_mut().expect("it is open"), bytes)
+    }
+
+    /// What is known of the connection, if its handshake is done.
+    pub fn facts_if_known(&self) -> Option<Vec<String>> {
+        self.socket.as_ref().and_then(|socket| self.backend.encryption(socket)).map(|_| self.facts())
     }
 
     /// What is known of the connection: `NAME=value`.

@@ -1,8 +1,9 @@
 //! The rows of the table about encryption.
 
+use super::super::handshakes::{parse_verify, parse_version, show_verify, show_version};
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, path, show_switch};
-use oribi_tls::Version;
+use oribi_tls::Suites;
 
 pub(super) const CERTIFICATE: Setting = Setting::new(
     "ssl-cert",
@@ -43,35 +44,51 @@ pub(super) const SSL: Setting = Setting::new(
 pub(super) const VERSION: Setting =
     Setting::new("tls-min-version", Section::Listening, "VERSION", "The oldest version of TLS for clients: 1.2 or 1.3")
         .aliases(&["ssl-min-version", "ssl-protocol-min"])
-        .apply(|draft, text| version(text).map(|version| draft.settings.tls.oldest = version))
+        .apply(|draft, text| parse_version(text).map(|version| draft.settings.tls.oldest = version))
         .show(|settings| show_version(settings.tls.oldest).to_owned());
 
-fn version(text: &str) -> Result<Version, String> {
-    let text = text.trim().to_ascii_lowercase();
-    match text.trim_start_matches("tls").trim_start_matches('v').replace('_', ".").as_str() {
-        "1.2" => Ok(Version::Tls12),
-        "1.3" => Ok(Version::Tls13),
-        _ => Err("expected 1.2 or 1.3; nothing older is spoken (RFC 8996)".to_owned()),
-    }
-}
+pub(super) const SUITES: Setting = Setting::new(
+    "ssl-ciphers",
+    Section::Listening,
+    "NAMES",
+    "The suites that are taken, by their names in OpenSSL, separated by colons, such as ECDHE-RSA-AES256-GCM-SHA384; of a version of TLS \
+     of which none is named, all are taken",
+)
+.aliases(&["ssl-cipher-list", "ssl-ciphersuites", "tls-ciphers"])
+.default_words("all, which are good today")
+.apply(|draft, text| Suites::parse(text).map(|suites| draft.settings.tls.suites = suites))
+.show(|settings| settings.tls.suites.to_string());
 
-const fn show_version(version: Version) -> &'static str {
-    match version {
-        Version::Tls12 => "1.2",
-        Version::Tls13 => "1.3",
-    }
-}
+pub(super) const VERIFY: Setting = Setting::new(
+    "ssl-verify-client",
+    Section::Listening,
+    "NAME",
+    "Whether clients are asked for certificates: none, optional, or required. A certificate that is not good is refused; apps find it in \
+     SSL_CLIENT_CERT, SSL_CLIENT_S_DN and others",
+)
+.aliases(&["ssl-client-verify", "ssl-verify", "ssl-verify-mode"])
+.apply(|draft, text| parse_verify(text).map(|clients| draft.settings.tls.clients = clients))
+.show(|settings| show_verify(settings.tls.clients).to_owned());
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+pub(super) const AUTHORITIES: Setting = Setting::new(
+    "ssl-ca",
+    Section::Listening,
+    "PATH",
+    "The certificates of those who may vouch for clients (--ssl-verify-client), in PEM",
+)
+.aliases(&["ssl-ca-file", "ssl-ca-certs", "ca-certs", "ssl-client-certificate"])
+.default_words("none")
+.apply(|draft, text| path(text).map(|path| draft.settings.tls.authorities = Some(path)))
+.show(|settings| settings.tls.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
 
-    #[test]
-    fn versions_are_read_as_they_are_spelled() {
-        for text in ["1.3", " TLSv1.3", "tls1_3", "TLSv1_3"] {
-            assert_eq!(version(text), Ok(Version::Tls13), "{text}");
-        }
-        assert_eq!(version("1.2").map(show_version), Ok("1.2"));
-        assert!(version("1.1").is_err() && version("").is_err() && version("ssl3").is_err());
-    }
-}
+pub(super) const STATUS: Setting = Setting::new(
+    "ssl-ocsp",
+    Section::Listening,
+    "PATH",
+    "The OCSP response, in DER, that is sent with --ssl-cert to clients that ask for it; for several, in the same order. HUP reads it \
+     again",
+)
+.aliases(&["ssl-stapling-file"])
+.default_words("none")
+.apply(|draft, text| path(text).map(|path| draft.settings.tls.statuses.push(path)))
+.shows_each(|settings| settings.tls.statuses.iter().map(|path| path.display().to_string()).collect());

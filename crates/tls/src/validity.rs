@@ -1,31 +1,22 @@
 //! From when to when a certificate is valid (RFC 5280, section 4.1.2.5), for operators: clients judge it themselves.
 
+use crate::der::{Outline, element};
+
 /// Seconds since the Unix epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Validity {
-    pub(super) start: u64,
-    pub(super) end: u64,
+pub(crate) struct Validity {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
 }
 
-const SEQUENCE: u8 = 0x30;
-const VERSION: u8 = 0xa0;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const DAY: u64 = 24 * 3600;
 
 impl Validity {
     /// What stands in a certificate; `None`: it cannot be found.
-    pub(super) fn of(certificate: &[u8]) -> Option<Self> {
-        let (SEQUENCE, signed, _) = element(certificate)? else { return None };
-        let (SEQUENCE, mut rest, _) = element(signed)? else { return None };
-        if let (VERSION, _, behind) = element(rest)? {
-            rest = behind;
-        }
-        // The serial number, the algorithm of the signature, and who has issued it.
-        for _ in 0..3 {
-            rest = element(rest)?.2;
-        }
-        let (SEQUENCE, times, _) = element(rest)? else { return None };
+    pub(crate) fn of(certificate: &[u8]) -> Option<Self> {
+        let times = Outline::of(certificate)?.times;
         let (kind, start, behind) = element(times)?;
         let start = seconds(kind, start)?;
         let (kind, end, _) = element(behind)?;
@@ -37,21 +28,6 @@ impl Validity {
         let (year, month, day) = date(self.end / DAY);
         format!("{year:04}-{month:02}-{day:02}")
     }
-}
-
-/// The first element: its tag, its content, and what stands behind it.
-fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    let (&[tag, first], rest) = bytes.split_first_chunk::<2>()?;
-    let (size, rest) = match first {
-        0..=0x7f => (usize::from(first), rest),
-        0x81..=0x83 => {
-            let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0, |size, &digit| size << 8 | usize::from(digit)), rest)
-        }
-        _ => return None,
-    };
-    let (content, behind) = rest.split_at_checked(size)?;
-    Some((tag, content, behind))
 }
 
 /// A time: `YYMMDDHHMMSSZ`, where 50 is 1950, or `YYYYMMDDHHMMSSZ`. Nothing before 1970 is told apart from 1970.

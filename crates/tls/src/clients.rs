@@ -1,0 +1,239 @@
+//! Certificates of clients: who is asked for one, who may vouch for it, and what apps are told of it.
+
+use crate::der::Outline;
+use crate::distinguished_name::distinguished_name;
+use crate::pem_error::of_pem;
+use crate::validity::Validity;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoClientAuth, WebPkiClientVerifier};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme};
+use std::sync::Arc;
+
+/// Whether clients are asked for certificates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verify {
+    /// They are not.
+    #[default]
+    None,
+    /// They may show one; if it is not good, they are refused.
+    Optional,
+    /// They must show one.
+    Required,
+}
+
+/// A chain of certificates is no larger: apps get the first one with each request, and tickets contain all of them.
+const LARGEST_CHAIN: usize = 16 << 10;
+
+/// A name is no longer, as text.
+const LONGEST_NAME: usize = 4 << 10;
+
+impl Verify {
+    /// What a session that was begun under these rules may be resumed under.
+    pub(crate) fn context(self, authorities: Option<&(String, Vec<u8>)>) -> Vec<u8> {
+        let authorities = authorities.filter(|_| self != Self::None).map_or(&[][..], |(_, bytes)| bytes);
+        [&[self as u8], authorities].concat()
+    }
+}
+
+/// Reads the certificates of those who may vouch for clients.
+///
+/// # Errors
+/// Says what is wrong with the file.
+pub(crate) fn authorities(file: &str, bytes: &[u8]) -> Result<Arc<RootCertStore>, String> {
+    let wrong = |why: &str| format!("cannot use the authorities in {file}: {why}");
+    let mut store = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(bytes) {
+        let certificate = certificate.map_err(|error| wrong(&of_pem(&error)))?;
+        store.add(certificate).map_err(|error| wrong(&format!("a certificate cannot be understood ({error})")))?;
+    }
+    if store.is_empty() {
+        return Err(wrong("there is no certificate in this file; it must have lines that say BEGIN CERTIFICATE (PEM)"));
+    }
+    Ok(Arc::new(store))
+}
+
+/// Whoever judges clients.
+pub(crate) fn verifier(
+    verify: Verify,
+    authorities: Option<Arc<RootCertStore>>,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ClientCertVerifier>, Error> {
+    let Some(authorities) = authorities.filter(|_| verify != Verify::None) else { return Ok(Arc::new(NoClientAuth)) };
+    let builder = WebPkiClientVerifier::builder_with_provider(authorities, provider.clone());
+    let builder = if verify == Verify::Optional { builder.allow_unauthenticated() } else { builder };
+    let chains = builder.build().map_err(|error| Error::General(error.to_string()))?;
+    Ok(Arc::new(Judge { chains }))
+}
+
+/// Refuses what is too much to tell apps, and leaves the rest to webpki.
+#[derive(Debug)]
+struct Judge {
+    chains: Arc<dyn ClientCertVerifier>,
+}
+
+impl ClientCertVerifier for Judge {
+    fn client_auth_mandatory(&self) -> bool {
+        self.chains.client_auth_mandatory()
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chains.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        let size = intermediates.iter().fold(end_entity.len(), |size, next| size + next.len());
+        if size > LARGEST_CHAIN || Names::of(end_entity).is_none() {
+            return Err(Error::InvalidCertificate(CertificateError::BadEncoding));
+        }
+        self.chains.verify_client_cert(end_entity, intermediates, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.chains.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chains.supported_verify_schemes()
+    }
+}
+
+/// Whether a certificate is not valid at `now` any more. One that does not say it has expired.
+pub(crate) fn has_expired(certificate: &[u8], now: UnixTime) -> bool {
+    Validity::of(certificate).is_none_or(|validity| now.as_secs() > validity.end)
+}
+
+/// Why a certificate was refused, for the log.
+pub(crate) fn words(error: &CertificateError) -> String {
+    match error {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "it has expired".to_owned(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "it is not valid yet".to_owned(),
+        CertificateError::UnknownIssuer => "none of the authorities that are trusted here vouches for it".to_owned(),
+        CertificateError::BadEncoding => "it cannot be understood, or it is too large".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// What apps are told of a certificate.
+struct Names {
+    subject: String,
+    issuer: String,
+    serial: String,
+}
+
+impl Names {
+    /// `None`: it is too much, or makes no sense.
+    fn of(certificate: &[u8]) -> Option<Self> {
+        let outline = Outline::of(certificate)?;
+        let name = |bytes| distinguished_name(bytes).filter(|text| text.len() <= LONGEST_NAME);
+        let serial = match outline.serial {
+            // The sign.
+            [0, rest @ ..] if !rest.is_empty() => rest,
+            all => all,
+        };
+        // RFC 5280, section 4.1.2.2: at most 20 bytes. Some have more.
+        if serial.is_empty() || serial.len() > 64 {
+            return None;
+        }
+        let serial = serial.iter().map(|byte| format!("{byte:02X}")).collect();
+        Some(Self { subject: name(outline.subject)?, issuer: name(outline.issuer)?, serial })
+    }
+}
+
+/// Tells apps of the certificate of a client that was asked for one.
+pub(crate) fn describe(certificate: Option<&CertificateDer<'_>>, mut add: impl FnMut(&str, &str)) {
+    let Some((certificate, names)) = certificate.and_then(|certificate| Some((certificate, Names::of(certificate)?))) else {
+        return add("SSL_CLIENT_VERIFY", "NONE");
+    };
+    add("SSL_CLIENT_VERIFY", "SUCCESS");
+    add("SSL_CLIENT_S_DN", &names.subject);
+    add("SSL_CLIENT_I_DN", &names.issuer);
+    add("SSL_CLIENT_M_SERIAL", &names.serial);
+    add("SSL_CLIENT_CERT", &pem(certificate));
+}
+
+/// A certificate as text (RFC 7468, section 5).
+fn pem(certificate: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    for line in certificate.chunks(48) {
+        for three in line.chunks(3) {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+            for place in 0..4 {
+                let digit = DIGITS[(bits >> (18 - 6 * place) & 63) as usize];
+                text.push(if place <= three.len() { char::from(digit) } else { '=' });
+            }
+        }
+        text.push('\n');
+    }
+    text.push_str("-----END CERTIFICATE-----\n");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn certificates_are_written_as_text_and_read_again() {
+        for size in [1, 2, 3, 47, 48, 49, 95, 1000] {
+            let bytes: Vec<u8> = (0..size).map(|place| (place * 37 + 200) as u8).collect();
+            let text = pem(&bytes);
+            assert!(text.lines().all(|line| line.len() <= 64));
+            let read = CertificateDer::from_pem_slice(text.as_bytes()).expect("it is PEM");
+            assert_eq!(read.as_ref(), bytes);
+        }
+    }
+
+    #[test]
+    fn a_certificate_expires_behind_its_last_second() {
+        // As much of a certificate as tells its times.
+        let times = [&[0x17, 13][..], b"260101000000Z", &[0x17, 13], b"260201000000Z"].concat();
+        let rest = [&[2, 1, 7, 0x30, 0, 0x30, 0, 0x30, 30][..], &times, &[0x30, 0]].concat();
+        let signed = [&[0x30, rest.len() as u8][..], &rest].concat();
+        let certificate = [&[0x30, signed.len() as u8][..], &signed].concat();
+        let end = 1_769_904_000;
+        for (now, expected) in [(end - 1, false), (end, false), (end + 1, true)] {
+            let now = UnixTime::since_unix_epoch(std::time::Duration::from_secs(now));
+            assert_eq!(has_expired(&certificate, now), expected);
+            assert!(has_expired(&certificate[..9], now));
+        }
+    }
+
+    #[test]
+    fn sessions_of_other_rules_are_apart() {
+        let (one, other) = (("a".to_owned(), b"a".to_vec()), ("b".to_owned(), b"b".to_vec()));
+        let all = [
+            Verify::None.context(None),
+            Verify::Optional.context(Some(&one)),
+            Verify::Required.context(Some(&one)),
+            Verify::Required.context(Some(&other)),
+        ];
+        for (place, context) in all.iter().enumerate() {
+            assert_eq!(all.iter().position(|other| other == context), Some(place));
+        }
+        assert_eq!(Verify::None.context(None), Verify::None.context(Some(&one)), "nobody is asked");
+    }
+}
