@@ -60,6 +60,20 @@ fn apps_are_served_over_tls(language: Language) {
         assert_eq!(curl(&site, &file, &["SITE/named?1"]), content_of_file(3000));
         assert_eq!(curl(&site, &file, &["SITE/big?0&3000000"]).len(), 3_000_000);
         assert_eq!(curl(&site, &file, &["SITE/stream?0&300000&10"]).len(), 300_000);
+        // The same over HTTP/2, which is what clients choose if they can.
+        let format = " %{http_version} %{num_connects}\n";
+        let agreed = text(&["--http2", "-w", format, "SITE/tls", "SITE/fast?2"]);
+        assert_eq!(agreed, format!("https on TLSv1.3 localhost {port} 2 1\nfast 2\n 2 0\n"), "edge {edge}");
+        assert!(
+            curl(&site, &file, &["--http2", "--data-binary", &format!("@{}", upload.display()), "SITE/upload?1"]) == content
+        );
+        assert!(curl(&site, &file, &["--http2", "SITE/files/large"]) == content, "by the server itself");
+        assert_eq!(curl(&site, &file, &["--http2", "SITE/stream?0&300000&10"]).len(), 300_000);
+        let load = ["-n", "400", "-c", "4", "-m", "20", &format!("https://127.0.0.1:{port}/fast?1")];
+        let load = Command::new("h2load").args(load).output().expect("h2load is installed");
+        let said = String::from_utf8_lossy(&load.stdout);
+        assert!(said.contains("400 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}\n{}", site.server.log());
+        assert!(said.contains("Application protocol: h2\n"), "{said}");
         if language != Language::Lua {
             assert_eq!(text(&["SITE/hijack?7"]), "hijack 7\n");
         }

@@ -78,6 +78,8 @@ pub enum Accepted<S> {
 pub struct Encryption {
     /// Variables for apps, with the names that CGI programs know: each name and each value ends with a NUL.
     pub variables: Box<[u8]>,
+    /// The peers have agreed on HTTP/2 (ALPN, RFC 7301).
+    pub http2: bool,
 }
 
 /// Which side of a connection to end.

@@ -67,7 +67,7 @@ impl<'a> LaneSetup<'a> {
             let start = if listener.proxy_protocol == ProxyProtocol::Off { Start::AtOnce } else { Start::WhenAsked };
             listener.tls.clone().map(|server| (server, start))
         });
-        let backend = Tls::new(backend, speakers)?;
+        let backend = Tls::new(backend, settings.http2, speakers)?;
         let (format, must_log) = (settings.access_log_format, self.must_log);
         let open =
             |target| if must_log { AccessLog::open(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };

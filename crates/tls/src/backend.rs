@@ -79,14 +79,15 @@ enum Stage {
 }
 
 impl<B: Backend> Tls<B> {
-    /// Encrypts the connections of the listeners for which there is a server; those of all others stay as they are.
+    /// Encrypts the connections of the listeners for which there is a server; those of all others stay as they are. `http2`:
+    /// clients may choose HTTP/2.
     ///
     /// # Errors
     /// What rustls has against the rules.
-    pub fn new(backend: B, listeners: impl IntoIterator<Item = Option<(Arc<Server>, Start)>>) -> io::Result<Self> {
+    pub fn new(backend: B, http2: bool, listeners: impl IntoIterator<Item = Option<(Arc<Server>, Start)>>) -> io::Result<Self> {
         let mut speakers = Vec::new();
         for listener in listeners {
-            let speaker = |(server, start)| Ok::<_, rustls::Error>((Speaker::new(server)?, start));
+            let speaker = |(server, start)| Ok::<_, rustls::Error>((Speaker::new(server, http2)?, start));
             speakers.push(listener.map(speaker).transpose().map_err(io::Error::other)?);
         }
         Ok(Self {

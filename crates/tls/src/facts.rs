@@ -2,7 +2,7 @@
 //! and apps in every language know.
 
 use crate::clients::describe;
-use crate::server::Told;
+use crate::server::{HTTP_2, Told};
 use crate::suites::name_and_bits;
 use oribi_io::Encryption;
 use rustls::server::UnbufferedServerConnection;
@@ -35,5 +35,5 @@ pub(crate) fn facts(connection: &UnbufferedServerConnection, told: Option<Told>,
     if asked {
         describe(connection.peer_certificates().and_then(<[_]>::first), &mut add);
     }
-    Encryption { variables: variables.into() }
+    Encryption { variables: variables.into(), http2: connection.alpn_protocol() == Some(HTTP_2) }
 }

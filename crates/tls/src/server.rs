@@ -14,8 +14,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The protocols that clients may choose from (ALPN), in the server's order. HTTP/2 will stand before the other.
-const PROTOCOLS: [&[u8]; 1] = [b"http/1.1"];
+/// The protocols that clients may choose from (ALPN), in the server's order.
+pub(crate) const HTTP_2: &[u8] = b"h2";
+const HTTP_1: &[u8] = b"http/1.1";
 
 /// The tickets that a client gets with a full handshake: browsers open several connections at once.
 const TICKETS: usize = 2;
@@ -158,24 +159,27 @@ impl ResolvesServerCert for Witness {
 pub(crate) struct Speaker {
     server: Arc<Server>,
     edition: u32,
+    http2: bool,
     config: Arc<ServerConfig>,
     witness: Arc<Witness>,
 }
 
 impl Speaker {
+    /// `http2`: clients may choose HTTP/2.
+    ///
     /// # Errors
     /// The rules contradict one another.
-    pub(crate) fn new(server: Arc<Server>) -> Result<Self, rustls::Error> {
+    pub(crate) fn new(server: Arc<Server>, http2: bool) -> Result<Self, rustls::Error> {
         let edition = server.edition.load(Acquire);
-        let (config, witness) = configure(&server)?;
-        Ok(Self { server, edition, config, witness })
+        let (config, witness) = configure(&server, http2)?;
+        Ok(Self { server, edition, http2, config, witness })
     }
 
     /// What the next connection needs.
     pub(crate) fn present(&mut self) -> (Arc<ServerConfig>, Arc<Witness>) {
         let edition = self.server.edition.load(Acquire);
         if edition != self.edition
-            && let Ok((config, witness)) = configure(&self.server)
+            && let Ok((config, witness)) = configure(&self.server, self.http2)
         {
             (self.edition, self.config, self.witness) = (edition, config, witness);
         }
@@ -183,7 +187,7 @@ impl Speaker {
     }
 }
 
-fn configure(server: &Server) -> Result<(Arc<ServerConfig>, Arc<Witness>), rustls::Error> {
+fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Witness>), rustls::Error> {
     let (certificates, material) = server.present.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let Options { oldest, suites, clients } = &server.options;
     let mut provider = ring::default_provider();
@@ -199,7 +203,8 @@ fn configure(server: &Server) -> Result<(Arc<ServerConfig>, Arc<Witness>), rustl
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
-    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    let protocols = [HTTP_2, HTTP_1];
+    config.alpn_protocols = protocols[usize::from(!http2)..].iter().map(|protocol| protocol.to_vec()).collect();
     config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));
     config.send_tls13_tickets = TICKETS;
     // No process could look up a session that another one has stored; tickets carry theirs.

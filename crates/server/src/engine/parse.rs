@@ -29,13 +29,19 @@ impl<B: Backend> Engine<'_, B> {
                     return self.await_input(index);
                 }
                 Event::Head { start: skipped, content } => {
+                    let encryption = self.backend.encryption(&line.socket);
+                    if encryption.is_some_and(|encryption| encryption.http2) {
+                        // It has agreed on something else, and is told so in the words of that.
+                        return self.speak_http2(index);
+                    }
+                    let https = encryption.is_some();
                     input.head = Some(Span::new(start + skipped, start + step.consumed));
                     input.consume(step.consumed);
                     *requests += 1;
                     let fresh = self.spare_requests.pop().unwrap_or_default();
                     let mut request = std::mem::replace(&mut self.blank, fresh);
                     request.remote = *remote;
-                    request.forwarded.https = self.backend.encryption(&line.socket).is_some();
+                    request.forwarded.https = https;
                     if *forwarding != Forwarding::Kept
                         && let Err(contradiction) = heed(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
                     {

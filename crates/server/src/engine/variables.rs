@@ -83,7 +83,7 @@ mod tests {
     fn each_name_gets_its_value() {
         let mut variables = Variables::default();
         for _ in 0..2 {
-            variables.describe(&Encryption { variables: (*b"SSL_P\0on\0SSL_X\0\0SSL_Y\0a b\0").into() });
+            variables.describe(&Encryption { variables: (*b"SSL_P\0on\0SSL_X\0\0SSL_Y\0a b\0").into(), http2: false });
             let texts =
                 variables.list.iter().map(|variable| (variable.name.of(&variables.bytes), variable.value.of(&variables.bytes)));
             assert_eq!(texts.collect::<Vec<_>>(), [(&b"SSL_P"[..], &b"on"[..]), (b"SSL_X", b""), (b"SSL_Y", b"a b")]);

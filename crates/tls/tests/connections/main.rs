@@ -35,6 +35,7 @@ over_each_backend! {
     handshakes::clear_text_may_come_first
     handshakes::what_is_no_handshake_is_refused
     handshakes::sessions_are_resumed_at_every_lane
+    handshakes::the_protocol_is_agreed_on
     handshakes::the_name_chooses_the_certificate
     handshakes::certificates_are_exchanged_while_connections_stay
     clients::clients_show_certificates

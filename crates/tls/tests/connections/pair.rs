@@ -105,6 +105,15 @@ impl Peer {
         (Self::with(versions, None, trusting), stapled)
     }
 
+    /// One that offers these protocols.
+    pub fn offering(protocols: &[&[u8]]) -> Self {
+        let mut peer = Self::default();
+        let mut config = (*peer.config).clone();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+        peer.config = Arc::new(config);
+        peer
+    }
+
     fn with(versions: &[&'static SupportedProtocolVersion], shown: Option<Shown>, trusting: Trusting) -> Self {
         let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_protocol_versions(versions)
@@ -115,7 +124,7 @@ impl Peer {
             Some((chain, key)) => config.with_client_auth_cert(chain, key).expect("it is one"),
             None => config.with_no_client_auth(),
         };
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
         config.resumption = Resumption::store(Arc::new(ClientSessionMemoryCache::new(8)));
         Self { config: Arc::new(config), name: "localhost" }
     }
@@ -151,7 +160,7 @@ impl<B: Kernel> Pair<B> {
     pub fn accepted(server: &Arc<Server>, peer: &Peer, start: Start) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("the loopback has a free port");
         listener.set_nonblocking(true).expect("it is ours");
-        let mut backend = Tls::new(B::make(), [None, Some((server.clone(), start))]).expect("the rules fit");
+        let mut backend = Tls::new(B::make(), true, [None, Some((server.clone(), start))]).expect("the rules fit");
         let stream = TcpStream::connect(listener.local_addr().expect("it is bound")).expect("the queue has room");
         stream.set_nonblocking(true).expect("it is ours");
         stream.set_nodelay(true).expect("it is ours");

@@ -5,8 +5,9 @@
 //! it takes, on the connection and on each stream. Content for which there is no room waits with its stream (`send`), so no
 //! stream keeps the others from the socket.
 //!
-//! A client opens such a connection in clear text by knowing that the server speaks HTTP/2 (section 3.3). The HTTP/1 machine refuses
-//! the first line that it sends then, and only behind that is looked for it.
+//! A client opens such a connection in clear text by knowing that the server speaks HTTP/2 (section 3.3), over TLS by agreeing on it
+//! in the handshake (section 3.2). The HTTP/1 machine refuses the first line that it sends then, and only behind that is looked for
+//! it.
 
 mod receive;
 mod send;
@@ -24,8 +25,11 @@ impl<B: Backend> Engine<'_, B> {
     /// connection is as it was before the machine looked at it.
     pub(super) fn opening(&mut self, index: u32) -> Opening {
         let connection = &mut self.connections[index];
-        if connection.requests > 0 || !self.settings.http2 {
-            return Opening::Other;
+        // Over TLS the peers have agreed on it, or on something else, before the first byte (section 3.2).
+        match self.backend.encryption(&connection.line.socket) {
+            Some(encryption) => return if encryption.http2 { Opening::Http2 } else { Opening::Other },
+            None if connection.requests > 0 || !self.settings.http2 => return Opening::Other,
+            None => {}
         }
         let opening = h2::opening(connection.input.unread());
         if opening == Opening::Unclear {
