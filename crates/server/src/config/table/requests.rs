@@ -41,7 +41,8 @@ pub(super) const HTTP2: Setting = Setting::new(
     "http2",
     Section::Requests,
     "",
-    "Let clients speak HTTP/2 that know that the server does (h2c with prior knowledge); off answers them 505",
+    "Let clients speak HTTP/2: over TLS they choose it in the handshake (ALPN), in clear text they know that the server speaks it (h2c with \
+     prior knowledge); off answers those 505",
 )
 .apply(|draft, text| boolean(text).map(|on| draft.settings.http2 = on))
 .show(|settings| show_switch(settings.http2));

@@ -250,7 +250,7 @@ module Oribi
           "Keep Forwarded, X-Real-IP and the fields that begin with X-Forwarded- from the app if their sender is none of --trusted-proxies: on, off, or auto, which is on if there are trusted proxies"),
       new("http2", %w[], %w[], nil, "",
           "on",
-          "Let clients speak HTTP/2 that know that the server does (h2c with prior knowledge); off answers them 505"),
+          "Let clients speak HTTP/2: over TLS they choose it in the handshake (ALPN), in clear text they know that the server speaks it (h2c with prior knowledge); off answers those 505"),
       new("http2-streams", %w[], %w[], nil, "COUNT",
           "100",
           "Requests that a client may have open at once on one connection of HTTP/2; more are refused, and may be sent again"),
