@@ -72,8 +72,12 @@ subtest 'what would have protected' => sub {
         like options_with($name => $value)->{error}, qr/\Aplackup: cannot do what `$name` asks for: /, "$name ends the start";
     }
     is options_with(ssl_crl => 0)->{error}, undef, 'but not if it is turned off';
-    like options_with(enable_ssl => 1)->{error},        qr/it needs a certificate/,              'nothing is encrypted without a certificate';
-    like options_with(ssl_key_file => 'k.pem')->{error}, qr/there is no certificate for this key/, 'nor with a key alone';
+    my $server = TestServer->start(app => $app, options => { enable_ssl => 1 });
+    ok !$server->started, 'nothing is served in clear text that should be encrypted';
+    like $server->log_text, qr/it needs a certificate/, 'and without a certificate nothing is encrypted';
+    $server = TestServer->start(app => $app, options => { ssl_key_file => 'k.pem' });
+    ok !$server->started, 'nor with a key alone';
+    like $server->log_text, qr/there is no certificate for this key/;
 };
 
 subtest 'another user' => sub {

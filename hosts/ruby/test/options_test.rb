@@ -241,7 +241,7 @@ class OptionsTest < Minitest::Test
   NAMES = { "accept" => "own", "access-log-format" => "json", "edge" => "on", "edge-sandbox" => "try",
             "forwarded-fields" => "forwarded", "hsts" => "max-age=60", "io" => "epoll", "protocol" => "fastcgi",
             "proxy-protocol" => "v2", "reload-mode" => "rolling", "replace-order" => "old-first",
-            "strip-forwarded" => "on" }.freeze
+            "ssl-ciphers" => "TLS_AES_128_GCM_SHA256", "ssl-verify-client" => "none", "strip-forwarded" => "on" }.freeze
   private_constant :NAMES
 
   def example(setting)
@@ -254,6 +254,7 @@ class OptionsTest < Minitest::Test
     when "LEVEL" then "warn"
     when "MODE" then "660"
     when "SIZE" then "65536"
+    when "VERSION" then "1.3"
     when "PATH" then "/tmp/x"
     when "DIR" then "/tmp"
     when "/PREFIX=DIR" then "/x=/tmp"

@@ -115,7 +115,9 @@ OTHERS = {
     values = %w[HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT].map { |name| env.fetch(name, "-") }
     answer([env["rack.url_scheme"], *values].join(" "))
   },
-  "/client" => ->(env, *) { answer(%w[VERIFY S_DN I_DN M_SERIAL CERT].map { |name| env.fetch("SSL_CLIENT_#{name}", "-") }.join("\n")) },
+  "/client" => lambda { |env, *|
+    answer(%w[VERIFY S_DN I_DN M_SERIAL CERT].map { |name| env.fetch("SSL_CLIENT_#{name}", "-") }.join("\n"))
+  },
   "/ls" => ->(*) { answer(`ls /proc/self/fd`) },
   "/upload" => ->(env, _) { answer(env["rack.input"].read.to_s) },
   "/unmodified" => ->(_, number) { [304, { "X-Worker" => Process.pid.to_s, "ETag" => "\"#{number}\"" }, []] },

@@ -215,10 +215,10 @@ impl AsFd for Listener {
     }
 }
 
-/// The same, but takes sockets from `kept` for the addresses that these listen on.
+/// As [`super::open`], before anything is encrypted; takes sockets from `kept` for the addresses that these listen on.
 ///
 /// # Errors
-/// The same as for [`open`].
+/// The same as for [`super::open`].
 pub(crate) fn open_or_take(settings: &Settings, kept: &mut Kept) -> Result<Vec<Listener>, String> {
     let mut listeners: Vec<Listener> = Vec::new();
     for address in &settings.listen {
