@@ -8,7 +8,12 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-in_every_language!(apps_are_served_over_tls, certificates_are_exchanged_by_hup, clients_show_certificates);
+in_every_language!(
+    apps_are_served_over_tls,
+    certificates_are_exchanged_by_hup,
+    certificates_are_exchanged_when_files_change,
+    clients_show_certificates
+);
 
 /// A certificate and its key in one file.
 fn certificate(folder: &Folder, name: &str) -> PathBuf {
@@ -170,4 +175,24 @@ fn certificates_are_exchanged_by_hup(language: Language) {
     site.server.signal(Signal::HUP);
     wait_until("the new certificate is shown", || shown(&site) == "CN=second");
     site.server.wait_for_log("the certificates were exchanged");
+}
+
+fn certificates_are_exchanged_when_files_change(language: Language) {
+    let _turn = turn::beside_others();
+    for edge in ["on", "off"] {
+        let folder = Folder::new();
+        let file = certificate(&folder, "first");
+        let listen = format!("https://127.0.0.1:0?cert={}", file.display());
+        let mut site = Site::start(Launcher::Oribi, language, &["--listen", &listen, "--edge", edge, "--workers", "1"]);
+        assert_eq!(shown(&site), "CN=first");
+        let second = certificate(&folder, "second");
+        std::fs::write(&file, "no certificate").expect("the folder is ours");
+        site.server.wait_for_log("the present certificates stay");
+        assert_eq!(shown(&site), "CN=first");
+        std::fs::rename(&second, &file).expect("the folder is ours");
+        wait_until("the new certificate is shown", || shown(&site) == "CN=second");
+        let reloaded =
+            site.server.log().contains("loading the app anew") || site.server.log().contains("replacing the workers");
+        assert_eq!(reloaded, edge == "off", "{}", site.server.log());
+    }
 }

@@ -1,11 +1,13 @@
-//! Certificates are read again whenever the app is loaded anew.
+//! Certificates are read again whenever the app is loaded anew, and when their files change.
 
+use super::certificate_files::CertificateFiles;
 use super::edges::Edges;
 use crate::listen::{Listener, read_again};
 
 /// Reads the certificates of these listeners again, and gives them to the edges, if there are any. If one cannot be used, all
 /// stay as they are.
-pub(super) fn renew(listeners: &[Listener], edges: Option<&Edges<'_>>) {
+pub(super) fn renew(files: &mut CertificateFiles, listeners: &[Listener], edges: Option<&Edges<'_>>) {
+    files.were_read();
     match read_again(listeners) {
         Ok(false) => {}
         Ok(true) => {

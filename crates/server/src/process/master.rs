@@ -17,6 +17,8 @@ mod waiting;
 
 use super::adoption::{adopt_or_open, secured};
 use super::books::Books;
+use super::certificate_files::CertificateFiles;
+use super::certificates;
 use super::edges::{Birth, Edges};
 use super::farewell::Farewell;
 use super::inheritance::Word;
@@ -93,6 +95,7 @@ struct Master<'a> {
     /// It has been told to stop, and still serves.
     farewell: Option<Farewell>,
     restart_file: Option<RestartFile<'a>>,
+    certificates: CertificateFiles,
     control: Option<Control>,
     books: Books,
     born: Instant,
@@ -165,6 +168,7 @@ impl<'a> Master<'a> {
         }
         let books = Books::new(upgrade::totals(is_first).map_err(|error| failed("share memory with later masters", error))?);
         entitle(settings, "loading");
+        let certificates = CertificateFiles::of(&listeners, Instant::now());
         Ok(Self {
             settings,
             mold,
@@ -184,6 +188,7 @@ impl<'a> Master<'a> {
             farewell: None,
             watch: watch::begin(settings),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
+            certificates,
             control,
             books,
             born: Instant::now(),
@@ -236,8 +241,15 @@ impl<'a> Master<'a> {
         let told = signals::take(Signal::HUP) > 0;
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
         let changed = watch::look(self.watch.as_mut());
-        if (told || touched || changed) && self.stage == Stage::Serving && self.farewell.is_none() {
-            self.reload();
+        let renewed = self.certificates.have_changed(Instant::now());
+        // Workers without an edge are given certificates when they start.
+        let renews = renewed && self.edges.is_none();
+        if self.stage == Stage::Serving && self.farewell.is_none() {
+            if told || touched || changed || renews {
+                self.reload();
+            } else if renewed {
+                certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
+            }
         }
         if signals::take(Signal::USR1) > 0 {
             self.reopen_logs();

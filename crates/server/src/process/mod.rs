@@ -8,6 +8,7 @@
 mod adoption;
 mod alone;
 mod books;
+mod certificate_files;
 mod certificates;
 mod closing;
 mod contexts;

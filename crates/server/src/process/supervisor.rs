@@ -17,6 +17,8 @@ mod waiting;
 
 use super::adoption::{adopt_or_open, secured};
 use super::books::Books;
+use super::certificate_files::CertificateFiles;
+use super::certificates;
 use super::edges::Edges;
 use super::farewell::Farewell;
 use super::inheritance::{self, Inheritance, Link, Word};
@@ -149,6 +151,8 @@ struct Supervisor<'a> {
     announced: bool,
     /// `None`: the master watches it, or there is none.
     restart_file: Option<RestartFile<'a>>,
+    /// None: the master watches them, or nothing is encrypted.
+    certificates: CertificateFiles,
     /// `None`: the master has it, or there is none.
     control: Option<Control>,
     born: Instant,
@@ -226,6 +230,7 @@ impl<'a> Supervisor<'a> {
             served: false,
             announced: false,
             restart_file: None,
+            certificates: CertificateFiles::default(),
             control: None,
             born: Instant::now(),
             replacement_failure: None,
@@ -238,6 +243,7 @@ impl<'a> Supervisor<'a> {
         };
         if supervisor.master.is_none() {
             supervisor.watch = watch::begin(settings);
+            supervisor.certificates = CertificateFiles::of(&supervisor.listeners, Instant::now());
             supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
             let lanes = lanes_of_worker(settings, runtime);
@@ -363,8 +369,12 @@ impl<'a> Supervisor<'a> {
         // A terminal sends HUP to the master, too, which then loads the app anew.
         let told = signals::take(Signal::HUP) > 0 && self.master.is_none();
         let touched = self.restart_file.as_mut().is_some_and(|file| file.was_touched(Instant::now()));
-        if watch::look(self.watch.as_mut()) || told || touched {
+        let renewed = self.certificates.have_changed(Instant::now());
+        // Workers without an edge are given certificates when they start.
+        if watch::look(self.watch.as_mut()) || told || touched || (renewed && self.edges.is_none()) {
             self.replace_all();
+        } else if renewed {
+            certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
         }
         if signals::take(Signal::USR1) > 0 {
             if self.master.is_none() && !self.settings.spawn_interval.is_zero() {

@@ -25,7 +25,7 @@ impl Master<'_> {
         // What made generations fail may have been mended.
         self.pace.forgive();
         self.notifier.reloading();
-        certificates::renew(&self.listeners, self.edges.as_ref());
+        certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
         match self.start_generation() {
             Ok(number) => {
                 self.reloads.begin(number);

@@ -1,5 +1,6 @@
 //! A master that another server replaces, or that replaces another one: see [`super::super::upgrade`].
 
+use super::super::certificate_files::CertificateFiles;
 use super::super::inheritance::Word;
 use super::super::title::Title;
 use super::super::upgrade::{Condition, Parts, Replaceable};
@@ -27,7 +28,7 @@ impl<'a> Replaceable<'a> for Master<'a> {
     }
 
     fn finish_for_successor(&mut self, edges: &[Sender]) {
-        (self.restart_file, self.watch) = (None, None);
+        (self.restart_file, self.watch, self.certificates) = (None, None, CertificateFiles::default());
         entitle(self.settings, "handing over");
         let (now, patience) = (Instant::now(), self.patience());
         match &mut self.edges {

@@ -26,6 +26,7 @@ impl Master<'_> {
         let waits = of_edges.chain(self.control.iter().filter_map(|control| control.patience(now)));
         let waits = waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now));
         let waits = waits.chain(self.watch.as_ref().and_then(|watch| watch.wait(now))).chain(self.next_late_load(now));
+        let waits = waits.chain(self.certificates.wait(now));
         let next = next.chain(waits.map(|wait| now + wait)).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let arrival = self.signals.arrival().into_iter();

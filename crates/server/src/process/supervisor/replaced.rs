@@ -1,5 +1,6 @@
 //! A supervisor that another server replaces, or that replaces another one: see [`super::super::upgrade`].
 
+use super::super::certificate_files::CertificateFiles;
 use super::super::upgrade::{Condition, Parts, Replaceable};
 use super::{Stage, Supervisor, Title};
 use crate::handover::Sender;
@@ -26,7 +27,7 @@ impl<'a> Replaceable<'a> for Supervisor<'a> {
     }
 
     fn finish_for_successor(&mut self, edges: &[Sender]) {
-        (self.restart_file, self.watch) = (None, None);
+        (self.restart_file, self.watch, self.certificates) = (None, None, CertificateFiles::default());
         match &mut self.edges {
             Some(own) => {
                 let deadline = Instant::now() + self.settings.timeouts.graceful;

@@ -49,7 +49,7 @@ impl Supervisor<'_> {
             return;
         }
         if self.master.is_none() {
-            certificates::renew(&self.listeners, self.edges.as_ref());
+            certificates::renew(&mut self.certificates, &self.listeners, self.edges.as_ref());
         }
         let whole = self.settings.life.reload_mode == ReloadMode::Whole;
         let end_by = Instant::now() + self.settings.timeouts.graceful;

@@ -38,6 +38,7 @@ impl Supervisor<'_> {
         if let (Stage::Serving, Some(file)) = (&self.stage, &self.restart_file) {
             at_most(file.wait(now));
         }
+        self.certificates.wait(now).into_iter().for_each(&mut at_most);
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());
         }
