@@ -15,12 +15,16 @@ in_every_language!(
     clients_show_certificates
 );
 
-/// A certificate and its key in one file.
+/// A certificate of `localhost` and its key in one file.
 fn certificate(folder: &Folder, name: &str) -> PathBuf {
+    certificate_for(folder, name, "DNS:localhost")
+}
+
+fn certificate_for(folder: &Folder, name: &str, hosts: &str) -> PathBuf {
     let (both, key) = (folder.file(name), folder.file("key"));
     let mut openssl = Command::new("openssl");
     openssl.args(["req", "-x509", "-nodes", "-days", "30", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
-    openssl.args(["-subj", &format!("/CN={name}"), "-addext", "subjectAltName=DNS:localhost", "-keyout"]).arg(&key);
+    openssl.args(["-subj", &format!("/CN={name}"), "-addext", &format!("subjectAltName={hosts}"), "-keyout"]).arg(&key);
     let made = openssl.arg("-out").arg(&both).output().expect("openssl is installed");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let text = [std::fs::read(&both), std::fs::read(&key)].map(|part| part.expect("it was just made")).concat();
@@ -46,7 +50,8 @@ fn apps_are_served_over_tls(language: Language) {
     for edge in ["on", "off"] {
         let folder = Folder::new();
         let file = certificate(&folder, "first");
-        let listen = format!("https://127.0.0.1:0?cert={}", file.display());
+        let other = certificate_for(&folder, "other", "DNS:other.test,DNS:*.other.test");
+        let listen = format!("https://127.0.0.1:0?cert={}&cert={}", file.display(), other.display());
         let site = Site::start(Launcher::Oribi, language, &["--listen", &listen, "--edge", edge, "--workers", "2"]);
         let text = |arguments: &[&str]| String::from_utf8_lossy(&curl(&site, &file, arguments)).into_owned();
         let port = site.address.port();
@@ -79,6 +84,21 @@ fn apps_are_served_over_tls(language: Language) {
         let said = String::from_utf8_lossy(&load.stdout);
         assert!(said.contains("400 succeeded, 0 failed, 0 errored, 0 timeout"), "{said}\n{}", site.server.log());
         assert!(said.contains("Application protocol: h2\n"), "{said}");
+        // A request that belongs on a connection for another server.
+        for version in ["--http1.1", "--http2"] {
+            for (host, status) in [
+                ("localhost", "200"),
+                ("LOCALHOST.:1", "200"),
+                ("nobody.test", "200"),
+                ("other.test", "421"),
+                ("A.Other.test:443", "421"),
+                ("a.b.other.test", "200"),
+            ] {
+                let host = format!("Host: {host}");
+                let statuses = ["-o", "/dev/null", "-w", "%{http_code}", version, "-H", &host, "SITE/fast?1"];
+                assert_eq!(text(&statuses), status, "{host} {version}");
+            }
+        }
         if language != Language::Lua {
             assert_eq!(text(&["SITE/hijack?7"]), "hijack 7\n");
         }

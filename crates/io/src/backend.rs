@@ -247,6 +247,12 @@ pub trait Backend {
         None
     }
 
+    /// Whether a request for `host`, as the Host field names it, belongs on another connection: this one was encrypted for a server
+    /// with another name, and `host` has a certificate of its own here.
+    fn is_misdirected(&self, _socket: &Self::Socket, _host: &[u8]) -> bool {
+        false
+    }
+
     /// Begins to encrypt a connection that was accepted in clear text because something comes first on it. `received` has come of
     /// what the client encrypts. `false`: it stays as it is.
     fn encrypt(&mut self, _socket: &mut Self::Socket, _received: &[u8]) -> bool {

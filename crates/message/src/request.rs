@@ -205,6 +205,13 @@ impl<'a> RequestHead<'a> {
         self.layout.authority.map(|span| span.of(self.bytes))
     }
 
+    /// The host that is asked for, perhaps with a port: an absolute target names it, or Host does (RFC 9112, section 3.2.2).
+    #[inline]
+    #[must_use]
+    pub fn host(&self) -> Option<&'a [u8]> {
+        self.authority().filter(|_| self.form() == TargetForm::Absolute).or_else(|| self.field(KnownField::Host))
+    }
+
     /// Whether an absolute-form target named the scheme `https`.
     #[inline]
     #[must_use]

@@ -441,6 +441,13 @@ impl<B: Backend> Backend for Tls<B> {
         }
     }
 
+    fn is_misdirected(&self, socket: &Self::Socket, host: &[u8]) -> bool {
+        match socket {
+            Socket::Plain(_) => false,
+            Socket::Secure(secure) => matches!(&secure.stage, Stage::Session(session) if session.is_misdirected(host)),
+        }
+    }
+
     fn encrypt(&mut self, socket: &mut Self::Socket, received: &[u8]) -> bool {
         let Socket::Secure(secure) = socket else { return false };
         let Stage::Clear(listener) = secure.stage else { return false };

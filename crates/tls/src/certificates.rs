@@ -25,6 +25,15 @@ pub(crate) struct Certificates {
     pub(crate) authorities: Option<Arc<RootCertStore>>,
 }
 
+/// What a connection is for.
+#[derive(Debug)]
+pub(crate) struct Aim {
+    /// The server that the client has named (SNI).
+    name: Box<str>,
+    /// The place of the certificate that the client was shown.
+    place: usize,
+}
+
 #[derive(Debug)]
 struct Certificate {
     certified: Arc<CertifiedKey>,
@@ -53,16 +62,39 @@ impl Certificates {
         Ok(Self { all, by_name, authorities })
     }
 
-    /// The certificate for a client that asks for `name`: the first that is for this name and whose key the client understands.
+    /// The place of the certificate for a client that asks for `name`: the first that is for this name and whose key the client understands.
     /// If none is for this name, or the client names none, the first that it understands.
-    pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+    pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
             certificate.key.choose_scheme(hello.signature_schemes()).is_some()
         };
         let named = hello.server_name().map(|name| self.places(name)).unwrap_or_default();
-        let place = named.iter().copied().find(fits).or_else(|| (0..self.all.len()).find(fits))?;
-        Some(self.all[place].certified.clone())
+        named.iter().copied().find(fits).or_else(|| (0..self.all.len()).find(fits))
+    }
+
+    /// The certificate at a place.
+    pub(crate) fn at(&self, place: usize) -> Arc<CertifiedKey> {
+        self.all[place].certified.clone()
+    }
+
+    /// What a connection is for whose client has named a server, and was shown the certificate at a place. `None`: for any server,
+    /// since there is no other certificate.
+    pub(crate) fn aim(&self, name: &str, place: usize) -> Option<Aim> {
+        (self.all.len() > 1).then(|| Aim { name: name.into(), place })
+    }
+
+    /// Whether a client with a connection for `aim` asks there for a host of another certificate: it has shown that it does not
+    /// look whom it speaks to, or it has mixed up its connections (RFC 9110, section 7.4). Hosts without any certificate are left to
+    /// the app.
+    pub(crate) fn is_misdirected(&self, aim: &Aim, authority: &[u8]) -> bool {
+        let Ok(authority) = std::str::from_utf8(authority) else { return false };
+        let host = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
+        let host = host.strip_suffix('.').unwrap_or(host);
+        if host.eq_ignore_ascii_case(&aim.name) {
+            return false;
+        }
+        !self.places(host).is_empty() && !self.all[aim.place].is_for(host)
     }
 
     /// The places of the certificates for `name`.
@@ -109,6 +141,15 @@ impl Certificate {
                 Some(status(&pair.status_bytes).map_err(|why| format!("cannot use the OCSP response {}: {why}", pair.status))?);
         }
         Ok(Self { certified: Arc::new(certified), names, validity, file: pair.certificate.clone() })
+    }
+
+    /// Whether it is for this host, by name or by a wildcard.
+    fn is_for(&self, host: &str) -> bool {
+        let rest = host.split_once('.').map(|(_, rest)| rest);
+        self.names.iter().any(|name| {
+            let under = name.strip_prefix("*.");
+            name.eq_ignore_ascii_case(host) || under.zip(rest).is_some_and(|(under, rest)| under.eq_ignore_ascii_case(rest))
+        })
     }
 
     /// What an operator should know of it; `None`: nothing is wrong.

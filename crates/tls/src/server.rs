@@ -124,13 +124,15 @@ impl std::fmt::Display for Server {
 pub(crate) struct Told {
     /// The server that it wants to reach (SNI).
     pub(crate) name: Option<String>,
+    /// The place of the certificate that it is shown.
+    pub(crate) place: Option<usize>,
 }
 
 /// Chooses certificates for the connections of one lane, and notes what the latest client has asked for: rustls tells nobody
 /// else.
 #[derive(Debug, Default)]
 pub(crate) struct Witness {
-    certificates: Arc<Certificates>,
+    pub(crate) certificates: Arc<Certificates>,
     told: Mutex<Option<Told>>,
     clients: Verify,
 }
@@ -148,9 +150,10 @@ impl Witness {
 
 impl ResolvesServerCert for Witness {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let told = Told { name: hello.server_name().map(str::to_owned) };
+        let place = self.certificates.choose(&hello);
+        let told = Told { name: hello.server_name().map(str::to_owned), place };
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
-        self.certificates.choose(&hello)
+        Some(self.certificates.at(place?))
     }
 }
 

@@ -3,6 +3,7 @@
 //! rustls is used without its own buffers ("unbuffered"): an idle connection then has no memory but its keys. Received bytes
 //! stand in a buffer that all connections share, and only what is left of an incomplete record is kept.
 
+use crate::certificates::Aim;
 use crate::clients::{has_expired, words};
 use crate::facts::facts;
 use crate::server::{Told, Witness};
@@ -49,6 +50,8 @@ pub(crate) struct Session {
     pub(crate) over: Option<Over>,
     /// What is known of the connection, when the handshake is done.
     facts: Option<Arc<Encryption>>,
+    /// For whom it was encrypted, if that excludes other servers.
+    aim: Option<Box<Aim>>,
     said_goodbye: bool,
     /// There was a panic: nothing here is to be asked or sent any more.
     failed: bool,
@@ -67,6 +70,7 @@ impl Session {
             owed: 0,
             over: None,
             facts: None,
+            aim: None,
             said_goodbye: false,
             failed: false,
         })
@@ -75,6 +79,11 @@ impl Session {
     /// What is known of the connection; `None` before the handshake is done.
     pub(crate) fn facts(&self) -> Option<&Arc<Encryption>> {
         self.facts.as_ref()
+    }
+
+    /// Whether `host` has another certificate than the one that this client was shown for another name.
+    pub(crate) fn is_misdirected(&self, host: &[u8]) -> bool {
+        self.aim.as_ref().is_some_and(|aim| self.witness.certificates.is_misdirected(aim, host))
     }
 
     /// Whether the handshake is done, so that bytes can be encrypted.
@@ -169,7 +178,11 @@ impl Session {
                     self.over = Some(Over::Broken);
                     self.said_goodbye = true;
                 }
-                self.facts = Some(Arc::new(facts(&self.connection, self.told.take(), self.witness.asks_clients())));
+                let told = self.told.take();
+                if let Some(Told { name: Some(name), place: Some(place) }) = &told {
+                    self.aim = self.witness.certificates.aim(name, *place).map(Box::new);
+                }
+                self.facts = Some(Arc::new(facts(&self.connection, told, self.witness.asks_clients())));
             }
         }
     }

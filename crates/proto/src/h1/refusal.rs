@@ -28,6 +28,8 @@ refusals! {
     pub CONTENT_TIMEOUT = 408 "the request content did not arrive in time";
     /// Something in the server or in its host failed.
     pub INTERNAL = 500 "the server failed";
+    /// The request is for a server that has another certificate than the one of its connection.
+    pub MISDIRECTED = 421 "this connection was encrypted for another server";
     /// The fields of proxies contradict each other.
     pub FORWARDED = 400 "Forwarded and X-Forwarded fields contradict each other";
     /// The server is busy or stopping.

@@ -7,7 +7,7 @@
 use crate::config::Proxies;
 use core::net::IpAddr;
 use oribi_host::port_of;
-use oribi_message::{KnownField, RequestHead, Span, TargetForm};
+use oribi_message::{KnownField, RequestHead, Span};
 use oribi_proto::forwarded::{Element, Node, elements, members, node};
 use oribi_proto::h1::is_authority;
 
@@ -133,9 +133,7 @@ impl Belief {
 
     /// The port that clients connect to, if neither the host that is believed nor Host says it.
     pub(super) fn missing_port(&self, head: RequestHead<'_>) -> Option<Span> {
-        let authority = head.authority().filter(|_| head.form() == TargetForm::Absolute);
-        let host = authority.or_else(|| head.field(KnownField::Host)).unwrap_or_default();
-        self.port.filter(|_| port_of(host).is_none())
+        self.port.filter(|_| port_of(head.host().unwrap_or_default()).is_none())
     }
 }
 

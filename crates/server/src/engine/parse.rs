@@ -10,7 +10,7 @@ use super::name::Place;
 use super::send::Still;
 use crate::config::Forwarding;
 use oribi_io::Backend;
-use oribi_message::Span;
+use oribi_message::{RequestHead, Span};
 use oribi_proto::h1::{Event, Framing, Refusal};
 use oribi_proto::h2::Opening;
 use std::io;
@@ -42,6 +42,13 @@ impl<B: Backend> Engine<'_, B> {
                     let mut request = std::mem::replace(&mut self.blank, fresh);
                     request.remote = *remote;
                     request.forwarded.https = https;
+                    if https
+                        && let Some(host) = RequestHead::new(input.head_bytes(), &request.layout).host()
+                        && self.backend.is_misdirected(&line.socket, host)
+                    {
+                        self.recycle(request);
+                        return self.refuse(index, Refusal::MISDIRECTED);
+                    }
                     if *forwarding != Forwarding::Kept
                         && let Err(contradiction) = heed(&mut request, input.head_bytes(), *forwarding, &self.settings.proxies)
                     {

@@ -1,7 +1,7 @@
 //! Where a client that has come by http goes on by https.
 
 use oribi_host::Request;
-use oribi_message::{KnownField, Role, TargetForm, reason};
+use oribi_message::{Role, TargetForm, reason};
 use std::net::Ipv6Addr;
 
 /// An answer that leads to https.
@@ -56,8 +56,7 @@ fn is_challenge(request: &Request<'_>) -> bool {
 /// The URL of the request with https.
 fn location(request: &Request<'_>, port: u16) -> Option<Vec<u8>> {
     let head = &request.head;
-    let authority = head.authority().filter(|_| head.form() == TargetForm::Absolute);
-    let host = host_of(authority.or_else(|| head.field(KnownField::Host))?)?;
+    let host = host_of(head.host()?)?;
     let place = match head.form() {
         // That is how OPTIONS * is written as a URL (RFC 9112, section 3.2.4).
         TargetForm::Asterisk => &[],

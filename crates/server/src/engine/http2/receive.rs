@@ -10,6 +10,7 @@ use super::super::{Engine, Stage};
 use crate::config::Forwarding;
 use core::ops::Range;
 use oribi_io::Backend;
+use oribi_message::RequestHead;
 use oribi_proto::h2::{Event, Outline, Refusal, Violation};
 
 impl<B: Backend> Engine<'_, B> {
@@ -68,7 +69,15 @@ impl<B: Backend> Engine<'_, B> {
         let connection = &mut self.connections[index];
         connection.requests = connection.requests.wrapping_add(1);
         request.remote = connection.remote;
-        request.forwarded.https = self.backend.encryption(&connection.line.socket).is_some();
+        let socket = &connection.line.socket;
+        request.forwarded.https = self.backend.encryption(socket).is_some();
+        if request.forwarded.https
+            && let Some(host) = RequestHead::new(&request.text, &request.layout).host()
+            && self.backend.is_misdirected(socket, host)
+        {
+            self.recycle_carried(request);
+            return self.refuse_request(index, id, Refusal::MISDIRECTED);
+        }
         let forwarding = connection.forwarding;
         if forwarding != Forwarding::Kept {
             let text = std::mem::take(&mut request.text);
