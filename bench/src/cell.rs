@@ -14,6 +14,8 @@ pub enum Answer {
     Hello,
     /// 64 KiB in one piece.
     Body64k,
+    /// A file of 1 MiB, which no app gives.
+    File1m,
     /// The number of bytes received, in decimal.
     Count,
     /// 16 pieces of 1 KiB, without a length known beforehand.
@@ -30,6 +32,7 @@ impl Answer {
         match self {
             Answer::Hello => "hello",
             Answer::Body64k => "body64k",
+            Answer::File1m => "file1m",
             Answer::Count => "upload",
             Answer::Stream => "stream",
             Answer::Sinatra => "sinatra",
@@ -40,7 +43,7 @@ impl Answer {
     /// The ending of the only language that has such an app; none when all have one.
     pub fn only_language(self) -> Option<&'static str> {
         match self {
-            Answer::Hello | Answer::Body64k | Answer::Count | Answer::Stream => None,
+            Answer::Hello | Answer::Body64k | Answer::File1m | Answer::Count | Answer::Stream => None,
             Answer::Sinatra | Answer::Rails => Some("ru"),
         }
     }
@@ -50,10 +53,22 @@ impl Answer {
         match self {
             Answer::Hello | Answer::Sinatra | Answer::Rails => "/",
             Answer::Body64k => "/64k",
+            Answer::File1m => "/file1m",
             Answer::Count => "/upload",
             Answer::Stream => "/stream",
         }
     }
+}
+
+/// Whether and how connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// They are not.
+    None,
+    /// By TLS 1.3. A new connection begins with a full handshake.
+    Tls,
+    /// By TLS 1.3. Every connection is a new one, and its handshake resumes the session of the first.
+    Resumed,
 }
 
 /// One way of loading a server.
@@ -71,6 +86,8 @@ pub struct Cell {
     pub depth: usize,
     /// Requests open at once on a connection of HTTP/2; 0: it is one of HTTP/1.
     pub streams: usize,
+    /// Whether and how connections are encrypted.
+    pub encryption: Encryption,
     /// Whether each request asks for the connection to be closed.
     pub close: bool,
     /// Bytes of content sent with each request; none means GET.
@@ -87,6 +104,7 @@ impl Cell {
         connections: 64,
         depth: 1,
         streams: 0,
+        encryption: Encryption::None,
         close: false,
         upload: 0,
         answer: Answer::Hello,
@@ -97,6 +115,7 @@ impl Cell {
         match self.answer {
             Answer::Hello | Answer::Sinatra | Answer::Rails => b"Hello World".to_vec(),
             Answer::Body64k => (b'a'..=b'z').cycle().take(65536).collect(),
+            Answer::File1m => (b'a'..=b'z').cycle().take(1 << 20).collect(),
             Answer::Count => self.upload.to_string().into_bytes(),
             Answer::Stream => (b'a'..=b'p').flat_map(|letter| [letter; PIECE]).collect(),
         }
@@ -158,6 +177,47 @@ pub const ALL: &[Cell] = &[
         streams: 100,
         ..Cell::KEEP_ALIVE
     },
+    Cell { name: "tls-64", title: "TLS, keep-alive, 64 connections", encryption: Encryption::Tls, ..Cell::KEEP_ALIVE },
+    Cell {
+        name: "tls-short",
+        title: "TLS, a full handshake for each request, 16 at once",
+        connections: 16,
+        encryption: Encryption::Tls,
+        close: true,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "tls-resumed",
+        title: "TLS, a resumed session for each request",
+        connections: 1,
+        encryption: Encryption::Resumed,
+        close: true,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "tls-file-1m",
+        title: "TLS, a file of 1 MiB, 16 connections",
+        yardstick: "a file",
+        connections: 16,
+        encryption: Encryption::Tls,
+        answer: Answer::File1m,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "tls-http2-64x10",
+        title: "TLS and HTTP/2, 64 connections, 10 streams on each",
+        streams: 10,
+        encryption: Encryption::Tls,
+        ..Cell::KEEP_ALIVE
+    },
+    Cell {
+        name: "tls-http2-1x100",
+        title: "TLS and HTTP/2, one connection, 100 streams",
+        connections: 1,
+        streams: 100,
+        encryption: Encryption::Tls,
+        ..Cell::KEEP_ALIVE
+    },
     Cell { name: "sinatra", title: "Sinatra, 64 connections", answer: Answer::Sinatra, ..Cell::KEEP_ALIVE },
     Cell { name: "rails", title: "Rails, 64 connections", answer: Answer::Rails, ..Cell::KEEP_ALIVE },
 ];
@@ -181,6 +241,7 @@ mod tests {
         let size = |name| ALL.iter().find(|cell| cell.name == name).map(|cell| cell.body().len());
         assert_eq!(size("short"), Some(11));
         assert_eq!(size("body-64k"), Some(64 * 1024));
+        assert_eq!(size("tls-file-1m"), Some(1024 * 1024));
         assert_eq!(size("upload-1m"), Some("1048576".len()));
         assert_eq!(size("stream"), Some(16 * 1024));
     }

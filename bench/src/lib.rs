@@ -21,3 +21,4 @@ pub mod setup;
 pub mod statistics;
 pub mod system_calls;
 pub mod threads;
+pub mod tls;

@@ -1,6 +1,6 @@
-//! One run of a load generator against one server: wrk, or h2load in the cells of HTTP/2.
+//! One run of a load generator against one server: wrk, h2load in the cells of HTTP/2, or openssl where sessions of TLS are resumed.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Encryption};
 use crate::group::Group;
 use crate::server::{Installation, Server};
 use std::collections::BTreeMap;
@@ -89,7 +89,8 @@ impl Load<'_> {
     /// # Errors
     /// When it cannot be started.
     pub fn start<'a>(installation: &Installation, server: &Server, cell: &'a Cell, seconds: u64) -> Result<Load<'a>, String> {
-        let url = format!("http://127.0.0.1:{}{}", server.port, cell.answer.path());
+        let scheme = if cell.encryption == Encryption::None { "http" } else { "https" };
+        let url = format!("{scheme}://127.0.0.1:{}{}", server.port, cell.answer.path());
         let output = installation.scratch.join("load");
         let start = |words: &[String]| Group::start(words, &[installation.load_cpu], &output);
         if cell.streams > 0 {
@@ -97,6 +98,12 @@ impl Load<'_> {
                 (format!("-c{}", cell.connections), format!("-m{}", cell.streams), format!("-D{seconds}"));
             let words = ["h2load", "-t1", &connections, &streams, &time, &url].map(str::to_owned);
             return Ok(Load { group: start(&words)?, cell, seconds });
+        }
+        if cell.encryption == Encryption::Resumed {
+            let (address, time) = (format!("127.0.0.1:{}", server.port), seconds.to_string());
+            let words =
+                ["openssl", "s_time", "-reuse", "-tls1_3", "-connect", &address, "-www", cell.answer.path(), "-time", &time];
+            return Ok(Load { group: start(&words.map(str::to_owned))?, cell, seconds });
         }
         let mut words: Vec<String> = ["wrk", "-t1", "--latency"].map(str::to_owned).to_vec();
         words.push(format!("-c{}", cell.connections));
@@ -121,6 +128,10 @@ impl Load<'_> {
         if self.cell.streams > 0 {
             let outcome = parse_h2load(&output, self.cell.body().len() as u64);
             return outcome.ok_or_else(|| format!("h2load printed no result: {}", self.group.last_words(0)));
+        }
+        if self.cell.encryption == Encryption::Resumed {
+            let outcome = parse_s_time(&output, self.cell.body().len() as u64);
+            return outcome.ok_or_else(|| format!("openssl printed no result: {}", self.group.last_words(0)));
         }
         let line = output.lines().find_map(|line| line.strip_prefix("RESULT "));
         let mut outcome = line.and_then(parse).ok_or_else(|| format!("wrk printed no result: {}", self.group.last_words(0)))?;
@@ -180,6 +191,25 @@ fn parse_h2load(output: &str, body: u64) -> Option<Outcome> {
     Some(Outcome { requests, bytes, duration: Duration::from_secs_f64(seconds), median: None, p99: None, failures })
 }
 
+/// Reads what `openssl s_time -reuse` prints: a letter for each connection, `r` if its session was resumed, and two lines. A session
+/// that was not resumed counts as a failed connection.
+fn parse_s_time(output: &str, body: u64) -> Option<Outcome> {
+    let letters = output.split_once("starting\n")?.1.lines().next()?;
+    let line = output.lines().find(|line| line.contains(" real seconds, "))?;
+    let (requests, rest) = line.split_once(" connections in ")?;
+    let (seconds, rest) = rest.split_once(" real seconds, ")?;
+    let requests: u64 = requests.trim().parse().ok()?;
+    let each: u64 = rest.split_once(" bytes read per connection")?.0.parse().ok()?;
+    let resumed = letters.bytes().filter(|letter| *letter == b'r').count() as u64;
+    let failures = Failures {
+        connect: requests.saturating_sub(resumed),
+        short: if each < body { requests } else { 0 },
+        ..Failures::default()
+    };
+    let duration = Duration::from_secs(seconds.parse().ok()?);
+    Some(Outcome { requests, bytes: requests * each, duration, median: None, p99: None, failures })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,6 +240,27 @@ traffic: 1.88MB (1968092) total, 1.18MB (1234408) headers (space savings 50.51%)
         assert_eq!((outcome.requests, outcome.bytes, outcome.duration.as_millis()), (25190, 1_968_092, 1020));
         assert_eq!(outcome.failures.describe(), "1 read, 2 status, 2 slower than 2 s, 7 short");
         assert_eq!(parse_h2load(&H2LOAD[..200], 11), None);
+    }
+
+    const S_TIME: &str = "\
+Collecting connection statistics for 2 seconds
+
+
+Now timing with session id reuse.
+starting
+rrr*
+
+4 connections in 0.14s; 9264.29 connections/user sec, bytes read 968
+4 connections in 3 real seconds, 242 bytes read per connection
+";
+
+    #[test]
+    fn what_openssl_prints_is_read() {
+        let outcome = parse_s_time(S_TIME, 11).expect("a result");
+        assert_eq!((outcome.requests, outcome.bytes, outcome.duration.as_secs()), (4, 968, 3));
+        assert_eq!(outcome.failures.describe(), "1 connect");
+        assert_eq!(parse_s_time(S_TIME, 300).map(|outcome| outcome.failures.short), Some(4));
+        assert_eq!(parse_s_time(&S_TIME[..100], 11), None);
     }
 
     #[test]

@@ -12,9 +12,11 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Programs that the bench itself needs, and Debian's packages that bring them.
-const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 8] = [
     ("wrk", "wrk"),
     ("h2load", "nghttp2-client"),
+    ("openssl", "openssl"),
+    ("curl", "curl"),
     ("taskset", "util-linux"),
     ("setpriv", "util-linux"),
     ("valgrind", "valgrind"),

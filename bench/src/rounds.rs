@@ -1,7 +1,7 @@
 //! Measures one cell: all its servers are up at the same time, and each round loads one after the other, so that a slow spell
 //! of the machine falls on the yardstick too.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Encryption};
 use crate::client;
 use crate::http2;
 use crate::interrupt;
@@ -10,6 +10,7 @@ use crate::process_tree::Cpu;
 use crate::server::{Installation, START, Server};
 use crate::setup::{Part, Setup};
 use crate::statistics::Spread;
+use crate::tls;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -220,7 +221,11 @@ fn start(
 fn warm_up(installation: &Installation, server: &Server, cell: &Cell, entry: &mut Entry) -> Result<(), String> {
     let load = Load::start(installation, server, cell, WARM_UP)?;
     interrupt::sleep(INTO_WARM_UP)?;
-    let newcomer = if cell.streams > 0 { http2::newcomer } else { client::newcomer };
+    let newcomer = match cell.encryption {
+        Encryption::None if cell.streams > 0 => http2::newcomer,
+        Encryption::None => client::newcomer,
+        Encryption::Tls | Encryption::Resumed => tls::newcomer,
+    };
     entry.newcomer = newcomer(cell, server.port, NEWCOMER_PATIENCE);
     entry.memory = server.memory();
     load.finish()?;

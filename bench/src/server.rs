@@ -1,12 +1,13 @@
 //! A server started for one cell, checked to answer right before anything is measured.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Encryption};
 use crate::client;
 use crate::group::Group;
 use crate::http2;
 use crate::interrupt;
 use crate::process_tree::{self, Cpu, Member};
 use crate::setup::{Places, Serves, Setup};
+use crate::tls;
 use std::fs::{self, Permissions};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
@@ -90,7 +91,12 @@ impl Server {
             directory: directory.clone(),
             oribi: installation.oribi.clone(),
             http2: cell.streams > 0,
+            encrypted: cell.encryption != Encryption::None,
+            pass: setup.pass.clone(),
         };
+        if setup.tls {
+            tls::make_certificate(&directory)?;
+        }
         let write = |name: &str, bytes: &[u8]| {
             fs::write(directory.join(name), bytes).map_err(|e| format!("{}: {e}", directory.join(name).display()))
         };
@@ -137,7 +143,9 @@ impl Server {
     }
 
     fn check_within(&self, cell: &Cell, patience: Duration) -> Result<(), String> {
-        let checked = if cell.streams > 0 {
+        let checked = if cell.encryption != Encryption::None {
+            tls::check(cell, self.port, patience)
+        } else if cell.streams > 0 {
             http2::check(cell, self.port, patience)
         } else {
             client::check(cell, self.port, self.serves != Serves::OneRequest, patience)

@@ -1,6 +1,7 @@
 //! The set-ups in `bench/servers`: how each server is found, started, and which cells it takes part in.
 
-use crate::cell;
+use crate::cell::{self, Encryption};
+use crate::tls;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,6 +36,10 @@ pub struct Setup {
     pub alone: bool,
     /// Whether it takes part in the cells of HTTP/2.
     http2: bool,
+    /// Whether it takes part in the cells of TLS.
+    pub tls: bool,
+    /// What a web server in front is told in its template: how it passes requests on.
+    pub pass: String,
     /// If given, the only cells it takes part in.
     only: Option<BTreeSet<String>>,
     /// Cells that would say nothing new.
@@ -92,6 +97,11 @@ impl Setup {
         let cells = |value: Option<String>| {
             value.map(|value| value.split_whitespace().map(|cell| known_cell(name, cell)).collect::<Result<_, _>>()).transpose()
         };
+        let yes = |key: &str, value: Option<String>| match value.as_deref() {
+            None => Ok(false),
+            Some("yes") => Ok(true),
+            Some(other) => Err(format!("{name}: {key} = {other}: the only value is yes")),
+        };
         let required = |key: &str, value: Option<String>| value.ok_or_else(|| format!("{name}: {key} is missing"));
         let setup = Setup {
             name: name.to_owned(),
@@ -117,11 +127,9 @@ impl Setup {
                 Some("alone") => true,
                 Some(other) => return Err(format!("{name}: lockstep = {other}: the only value is alone")),
             },
-            http2: match take("http2").as_deref() {
-                None => false,
-                Some("yes") => true,
-                Some(other) => return Err(format!("{name}: http2 = {other}: the only value is yes")),
-            },
+            http2: yes("http2", take("http2"))?,
+            tls: yes("tls", take("tls"))?,
+            pass: take("pass").unwrap_or_default(),
             only: cells(take("only"))?,
             skip: cells(take("skip"))?.unwrap_or_default(),
             cannot,
@@ -187,9 +195,10 @@ impl Setup {
         self.is_yardstick() || only.is_none() || only == self.apps.as_deref()
     }
 
-    /// Whether it speaks the protocol of a cell.
+    /// Whether it speaks the protocols of a cell.
     fn speaks_as_in(&self, cell: &str) -> bool {
-        self.http2 || !cell::ALL.iter().any(|known| known.name == cell && known.streams > 0)
+        let Some(cell) = cell::ALL.iter().find(|known| known.name == cell) else { return true };
+        (self.http2 || cell.streams == 0) && (self.tls || cell.encryption == Encryption::None)
     }
 
     /// The first line that it prints about its version.
@@ -239,7 +248,7 @@ impl Setup {
 }
 
 /// What the words in braces stand for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Places {
     /// `{port}`: where to listen.
     pub port: u16,
@@ -251,12 +260,29 @@ pub struct Places {
     pub oribi: PathBuf,
     /// `{http2}`: this word in a cell of HTTP/2, otherwise nothing, for servers that must be told.
     pub http2: bool,
+    /// `{ssl}`: this word in a cell of TLS, otherwise nothing. `{certificate}` and `{key}` are files of the server's directory, and
+    /// `{listen}` is the address as Oribi is told it.
+    pub encrypted: bool,
+    /// `{pass}`: how a web server in front passes requests on.
+    pub pass: String,
 }
 
 impl Places {
     /// Fills in a word or a whole file.
     pub fn fill(&self, text: &str) -> String {
-        text.replace("{port}", &self.port.to_string())
+        let file = |name: &str| self.directory.join(name).display().to_string();
+        let (certificate, key) = (file(tls::CERTIFICATE), file(tls::KEY));
+        let listen = if self.encrypted {
+            format!("https://127.0.0.1:{}?cert={certificate}&key={key}", self.port)
+        } else {
+            format!("http://127.0.0.1:{}", self.port)
+        };
+        text.replace("{pass}", &self.pass)
+            .replace("{listen}", &listen)
+            .replace("{certificate}", &certificate)
+            .replace("{key}", &key)
+            .replace("{ssl}", if self.encrypted { "ssl" } else { "" })
+            .replace("{port}", &self.port.to_string())
             .replace("{app}", &self.app.display().to_string())
             .replace("{dir}", &self.directory.display().to_string())
             .replace("{oribi}", &self.oribi.display().to_string())
@@ -314,7 +340,7 @@ mod tests {
         assert_eq!(setup.part("stream"), Part::Cannot("why not"));
         assert_eq!(setup.part("rails"), Part::Skips);
         let places =
-            Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), http2: false };
+            Places { port: 7, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), ..Places::default() };
         assert_eq!(setup.command("short", &places).expect("closed quotes"), ["a", "b c", "7"]);
         assert_eq!(setup.command("upload-1m", &places).expect("closed quotes"), ["a", "b c", "7", "-u"]);
         let only = Setup::parse("a", &format!("{TEXT}only = body-64k\n")).expect("a good file");
@@ -323,7 +349,13 @@ mod tests {
         assert_eq!(setup.part("http2-1x100"), Part::Skips);
         let http2 = Setup::parse("a", &format!("{TEXT}http2 = yes\n")).expect("a good file");
         assert_eq!(http2.part("http2-1x100"), Part::Takes);
-        assert_eq!(Places { http2: true, ..places }.fill("listen {port} {http2};"), "listen 7 http2;");
+        let encrypted = Places { http2: true, encrypted: true, pass: "to {dir}".to_owned(), ..places.clone() };
+        assert_eq!(encrypted.fill("listen {port} {http2} {ssl}; {pass}"), "listen 7 http2 ssl; to /directory");
+        assert_eq!(places.fill("{listen}"), "http://127.0.0.1:7");
+        assert_eq!(encrypted.fill("{listen}"), "https://127.0.0.1:7?cert=/directory/site.crt&key=/directory/site.key");
+        assert_eq!(http2.part("tls-64"), Part::Skips);
+        let tls = Setup::parse("a", &format!("{TEXT}tls = yes\n")).expect("a good file");
+        assert_eq!((tls.part("tls-64"), tls.part("tls-http2-64x10")), (Part::Takes, Part::Skips));
     }
 
     #[test]
@@ -335,6 +367,7 @@ mod tests {
             "serves = two",
             "lockstep = 2",
             "http2 = no",
+            "tls = 1",
             "apps = psgi",
             "title = B",
             "words",
@@ -358,7 +391,7 @@ mod tests {
         assert!(setups[0].is_yardstick());
         assert!(setups[1].is_oribi());
         let places =
-            Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), http2: false };
+            Places { port: 1, app: "/app".into(), directory: "/directory".into(), oribi: "/oribi".into(), ..Places::default() };
         for setup in setups {
             let command = setup.command("stream", &places).expect("closed quotes").join(" ");
             assert!(!command.contains('{'), "{command}");
