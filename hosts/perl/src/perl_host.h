@@ -269,6 +269,9 @@ static inline bool text_is_quiet(const SV *value) {
  * code of the app runs, or as long as the value lives if the app cannot reach it. Otherwise they are valid until the next
  * FREETMPS. */
 TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes);
+/* The same for a value that is a plain number from 0 on: writes its digits, at most 20, so that they end at `end`. Perl itself
+ * would keep them with the app's value, which costs an allocation and is mostly freed soon. FALSE: it is another value. */
+bool text_digits(SV *value, char *end, oribi_bytes *bytes);
 /* Describes a value for a message: "a hash reference", "an object of class Foo". Mortal. */
 const char *text_describe(pTHX_ SV *value);
 
@@ -280,6 +283,7 @@ typedef struct {
     size_t field_count;
     oribi_field *fields; /* mortal, or `few` */
     oribi_field few[24];
+    char digits[24]; /* of a value that is a number, as the size of the content mostly is */
 } Head;
 
 /* The destination of a response. */

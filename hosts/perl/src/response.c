@@ -150,6 +150,7 @@ static const char *read_status(pTHX_ SV *value, uint16_t *status) {
 const char *response_fields(pTHX_ SV *headers, Head *head) {
     AV *list;
     SSize_t count;
+    bool has_digits = FALSE;
     if (!SvROK(headers) || SvTYPE(SvRV(headers)) != SVt_PVAV)
         return complaint(aTHX_ "the headers must be an array reference, not %s", text_describe(aTHX_ headers));
     list = (AV *)SvRV(headers);
@@ -162,11 +163,16 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
         head->fields = (oribi_field *)SvPVX(sv_2mortal(newSV(head->field_count * sizeof(oribi_field))));
     for (size_t i = 0; i < head->field_count; i++) {
         oribi_field *field = &head->fields[i];
+        SV *value = element(aTHX_ list, (SSize_t)(2 * i + 1));
         TextResult result = text_bytes(aTHX_ element(aTHX_ list, (SSize_t)(2 * i)), &field->name);
         if (UNLIKELY(result != TEXT_OK))
             return result == TEXT_UNDEFINED ? complaint(aTHX_ "a header's name is undef")
                                             : text_complaint(aTHX_ result, "the name of", "a header");
-        result = text_bytes(aTHX_ element(aTHX_ list, (SSize_t)(2 * i + 1)), &field->value);
+        if (!SvPOK(value) && !has_digits && text_digits(value, head->digits + sizeof head->digits, &field->value)) {
+            has_digits = TRUE;
+            continue;
+        }
+        result = text_bytes(aTHX_ value, &field->value);
         if (UNLIKELY(result == TEXT_UNDEFINED)) {
             const char *name = SvPVX_const(newSVpvn_flags(field->name.data, field->name.size, SVs_TEMP));
             call_log(aTHX_ NULL, ORIBI_LOG_WARN, "the header %s is undef and was sent empty", name);

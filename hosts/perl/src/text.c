@@ -55,6 +55,21 @@ TextResult text_bytes(pTHX_ SV *value, oribi_bytes *bytes) {
     return TEXT_OK;
 }
 
+bool text_digits(SV *value, char *end, oribi_bytes *bytes) {
+    char *start = end;
+    UV rest;
+    if ((SvFLAGS(value) & (SVf_IOK | SVf_NOK | SVf_POK | SVf_ROK | SVf_IVisUV | SVs_GMG)) != SVf_IOK || SvIVX(value) < 0)
+        return FALSE;
+    rest = (UV)SvIVX(value);
+    do {
+        *--start = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    bytes->data = start;
+    bytes->size = (size_t)(end - start);
+    return TRUE;
+}
+
 const char *text_describe(pTHX_ SV *value) {
     if (!value || (!SvOK(value) && !SvGMAGICAL(value)))
         return "undef";

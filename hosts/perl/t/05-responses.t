@@ -62,6 +62,7 @@ my $whole = do { local (@ARGV, $/) = ($file); <> };
 
 sub open_file { open my $handle, $_[0] || '<', $file or die $!; return $handle }
 
+my %number = (Half => 2.5, Largest => ~0, Least => -9223372036854775807 - 1, Less => -1, Most => ~0 >> 1, Two => 2, Zero => 0);
 my %return = (
     array         => sub { [ 200, [ 'Content-Type' => 'text/plain' ], [ 'a', q{}, 'b', 0, 'c' ] ] },
     many_pieces   => sub { [ 200, [], [ map {"$_,"} 1 .. 300 ] ] },
@@ -76,6 +77,7 @@ my %return = (
     overloaded    => sub { [ 200, [ Location => bless(['a place'], 'Words') ], [ bless [1], 'Words' ] ] },
     magical       => sub { "abc" =~ /(b)/; [ 200, [ 'X-Match' => $1 ], [$1] ] },
     numbers       => sub { [ 200, [ 'X-Number' => 42 ], [ 1, 2.5, -3 ] ] },
+    many_numbers  => sub { [ 200, [ map { ("X-$_" => $number{$_}) } sort keys %number ], ['x'] ] },
     tied          => sub { require Tie::Array; tie my @array, 'Tie::StdArray'; @array = (200, ['X-Tied' => 1], ['tied']); \@array },
     blessed       => sub { bless [ 200, [], ['blessed'] ], 'Something' },
 
@@ -182,6 +184,9 @@ subtest 'arrays' => sub {
     $response = get('numbers');
     is $response->{body}, '12.5-3', 'numbers';
     is field($response, 'X-Number'), 42;
+    $response = get('many_numbers');
+    is_deeply { map { ($_ => field($response, "X-$_")) } keys %number }, { map { ($_ => "$number{$_}") } keys %number },
+        'numbers of any size';
     is get('tied')->{body},    'tied',    'a tied array';
     is get('blessed')->{body}, 'blessed', 'a blessed array';
     get('keeps_flag');
