@@ -117,6 +117,8 @@ impl<B: Backend> Tls<B> {
         }
     }
 
+    /// Apart from [`Backend::receive`], so that other connections do not pay for its size.
+    #[inline(never)]
     fn receive_secure(&mut self, secure: &mut Secure<B::Socket>, buffer: &mut [u8]) -> Attempt {
         let Secure { socket, token, opened, stage, stalled } = secure;
         let session = match stage {
@@ -174,6 +176,7 @@ impl<B: Backend> Tls<B> {
         }
     }
 
+    #[inline(never)]
     fn send_secure(&mut self, secure: &mut Secure<B::Socket>, pieces: &[IoSlice<'_>], haste: Haste) -> Attempt {
         match &mut secure.stage {
             Stage::Session(session) => self.outgoing.send(&mut self.backend, &mut secure.socket, session, pieces, haste),
@@ -313,7 +316,7 @@ impl<B: Backend> Backend for Tls<B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> Attempt {
         match socket {
             Socket::Plain(socket) => self.backend.receive(socket, buffer),
@@ -321,7 +324,7 @@ impl<B: Backend> Backend for Tls<B> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, socket: &mut Self::Socket, buffer: &[u8]) -> Attempt {
         match socket {
             Socket::Plain(socket) => self.backend.send(socket, buffer),
