@@ -175,12 +175,14 @@ fn read_plain_fields(input: &[u8], mut pos: usize, most: usize, layout: &mut Hea
                 (end, KnownField::lookup(&input[pos..end]))
             }
         };
-        let start = colon + 2;
-        let end = search::control(input, start);
-        let (Some(value), Some(b"\r\n")) = (input.get(start..end), input.get(end..end + 2)) else { break };
-        if input[colon + 1] != b' ' || !matches!(value, [first, ..] if *first != b' ') || value.ends_with(b" ") {
+        let Some([_, b' ', rest @ ..]) = input.get(colon..) else { break };
+        let (value, behind) = rest.split_at(search::control(rest, 0));
+        let ([first, ..], [.., last]) = (value, value) else { break };
+        if *first == b' ' || *last == b' ' || behind.first_chunk() != Some(b"\r\n") {
             break;
         }
+        let start = colon + 2;
+        let end = start + value.len();
         layout.fields.push(FieldLayout { name: Span::new(pos, colon), value: Span::new(start, end), known });
         pos = end + 2;
     }

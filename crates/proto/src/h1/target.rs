@@ -55,6 +55,17 @@ fn scheme_length(target: &[u8]) -> Option<usize> {
 #[must_use]
 pub fn is_authority(head: &[u8], place: Span) -> bool {
     let bytes = place.of(head);
+    let plain = search::plain_host_end(head, place.start as usize) - place.start as usize;
+    // Nearly every host is plain.
+    match bytes.get(plain..) {
+        None | Some([]) => true,
+        Some([b':', port @ ..]) => is_port(port),
+        Some(_) => is_unusual_authority(bytes),
+    }
+}
+
+#[inline(never)]
+fn is_unusual_authority(bytes: &[u8]) -> bool {
     let host_end = if let [b'[', rest @ ..] = bytes {
         let length = rest.iter().take_while(|&&byte| grammar::is(byte, grammar::LITERAL)).count();
         if length == 0 || rest.get(length) != Some(&b']') {
@@ -62,7 +73,7 @@ pub fn is_authority(head: &[u8], place: Span) -> bool {
         }
         length + 2
     } else {
-        let mut end = (search::plain_host_end(head, place.start as usize) - place.start as usize).min(bytes.len());
+        let mut end = 0;
         loop {
             match bytes[end..] {
                 [byte, ..] if grammar::is(byte, grammar::NAME) => end += 1,
