@@ -7,6 +7,7 @@ const PRESET: Preset<'static> = Preset {
     date: b"Date: now\r\n",
     server: b"Server: Oribi\r\n",
     policy: b"Strict-Transport-Security: max-age=1\r\n",
+    ok: b"",
     compressed: b"",
     prepared: None,
     until_close: false,

@@ -24,6 +24,7 @@ const PRESET: Preset<'static> = Preset {
     date: b"Date: Sat, 21 Nov 2026 03:00:00 GMT\r\n",
     server: b"Server: Oribi\r\n",
     policy: b"",
+    ok: b"HTTP/1.1 200 OK\r\nDate: Sat, 21 Nov 2026 03:00:00 GMT\r\nServer: Oribi\r\n",
     compressed: b"",
     prepared: None,
     until_close: false,

@@ -16,6 +16,8 @@ pub struct Preset<'a> {
     pub server: &'a [u8],
     /// `Strict-Transport-Security: ` with a policy and CR LF, or empty.
     pub policy: &'a [u8],
+    /// How most responses of HTTP/1 begin: the status line of a 200, Date and Server; empty: they are put together for each.
+    pub ok: &'a [u8],
     /// Date and Server as they stand in a response of HTTP/2; empty: they are compressed anew for each.
     pub compressed: &'a [u8],
     /// Further fields of this response: see [`PreparedFields`].
@@ -83,7 +85,20 @@ pub(super) fn write_status_line(status: u16, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Writes the preset lines of a final response (none for an informational one) and the fields that the app may set.
+/// Writes what stands before the fields of the app in a final response: the status line, Date and Server.
+#[inline]
+pub(super) fn write_start(status: u16, preset: &Preset<'_>, out: &mut Vec<u8>) {
+    if status == 200 && !preset.ok.is_empty() {
+        out.extend_from_slice(preset.ok);
+    } else {
+        write_status_line(status, out);
+        out.extend_from_slice(preset.date);
+        out.extend_from_slice(preset.server);
+    }
+}
+
+/// Writes the other preset lines of a final response (none for an informational one) and the fields that the app may set, behind
+/// what [`write_start`] has written.
 pub(super) fn write_fields(
     fields: &[FieldPair<'_>],
     preset: Option<&Preset<'_>>,
@@ -91,19 +106,19 @@ pub(super) fn write_fields(
 ) -> Result<Said, InvalidResponse> {
     let preset = preset.copied().unwrap_or_default();
     let Preset { date, server, prepared, .. } = preset;
-    let first = out.len();
-    out.extend_from_slice(date);
-    out.extend_from_slice(server);
+    let first = out.len() - date.len() - server.len();
     out.extend_from_slice(preset.policy_beside(fields));
     if let Some(prepared) = prepared {
         out.extend_from_slice(prepared.lines());
     }
     let mut said = Said::default();
     for &(name, value) in fields {
-        if !grammar::is_value(value) {
+        let known = names::find(name);
+        // What is a number has no control bytes.
+        if known != Some(KnownField::ContentLength) && !grammar::is_value(value) {
             return Err(InvalidResponse(CONTROL_BYTE));
         }
-        match names::find(name) {
+        match known {
             Some(KnownField::ContentLength) => {
                 let length = grammar::number(value).ok_or(InvalidResponse(NO_LENGTH))?;
                 if said.length.replace(length).is_some() {
@@ -165,10 +180,11 @@ pub fn check_informational(status: u16, fields: &[FieldPair<'_>]) -> Result<(), 
 fn check_fields(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
     let mut has_length = false;
     for &(name, value) in fields {
-        if !grammar::is_value(value) {
+        let known = names::find(name);
+        if known != Some(KnownField::ContentLength) && !grammar::is_value(value) {
             return Err(InvalidResponse(CONTROL_BYTE));
         }
-        match names::find(name) {
+        match known {
             Some(KnownField::ContentLength) if grammar::number(value).is_none() => return Err(InvalidResponse(NO_LENGTH)),
             Some(KnownField::ContentLength) if has_length => return Err(InvalidResponse(TWO_LENGTHS)),
             Some(KnownField::ContentLength) => has_length = true,

@@ -195,6 +195,7 @@ const STAMP: Preset<'static> = Preset {
     date: b"Date: now\r\n",
     server: b"Server: Oribi\r\n",
     policy: b"",
+    ok: b"",
     compressed: b"",
     prepared: None,
     until_close: false,

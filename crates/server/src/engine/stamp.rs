@@ -16,6 +16,8 @@ pub(super) struct Stamp {
     server: Vec<u8>,
     /// For responses over https; empty: none.
     policy: Vec<u8>,
+    /// The beginning of most responses of HTTP/1.
+    ok: Vec<u8>,
     /// Date and Server for HTTP/2.
     compressed: Vec<u8>,
     until_close: bool,
@@ -36,6 +38,7 @@ impl Stamp {
             dated: settings.date,
             server,
             policy,
+            ok: Vec::new(),
             compressed: Vec::new(),
             until_close: !settings.chunked_transfer,
             second: None,
@@ -54,6 +57,8 @@ impl Stamp {
             // Writing into a vector cannot fail.
             let _ = write!(self.date, "Date: {}\r\n", HttpDate::from(SystemTime::UNIX_EPOCH + wall_clock()));
         }
+        self.ok.clear();
+        [&b"HTTP/1.1 200 OK\r\n"[..], &self.date, &self.server].iter().for_each(|part| self.ok.extend_from_slice(part));
         self.compressed.clear();
         compress_preset(&Preset { date: &self.date, server: &self.server, ..Preset::default() }, &mut self.compressed);
     }
@@ -72,6 +77,7 @@ impl Stamp {
             date: &self.date,
             server: &self.server,
             policy,
+            ok: &self.ok,
             compressed: &self.compressed,
             prepared,
             until_close: self.until_close,

@@ -3,7 +3,7 @@
 use super::{Machine, Reading};
 use crate::h1::Refusal;
 use crate::h1::response::{InvalidResponse, Preset, write_fields, write_length, write_refusal_content, write_refusal_fields};
-use crate::h1::response::{NOT_FINAL, NOT_INFORMATIONAL, write_status_line};
+use crate::h1::response::{NOT_FINAL, NOT_INFORMATIONAL, write_start, write_status_line};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, ResponseHead, Version};
 
@@ -109,7 +109,7 @@ impl Machine {
             return Err(InvalidResponse(NOT_FINAL));
         }
         let mark = out.len();
-        write_status_line(head.status, out);
+        write_start(head.status, preset, out);
         let said = match write_fields(head.fields, Some(preset), out) {
             Ok(said) => said,
             Err(invalid) => {
@@ -236,9 +236,7 @@ impl Machine {
         if started {
             return;
         }
-        write_status_line(refusal.status(), out);
-        out.extend_from_slice(preset.date);
-        out.extend_from_slice(preset.server);
+        write_start(refusal.status(), preset, out);
         out.extend_from_slice(preset.policy);
         write_refusal_fields(refusal, out);
         out.extend_from_slice(b"Connection: close\r\n\r\n");
