@@ -4,6 +4,7 @@
 //! again. The two directions differ in trust: a worker trusts its edge and only makes sure that it does not panic; an edge
 //! believes nothing of what it reads, because whoever may write to the memory of a worker may have written it.
 
+mod copy;
 mod glance;
 #[cfg(test)]
 mod numbers;

@@ -8,6 +8,7 @@
 //! | endpoints | address and port of the client, name and port of the server |
 //! | content | the content of the request, and the data for a filter, if they are not in files |
 
+use super::copy::copy_short;
 use oribi_host::{Content, Gateway, Request};
 use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Span, TargetForm, Version};
 
@@ -97,7 +98,9 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
         room.put(value)?;
     }
     for bytes in [apart, remote.address, remote.port, server.address, server.port, content, data] {
-        room.put(bytes)?;
+        if !bytes.is_empty() {
+            room.put(bytes)?;
+        }
     }
     Some(room.taken)
 }
@@ -126,35 +129,6 @@ impl<'a> Room<'a> {
 
     fn lines(&mut self, count: usize) -> Option<&'a mut [[u8; LINE]]> {
         Some(self.take(count.checked_mul(LINE)?)?.as_chunks_mut().0)
-    }
-}
-
-/// Copies bytes to a place of the same size. Few bytes, such as those of an address, are copied without a call.
-#[inline(always)]
-fn copy_short(bytes: &[u8], place: &mut [u8]) {
-    const SHORT: usize = 16;
-    if bytes.len() > SHORT {
-        return place.copy_from_slice(bytes);
-    }
-    let (Some(first), Some(last)) = (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) else {
-        return copy_very_short(bytes, place);
-    };
-    // Both overlap if there are fewer than sixteen.
-    let from_end = place.len() - 8;
-    place[..8].copy_from_slice(first);
-    place[from_end..].copy_from_slice(last);
-}
-
-#[inline(always)]
-fn copy_very_short(bytes: &[u8], place: &mut [u8]) {
-    if let (Some(first), Some(last)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
-        let from_end = place.len() - 4;
-        place[..4].copy_from_slice(first);
-        place[from_end..].copy_from_slice(last);
-    } else {
-        for (place, byte) in place.iter_mut().zip(bytes) {
-            *place = *byte;
-        }
     }
 }
 

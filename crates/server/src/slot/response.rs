@@ -7,6 +7,7 @@
 //! | text | names and values, one after the other |
 
 use super::Malformed;
+use super::copy::copy_short;
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 
 /// Status and kind in one number, the number of fields in another, and the size.
@@ -49,7 +50,7 @@ pub fn write_whole(head: &ResponseHead<'_>, parts: &[&[u8]], size: u64, room: &m
     let (lines, mut room) = room.split_at_mut(head.fields.len() * LINE);
     let mut put = |bytes: &[u8]| {
         let (place, rest) = std::mem::take(&mut room).split_at_mut(bytes.len());
-        place.copy_from_slice(bytes);
+        copy_short(bytes, place);
         room = rest;
     };
     for (place, pair) in lines.as_chunks_mut::<LINE>().0.iter_mut().zip(head.fields) {
