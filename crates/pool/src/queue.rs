@@ -58,6 +58,12 @@ impl Queue<'_> {
         None
     }
 
+    /// Whether [`Queue::take`] would look at no entry.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.requests.load(Layout::TAIL, SeqCst) == self.claims[Layout::HEAD].load(Acquire)
+    }
+
     /// Whether there seems to be something to take.
     #[inline]
     pub(crate) fn has_more(&self) -> bool {

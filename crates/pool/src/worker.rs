@@ -177,6 +177,10 @@ impl Worker {
 
     #[inline]
     fn take_oldest(&mut self) -> Option<Taken> {
+        // Most looks find nothing, and need no area for it.
+        if self.queue().is_empty() {
+            return None;
+        }
         let area = self.usable_area()?;
         let holding = &self.answers.words()[Layout::holding(area)];
         let entry = self.queue().take(self.number, holding)?;

@@ -87,9 +87,9 @@ pub(super) enum Speaks {
 struct Breach;
 
 impl Edge {
-    /// Finds the workers that have published something since the last call. Call [`Edge::next`] afterwards until it returns
-    /// nothing.
-    pub fn gather(&mut self) {
+    /// Finds the workers that have published something since the last call; returns whether there may be events now. Call
+    /// [`Edge::next`] afterwards until it returns nothing.
+    pub fn gather(&mut self) -> bool {
         let areas = self.layout.shape.areas;
         let all = u64::MAX >> (64 - areas);
         self.count_places();
@@ -107,6 +107,11 @@ impl Edge {
                 self.look_at(worker, area);
             }
         }
+        self.may_have_events()
+    }
+
+    fn may_have_events(&self) -> bool {
+        !self.lively.is_empty() || !self.found.is_empty() || self.any_dying
     }
 
     /// Loads the position up to which an area has been written, and checks it.
@@ -133,7 +138,7 @@ impl Edge {
         {
             return Some(Event::Whole(Ticket(entry), head));
         }
-        self.next_of_any_kind(bytes)
+        if self.may_have_events() { self.next_of_any_kind(bytes) } else { None }
     }
 
     #[inline(never)]
@@ -187,6 +192,11 @@ impl Edge {
         circle.read_parts_of_whole(position, length, bytes);
         place.read = true;
         reader.read = position.wrapping_add(header.words() as u64);
+        if reader.read == reader.limit {
+            // Nothing more of this area, which is the first of the list.
+            reader.listed = false;
+            self.lively.pop_front();
+        }
         ownership.store(Ownership::Edge(entry.serial).bits(), Release);
         *record = Record::new(entry.serial, State::Free);
         self.free.push(entry.slot);

@@ -97,6 +97,13 @@ impl Edge {
         std::mem::replace(&mut self.rung, false)
     }
 
+    /// Whether requests have been put into the queue since workers were last woken.
+    #[inline]
+    #[must_use]
+    pub const fn has_unannounced(&self) -> bool {
+        self.unannounced > 0
+    }
+
     /// Wakes workers for the requests that have been put into the queue since the last call, as far as the active ones will not
     /// take them. [`Edge::prepare_to_rest`] sees to the rest.
     pub fn wake_some_workers(&mut self) {

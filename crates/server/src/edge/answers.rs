@@ -15,7 +15,9 @@ use std::sync::Arc;
 impl<B: Backend> EdgeLoop<'_, B> {
     /// Passes on what workers have said; returns whether there was anything.
     pub(super) fn handle_answers(&mut self) -> bool {
-        self.pool.gather();
+        if !self.pool.gather() {
+            return false;
+        }
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut any = false;
         // What workers have answered on streams of one connection leaves together.

@@ -176,7 +176,10 @@ impl<'a, B: Backend> EdgeLoop<'a, B> {
         self.pool.tell_time(now);
         for _ in 0..LOOKS_AT_POOL {
             self.take_requests();
-            self.pool.wake_some_workers();
+            // Without new requests there is time for this until the edge rests.
+            if self.pool.has_unannounced() {
+                self.pool.wake_some_workers();
+            }
             if !self.handle_answers() {
                 break;
             }

@@ -48,11 +48,14 @@ struct List {
 pub(super) struct Deadlines {
     links: Vec<Link>,
     lists: [List; KINDS],
+    /// None expires before this time. It is moved only when it has come, so whoever looks often mostly compares two times.
+    quiet_until: Duration,
 }
 
 impl Deadlines {
     pub(super) fn new(lasts: impl Fn(Deadline) -> Duration) -> Self {
-        Self { links: Vec::new(), lists: ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) }) }
+        let lists = ALL.map(|kind| List { first: NONE, last: NONE, lasts: lasts(kind) });
+        Self { links: Vec::new(), lists, quiet_until: Duration::ZERO }
     }
 
     /// With room for this many connections.
@@ -69,6 +72,7 @@ impl Deadlines {
         }
         let sooner = list.lasts - lasts;
         list.lasts = lasts;
+        self.quiet_until = Duration::ZERO;
         let mut index = list.first;
         while index != NONE {
             let link = &mut self.links[index as usize];
@@ -105,6 +109,7 @@ impl Deadlines {
     pub(super) fn set_rest(&mut self, index: u32, kind: Deadline, left: Duration, now: Duration) {
         let lasts = self.lists[kind as usize].lasts;
         let since = (now + left.min(lasts)).saturating_sub(lasts);
+        self.quiet_until = Duration::ZERO;
         self.set(index, kind, now);
         // Its place is before those that began later.
         let mut next = index;
@@ -184,6 +189,27 @@ impl Deadlines {
         self.lists.iter().filter_map(ends).min()
     }
 
+    /// Whether a deadline has expired. All that are set later are set at this time or after it.
+    #[inline]
+    pub(super) fn has_expired(&mut self, now: Duration) -> bool {
+        now >= self.quiet_until && self.look_for_expired(now)
+    }
+
+    #[inline(never)]
+    fn look_for_expired(&mut self, now: Duration) -> bool {
+        let next = self.next().unwrap_or(Duration::MAX);
+        // Those that are set from now on last at least as long as the shortest kind.
+        let shortest = self.lists.iter().map(|list| list.lasts).min().unwrap_or_default();
+        self.quiet_until = next.min(now.saturating_add(shortest));
+        next <= now
+    }
+
+    /// Whether it is known, without a look at each kind, that none expires before `time`.
+    #[inline]
+    pub(super) fn are_quiet_until(&self, time: Duration) -> bool {
+        time <= self.quiet_until
+    }
+
     /// A connection whose deadline has expired; clears the deadline.
     pub(super) fn expired(&mut self, now: Duration) -> Option<(u32, Deadline)> {
         let kind = ALL.into_iter().find(|&kind| {
@@ -235,6 +261,26 @@ mod tests {
         deadlines.clear(4);
         assert_eq!(deadlines.next(), None);
         deadlines.clear(4);
+    }
+
+    #[test]
+    fn an_expiry_is_seen_although_a_later_one_was_found_before() {
+        let mut deadlines = deadlines();
+        deadlines.set(0, Deadline::Idle, SECOND);
+        assert!(!deadlines.has_expired(SECOND * 2));
+        // The shortest kind lasts for three seconds.
+        assert!(deadlines.are_quiet_until(SECOND * 5) && !deadlines.are_quiet_until(SECOND * 6));
+        deadlines.set(1, Deadline::Head, SECOND * 2);
+        assert!(!deadlines.has_expired(SECOND * 4));
+        assert!(deadlines.has_expired(SECOND * 5));
+        deadlines.clear(1);
+        assert!(!deadlines.has_expired(SECOND * 6));
+        deadlines.set_rest(2, Deadline::Head, SECOND, SECOND * 6);
+        assert!(!deadlines.are_quiet_until(SECOND * 7) && deadlines.has_expired(SECOND * 7));
+        deadlines.clear(2);
+        assert!(!deadlines.has_expired(SECOND * 7));
+        deadlines.shorten(Deadline::Idle, SECOND, SECOND * 7);
+        assert!(deadlines.has_expired(SECOND * 8), "the first, which has lasted until now");
     }
 
     #[test]

@@ -36,7 +36,7 @@ impl<B: Backend> Engine<'_, B> {
         self.send_batch();
         // What was sent may have been the last of this engine.
         let idle = self.ready.is_empty() && self.turns.is_empty() && self.handled == self.events.len() && !self.finished();
-        let timeout = if idle { self.time_left().into_iter().chain(most).min() } else { Some(Duration::ZERO) };
+        let timeout = if idle { self.time_left_within(most) } else { Some(Duration::ZERO) };
         self.look(timeout)
     }
 

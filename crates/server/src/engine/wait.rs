@@ -122,7 +122,8 @@ impl<B: Backend> Engine<'_, B> {
         self.stamp.update(now, || self.backend.wall_clock());
         self.resume_accepting(now);
         // Deadlines come after the events of the same moment: a request that has arrived in time is in time.
-        if self.next_deadline().is_some_and(|deadline| deadline <= now) {
+        let of_stream = self.streams.len() > 0 && self.stream_deadlines.has_expired(now);
+        if self.deadlines.has_expired(now) || of_stream {
             while self.handle_event() {}
             self.expire(now);
             self.expire_streams(now);
@@ -133,6 +134,20 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn next_deadline(&self) -> Option<Duration> {
         let of_streams = if self.streams.len() == 0 { None } else { self.stream_deadlines.next() };
         self.deadlines.next().into_iter().chain(of_streams).min()
+    }
+
+    /// How long to wait, at most for `most`.
+    #[inline]
+    pub(super) fn time_left_within(&self, most: Option<Duration>) -> Option<Duration> {
+        if let Some(most) = most
+            && self.deadlines.are_quiet_until(self.backend.now() + most)
+            && self.streams.len() == 0
+            && self.due_at_doors().is_none()
+            && !self.backend.has_news()
+        {
+            return Some(most);
+        }
+        self.time_left().into_iter().chain(most).min()
     }
 
     pub(super) fn time_left(&self) -> Option<Duration> {

@@ -17,17 +17,27 @@ impl Intake<'_> {
     #[inline]
     pub(super) fn take(&mut self) -> Option<Lent> {
         while self.stage != Stage::Stopping {
-            let count = self.pools.len();
-            let mut turns = (self.turn..self.turn + count).map(|turn| if turn < count { turn } else { turn - count });
-            let Some((pool, taken)) = turns.find_map(|pool| Some((pool, self.pools[pool].take()?))) else {
+            let Some((pool, taken)) = self.take_in_turn() else {
                 if self.stage == Stage::Emptying && self.is_empty_for_good() {
                     self.stage = Stage::Stopping;
                 }
                 return None;
             };
-            self.turn = if pool + 1 == count { 0 } else { pool + 1 };
             if let Some(lent) = self.lend(pool, taken) {
                 return Some(lent);
+            }
+        }
+        None
+    }
+
+    /// Asks each pool in turn, beginning with the one behind that of the last request.
+    #[inline]
+    fn take_in_turn(&mut self) -> Option<(usize, Taken)> {
+        for _ in 0..self.pools.len() {
+            let pool = self.turn;
+            self.turn = if pool + 1 == self.pools.len() { 0 } else { pool + 1 };
+            if let Some(taken) = self.pools[pool].take() {
+                return Some((pool, taken));
             }
         }
         None
