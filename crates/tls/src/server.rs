@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The protocols that clients may choose from (ALPN), in the server's order.
 pub(crate) const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
+/// What clients offer that are told to speak it, such as `curl --http1.0`.
+const HTTP_1_0: &[u8] = b"http/1.0";
 
 /// The tickets that a client gets with a full handshake: browsers open several connections at once.
 const TICKETS: usize = 2;
@@ -206,7 +208,7 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
-    let protocols = [HTTP_2, HTTP_1];
+    let protocols = [HTTP_2, HTTP_1, HTTP_1_0];
     config.alpn_protocols = protocols[usize::from(!http2)..].iter().map(|protocol| protocol.to_vec()).collect();
     config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));
     config.send_tls13_tickets = TICKETS;

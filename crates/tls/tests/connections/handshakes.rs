@@ -173,10 +173,14 @@ pub fn certificates_are_exchanged_while_connections_stay<B: Kernel>() {
 }
 
 pub fn the_protocol_is_agreed_on<B: Kernel>() {
-    let (h2, http1): (&[u8], &[u8]) = (b"h2", b"http/1.1");
-    for (offered, agreed) in
-        [(&[http1, h2][..], Some(h2)), (&[h2], Some(h2)), (&[b"http/1.0", http1], Some(http1)), (&[], None)]
-    {
+    let (h2, http1, http1_0): (&[u8], &[u8], &[u8]) = (b"h2", b"http/1.1", b"http/1.0");
+    for (offered, agreed) in [
+        (&[http1, h2][..], Some(h2)),
+        (&[h2], Some(h2)),
+        (&[http1_0, http1], Some(http1)),
+        (&[http1_0], Some(http1_0)),
+        (&[], None),
+    ] {
         let pair = Pair::<B>::new(&server(), &Peer::offering(offered));
         assert_eq!(pair.client.alpn_protocol(), agreed);
         let known = pair.backend.encryption(pair.socket.as_ref().expect("it is open")).expect("the handshake is done");
