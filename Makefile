@@ -126,6 +126,8 @@ setup-test:
 	@setup/debian.sh build test
 	@setup/debian13.sh
 	@setup/cargo-tool.sh cargo-deny $(CARGO_DENY)
+	@setup/h2spec/build
+	@setup/sslyze/install
 	@cargo fetch --quiet --locked
 
 setup-bench:

@@ -1,6 +1,9 @@
 package Test::Oribi;
 
 # Starts the built `oribi` for a test, and ends whatever is still running when the test ends.
+#
+# With ORIBI_TEST_TLS=on, servers that are started on a TCP port have an encrypted address as well, and that is what `url` gives: then
+# curl, which chooses HTTP/2 there, and browsers talk to them over TLS. They are told by their environment to believe the certificate.
 
 use v5.36;
 use Carp           qw(croak);
@@ -11,6 +14,7 @@ use IO::Socket::IP ();
 use IO::Socket::UNIX ();
 use Net::EmptyPort qw(empty_port);
 use POSIX          qw(WNOHANG);
+use Test::Certificate;
 use Time::HiRes    qw(sleep time);
 
 # How long a server may take to start or to stop before the test gives up: far longer than it needs on a busy machine.
@@ -22,9 +26,27 @@ sub root { return Cwd::abs_path(dirname(__FILE__) . '/../../..') }
 # The command, given by ORIBI for another build than the one in target/release.
 sub command { return $ENV{ORIBI} // root() . '/target/release/oribi' }
 
+# Whether clients come over TLS where they can.
+sub over_tls () { return ($ENV{ORIBI_TEST_TLS} // 'off') eq 'on' }
+
+# The file of a certificate and its key, which the clients of this process believe.
+sub believed () {
+    state $folder = File::Temp->newdir;
+    state $file   = certificate('oribi', "$folder/certificate");
+    # Of curl, git and libwww-perl.
+    @ENV{qw(CURL_CA_BUNDLE GIT_SSL_CAINFO PERL_LWP_SSL_CA_FILE)} = ($file) x 3; ## no critic (RequireLocalizedPunctuationVars)
+    return $file;
+}
+
 # Test::Oribi->start(ARGUMENT...): runs `oribi ARGUMENT...` on a free TCP port of 127.0.0.1.
 sub start ($class, @arguments) {
     my $port = empty_port();
+    if (over_tls()) {
+        my $encrypted = $port;
+        $encrypted = empty_port() while $encrypted == $port;
+        my @listen = ('--listen', "https://127.0.0.1:$encrypted?cert=" . believed(), '--listen', "127.0.0.1:$port");
+        return $class->_spawn({ port => $port, encrypted => $encrypted }, command(), @arguments, @listen);
+    }
     return $class->_spawn({ port => $port }, command(), @arguments, '--host', '127.0.0.1', '--port', $port);
 }
 
@@ -84,7 +106,10 @@ sub _spawn ($class, $self, @command) {
 
 sub pid  ($self) { return $self->{pid} }
 sub port ($self) { return $self->{port} }
-sub url  ($self) { return "http://127.0.0.1:$self->{port}" }
+sub url  ($self) { return $self->{encrypted} ? "https://127.0.0.1:$self->{encrypted}" : "http://127.0.0.1:$self->{port}" }
+
+# The port in this address.
+sub url_port ($self) { return $self->{encrypted} // $self->{port} }
 
 # The address in the form that nginx wants behind `server`.
 sub upstream ($self) { return $self->{socket} ? "unix:$self->{socket}" : "127.0.0.1:$self->{port}" }
