@@ -35,10 +35,10 @@ pub(crate) struct Aim {
 }
 
 #[derive(Debug)]
-struct Certificate {
-    certified: Arc<CertifiedKey>,
-    names: Vec<String>,
-    validity: Option<Validity>,
+pub(crate) struct Certificate {
+    pub(crate) certified: Arc<CertifiedKey>,
+    pub(crate) names: Vec<String>,
+    pub(crate) validity: Option<Validity>,
     file: String,
 }
 
@@ -109,7 +109,7 @@ impl Certificates {
 }
 
 impl Certificate {
-    fn of(pair: &Pair) -> Result<Self, String> {
+    pub(crate) fn of(pair: &Pair) -> Result<Self, String> {
         let wrong = |why: &str| format!("cannot use the certificate {}: {why}", pair.certificate);
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pair.certificate_bytes)
             .collect::<Result<_, _>>()

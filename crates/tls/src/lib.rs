@@ -13,6 +13,7 @@ mod der;
 mod distinguished_name;
 mod facts;
 mod given;
+mod identity;
 mod material;
 mod outgoing;
 mod pem_error;
@@ -24,6 +25,7 @@ mod validity;
 
 pub use backend::{Socket, Start, Tls};
 pub use clients::Verify;
+pub use identity::Identity;
 pub use material::{CertificateFiles, Material};
 pub use server::{Checked, Options, Server, Version};
 pub use suites::Suites;

@@ -24,7 +24,7 @@ impl Validity {
     }
 
     /// The last day on which it is valid, in UTC.
-    pub(super) fn last_day(self) -> String {
+    pub(crate) fn last_day(self) -> String {
         let (year, month, day) = date(self.end / DAY);
         format!("{year:04}-{month:02}-{day:02}")
     }

@@ -1,0 +1,179 @@
+//! Keeps certificates in order: orders those that are missing, and renews them before they end.
+
+use crate::files::{Right, account_key, replace};
+use crate::https::{Https, World};
+use crate::order::order;
+use crate::pace::{Failure, pause};
+use crate::session::{Session, Trouble};
+use crate::settings::{Names, Settings};
+use oribi_tls::Identity;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The longest sleep: clocks are set, and machines are suspended.
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+
+/// How often to look whether another process still orders certificates into the same folder.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// The part of a certificate's life after which it is renewed.
+const RENEW_AFTER: f64 = 2.0 / 3.0;
+
+/// Keeps certificates in order. It blocks while it does.
+#[derive(Debug)]
+pub struct Client<'a> {
+    settings: &'a Settings,
+    certificates: Vec<Kept<'a>>,
+    right: Option<Right>,
+    /// It was said that another process has the right.
+    said: bool,
+}
+
+/// A certificate that is kept in order.
+#[derive(Debug)]
+struct Kept<'a> {
+    names: &'a Names,
+    /// Failures in a row.
+    failures: u32,
+    /// Not before that, whatever the certificate says.
+    not_before: Option<Instant>,
+}
+
+impl<'a> Client<'a> {
+    /// Nothing happens yet.
+    #[must_use]
+    pub fn new(settings: &'a Settings) -> Self {
+        let kept = |names| Kept { names, failures: 0, not_before: None };
+        Self { settings, certificates: settings.certificates.iter().map(kept).collect(), right: None, said: false }
+    }
+
+    /// Orders what is due, and returns how long there is nothing to do.
+    pub fn turn(&mut self) -> Duration {
+        if self.right.is_none() {
+            match Right::take(self.settings) {
+                Ok(Some(right)) => self.right = Some(right),
+                Ok(None) => {
+                    if !std::mem::replace(&mut self.said, true) {
+                        log::info!("another server orders certificates into {}", self.settings.folder().display());
+                    }
+                    return LOOK;
+                }
+                Err(why) => {
+                    log::error!("{why}; certificates are not renewed");
+                    return LONGEST_SLEEP / 10;
+                }
+            }
+        }
+        let (settings, mut https) = (self.settings, None);
+        let waits = self.certificates.iter_mut().map(|kept| {
+            let wait = kept.wait(settings);
+            if !wait.is_zero() {
+                return wait;
+            }
+            if https.is_none() {
+                match Https::new(settings.authorities.as_deref()) {
+                    Ok(made) => https = Some(made),
+                    Err(why) => return kept.failed(&Trouble::Unreachable(why)),
+                }
+            }
+            https.as_ref().map_or(LONGEST_SLEEP, |https| kept.renew(settings, https))
+        });
+        waits.min().unwrap_or(LONGEST_SLEEP).min(LONGEST_SLEEP)
+    }
+}
+
+impl Kept<'_> {
+    /// How long the certificate needs nothing.
+    fn wait(&self, settings: &Settings) -> Duration {
+        let pause = self.not_before.map_or(Duration::ZERO, |moment| moment.saturating_duration_since(Instant::now()));
+        due(present(settings, self.names).as_ref(), self.names, SystemTime::now()).max(pause)
+    }
+
+    fn renew<W: World>(&mut self, settings: &Settings, world: &W) -> Duration {
+        match renewed(settings, self.names, world) {
+            Ok(identity) => {
+                log::info!("{}: a new certificate from {}, until {}", self.names, settings.directory, identity.last_day());
+                self.failures = 0;
+                // One that is due at once, because the clock or the authority is wrong, is not ordered again and again.
+                let left = Duration::from_secs(identity.end.saturating_sub(seconds(SystemTime::now())));
+                self.not_before = Some(Instant::now() + left.mul_f64(1.0 - RENEW_AFTER).min(LONGEST_SLEEP));
+                self.wait(settings)
+            }
+            Err(trouble) => self.failed(&trouble),
+        }
+    }
+
+    fn failed(&mut self, trouble: &Trouble) -> Duration {
+        self.failures += 1;
+        let failure = match trouble {
+            Trouble::Unreachable(_) => Failure::Unreachable,
+            Trouble::Refused { retry_after, .. } => Failure::Refused(*retry_after),
+        };
+        let pause = pause(failure, self.failures);
+        self.not_before = Some(Instant::now() + pause);
+        let names = self.names;
+        log::error!("{names}: no certificate: {trouble}. The present one stays; the next try is in {} s", pause.as_secs());
+        pause
+    }
+}
+
+/// The certificate that is there; `None`: none that can be used.
+fn present(settings: &Settings, names: &Names) -> Option<Identity> {
+    let file = settings.file(names);
+    Identity::of(&file.display().to_string(), &std::fs::read(&file).ok()?).ok()
+}
+
+/// How long until a certificate is to be renewed.
+fn due(present: Option<&Identity>, names: &Names, now: SystemTime) -> Duration {
+    let Some(identity) = present.filter(|identity| !identity.is_self_signed && names.are(&identity.names)) else {
+        return Duration::ZERO;
+    };
+    let life = Duration::from_secs(identity.end.saturating_sub(identity.start));
+    let moment = UNIX_EPOCH + Duration::from_secs(identity.start) + life.mul_f64(RENEW_AFTER);
+    moment.duration_since(now).unwrap_or(Duration::ZERO)
+}
+
+/// Orders a certificate and writes it.
+pub(crate) fn renewed<W: World>(settings: &Settings, names: &Names, world: &W) -> Result<Identity, Trouble> {
+    let key = account_key(settings).map_err(Trouble::Unreachable)?;
+    let mut session = Session::begin(world, &key, settings)?;
+    let content = order(&mut session, names)?;
+    let useless = |why: &str| Trouble::Unreachable(format!("{}: what it has given cannot be used: {why}", settings.directory));
+    let file = settings.file(names);
+    let identity = Identity::of("of the authority", content.as_bytes()).map_err(|why| useless(&why))?;
+    if !names.are(&identity.names) {
+        return Err(useless("the certificate is for other names"));
+    }
+    if identity.end <= seconds(SystemTime::now()) {
+        return Err(useless("the certificate has expired; is the clock right?"));
+    }
+    replace(&file, content.as_bytes()).map_err(Trouble::Unreachable)?;
+    Ok(identity)
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_is_renewed_when_a_third_of_its_life_is_left() {
+        let names = Names::parse("a.org,b.org").expect("they are good");
+        let identity = |names: &[&str], is_self_signed| Identity {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            start: 1_000_000,
+            end: 1_000_900,
+            is_self_signed,
+        };
+        let at = |second: u64| UNIX_EPOCH + Duration::from_secs(1_000_000 + second);
+        let good = identity(&["b.org", "a.org"], false);
+        assert_eq!(due(Some(&good), &names, at(100)), Duration::from_secs(500));
+        assert_eq!(due(Some(&good), &names, at(601)), Duration::ZERO);
+        for other in [identity(&["a.org"], false), identity(&["a.org", "b.org"], true)] {
+            assert_eq!(due(Some(&other), &names, at(100)), Duration::ZERO);
+        }
+        assert_eq!(due(None, &names, at(100)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,202 @@
+//! The folder with keys and certificates. Nobody but its owner reads it, and what stands in it is replaced as a whole.
+
+use crate::account_key::AccountKey;
+use crate::pem::{PRIVATE_KEY, pem};
+use crate::request::placeholder;
+use crate::settings::Settings;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustls::pki_types::PrivatePkcs8KeyDer;
+use rustls::pki_types::pem::PemObject;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// Makes what must be there before a server listens: the folder, the key of the account, and placeholders for certificates that
+/// were not ordered yet. Returns the thumbprint of the key, for [`answer`](crate::answer).
+///
+/// # Errors
+/// Says which file or folder cannot be used, and why.
+pub fn prepare(settings: &Settings) -> Result<String, String> {
+    let folder = settings.folder();
+    make_private(&settings.storage, &folder)?;
+    let path = folder.join(ACCOUNT);
+    if !path.exists() {
+        write_if_absent(&path, pem(PRIVATE_KEY, &AccountKey::generate()?).as_bytes())?;
+    }
+    let key = account_key(settings)?;
+    for names in &settings.certificates {
+        let file = settings.file(names);
+        if !file.exists() {
+            write_if_absent(&file, placeholder(names)?.as_bytes())?;
+            log::warn!(
+                "{names}: there is no certificate yet; until it is ordered, clients are offered a placeholder, which they do not trust"
+            );
+        }
+    }
+    Ok(key.thumbprint())
+}
+
+/// The file with the key of the account.
+const ACCOUNT: &str = "account.pem";
+
+/// The key of the account, as its file has it.
+pub(crate) fn account_key(settings: &Settings) -> Result<AccountKey, String> {
+    let path = settings.folder().join(ACCOUNT);
+    let failed = |why: &str| format!("cannot use the key of the ACME account {}: {why}", path.display());
+    let text = fs::read(&path).map_err(|error| failed(&error.to_string()))?;
+    let document = PrivatePkcs8KeyDer::from_pem_slice(&text).map_err(|_| failed("it is no private key in PEM"))?;
+    AccountKey::of(document.secret_pkcs8_der()).map_err(|why| failed(&why))
+}
+
+/// Makes the folder, or checks that nobody else can enter it.
+fn make_private(storage: &Path, folder: &Path) -> Result<(), String> {
+    let failed =
+        |path: &Path, why: String| format!("cannot use the folder {} for certificates (--acme-storage): {why}", path.display());
+    if let Some(above) = storage.parent() {
+        fs::create_dir_all(above).map_err(|error| failed(above, error.to_string()))?;
+    }
+    for path in [storage, folder] {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(failed(path, error.to_string())),
+        }
+    }
+    let found = fs::symlink_metadata(folder).map_err(|error| failed(folder, error.to_string()))?;
+    let own = rustix::process::geteuid().as_raw();
+    match () {
+        () if !found.is_dir() => Err(failed(folder, "it is no folder".to_owned())),
+        () if found.uid() != own => Err(failed(folder, format!("it belongs to user {}, and this is user {own}", found.uid()))),
+        () if found.mode() & 0o077 != 0 => Err(failed(folder, "others may enter it, and it has keys; chmod 700 it".to_owned())),
+        () => Ok(()),
+    }
+}
+
+/// Writes a file that only its owner reads, in the place of the one that is there: whoever reads it finds one or the other.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), String> {
+    let write = || {
+        let new = beside(path, content)?;
+        fs::rename(&new, path).inspect_err(|_| _ = fs::remove_file(&new))?;
+        File::open(path.parent().unwrap_or(path))?.sync_all()
+    };
+    write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// The same, unless there is a file: another server, which has started at the same moment, may have written it.
+fn write_if_absent(path: &Path, content: &[u8]) -> Result<(), String> {
+    let write = || {
+        let new = beside(path, content)?;
+        let linked = fs::hard_link(&new, path);
+        fs::remove_file(&new)?;
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+            linked => linked,
+        }
+    };
+    write().map_err(|error: io::Error| format!("cannot write {}: {error}", path.display()))
+}
+
+/// Writes a file that is to have another name.
+fn beside(path: &Path, content: &[u8]) -> io::Result<PathBuf> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = PathBuf::from(name);
+    // A process with this number may have died in the middle of it.
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
+    file.write_all(content).and_then(|()| file.sync_all()).inspect_err(|_| _ = fs::remove_file(&new))?;
+    Ok(new)
+}
+
+/// The right to order certificates into a folder, which one process has at a time. It ends with the process.
+#[derive(Debug)]
+pub(crate) struct Right {
+    _file: File,
+}
+
+impl Right {
+    /// `None`: another process has it.
+    pub(crate) fn take(settings: &Settings) -> Result<Option<Self>, String> {
+        let path = settings.folder().join("lock");
+        let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { _file: file })),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(failed(error.into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::{LETS_ENCRYPT, Names};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn settings(storage: &Path) -> Settings {
+        Settings {
+            certificates: vec![Names::parse("www.example.org").expect("it is good")],
+            directory: LETS_ENCRYPT.to_owned(),
+            email: None,
+            storage: storage.to_owned(),
+            authorities: None,
+            agreed: true,
+        }
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn only_the_owner_reads_what_is_kept() {
+        let place = tempfile::tempdir().expect("a folder");
+        let settings = settings(&place.path().join("a/b"));
+        let thumbprint = prepare(&settings).expect("it can be made");
+        let folder = settings.folder();
+        assert_eq!((mode(&settings.storage), mode(&folder)), (0o700, 0o700));
+        let mut names: Vec<_> =
+            fs::read_dir(&folder).expect("it is there").map(|entry| entry.expect("an entry").file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["account.pem", "www.example.org.pem"], "nothing else is left");
+        for name in &names {
+            assert_eq!(mode(&folder.join(name)), 0o600, "{name:?}");
+        }
+        let before = fs::read(folder.join("www.example.org.pem")).expect("it is there");
+        assert_eq!(prepare(&settings), Ok(thumbprint), "the account stays");
+        assert_eq!(fs::read(folder.join("www.example.org.pem")).expect("it is there"), before, "and what is there");
+        replace(&folder.join("www.example.org.pem"), b"new").expect("it is ours");
+        assert_eq!(mode(&folder.join("www.example.org.pem")), 0o600);
+        assert_eq!(fs::read_dir(&folder).expect("it is there").count(), 2);
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused() {
+        let place = tempfile::tempdir().expect("a folder");
+        let settings = settings(place.path());
+        prepare(&settings).expect("it can be made");
+        fs::set_permissions(settings.folder(), fs::Permissions::from_mode(0o750)).expect("it is ours");
+        let why = prepare(&settings).expect_err("others may enter it");
+        assert!(why.contains("chmod 700") && why.contains(&settings.folder().display().to_string()), "{why}");
+        fs::set_permissions(settings.folder(), fs::Permissions::from_mode(0o700)).expect("it is ours");
+        fs::write(settings.folder().join(ACCOUNT), "nonsense").expect("it is ours");
+        assert!(prepare(&settings).expect_err("it is no key").contains("account.pem"));
+    }
+
+    #[test]
+    fn one_process_orders_at_a_time() {
+        let place = tempfile::tempdir().expect("a folder");
+        let settings = settings(place.path());
+        prepare(&settings).expect("it can be made");
+        let right = Right::take(&settings).expect("it can be locked");
+        assert!(right.is_some() && Right::take(&settings).expect("it can be tried").is_none());
+        drop(right);
+        assert!(Right::take(&settings).expect("it can be locked").is_some());
+    }
+}

@@ -1,0 +1,188 @@
+//! Requests to an authority, over HTTPS alone.
+
+use crate::printable::printable;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
+use ureq::{Agent, Error, ResponseExt as _};
+
+/// Where systems keep the certificates of those whom they trust: Debian, Fedora, SUSE, Alpine.
+const SYSTEMS: [&str; 4] =
+    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"];
+
+/// From the first byte to the last, with the resolution of the name.
+const TIME: Duration = Duration::from_secs(30);
+
+/// No answer of an authority is larger.
+const LARGEST: u64 = 1 << 20;
+
+/// What is done in the world.
+pub(crate) trait World {
+    /// Sends a request: one that posts `content`, or one that reads.
+    fn send(&self, url: &str, content: Option<&str>) -> Result<Answer, String>;
+
+    /// Waits.
+    fn pause(&self, time: Duration);
+}
+
+/// What an authority has answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// For the next request.
+    pub(crate) nonce: Option<String>,
+    /// The URL of what was made.
+    pub(crate) location: Option<String>,
+    /// When to ask again.
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// The way to an authority.
+#[derive(Debug)]
+pub(crate) struct Https(Agent);
+
+impl Https {
+    /// `authorities`: who may vouch for it; `None`: those whom the system trusts.
+    ///
+    /// # Errors
+    /// Says which file cannot be used, and why.
+    pub(crate) fn new(authorities: Option<&Path>) -> Result<Self, String> {
+        let tls = TlsConfig::builder()
+            .provider(TlsProvider::Rustls)
+            .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
+            .root_certs(trusted(authorities)?)
+            .build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .https_only(true)
+            // What is signed is for one URL; an authority that has moved says so in its directory.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            .http_status_as_error(false)
+            .timeout_global(Some(TIME))
+            .user_agent(concat!("oribi/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Ok(Self(config.new_agent()))
+    }
+}
+
+impl World for Https {
+    fn send(&self, url: &str, content: Option<&str>) -> Result<Answer, String> {
+        let failed = |error: &Error| format!("{}: {}", printable(url), words(error));
+        let sent = match content {
+            Some(content) => self.0.post(url).header("Content-Type", "application/jose+json").send(content),
+            None => self.0.get(url).call(),
+        };
+        let mut response = sent.map_err(|error| failed(&error))?;
+        let field = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let mut answer = Answer {
+            status: response.status().as_u16(),
+            nonce: field("Replay-Nonce"),
+            location: field("Location"),
+            retry_after: field("Retry-After").as_deref().and_then(|text| retry_after(text, SystemTime::now())),
+            body: Vec::new(),
+        };
+        debug_assert_eq!(response.get_uri().scheme_str(), Some("https"), "plain HTTP is refused");
+        answer.body = response.body_mut().with_config().limit(LARGEST).read_to_vec().map_err(|error| failed(&error))?;
+        Ok(answer)
+    }
+
+    fn pause(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Seconds, or a date (RFC 9110, section 10.2.3).
+fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    Some(httpdate::parse_http_date(text).ok()?.duration_since(now).unwrap_or(Duration::ZERO))
+}
+
+/// What has gone wrong, and what to do.
+fn words(error: &Error) -> String {
+    match error {
+        Error::HostNotFound => "the name of this host is not known to DNS; is there a way to the Internet?".to_owned(),
+        Error::Timeout(_) => format!("no answer within {} s", TIME.as_secs()),
+        Error::BodyExceedsLimit(_) => format!("an answer of more than {LARGEST} bytes, which no authority gives"),
+        Error::RequireHttpsOnly(_) => "it is not https, and nothing else is safe".to_owned(),
+        Error::Rustls(error) => of_tls(error),
+        // rustls's errors come through the sockets.
+        Error::Io(error) => match error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+            Some(error) => of_tls(error),
+            None if error.kind() == io::ErrorKind::ConnectionRefused => "nobody listens there (connection refused)".to_owned(),
+            None => printable(&error.to_string()),
+        },
+        error => printable(&error.to_string()),
+    }
+}
+
+fn of_tls(error: &rustls::Error) -> String {
+    let advice = match error {
+        rustls::Error::InvalidCertificate(_) => {
+            "; if the authority is your own, name the file that vouches for it by --acme-ca"
+        }
+        _ => "",
+    };
+    format!("{}{advice}", printable(&error.to_string()))
+}
+
+fn trusted(file: Option<&Path>) -> Result<RootCerts, String> {
+    let file = match file {
+        Some(file) => file,
+        None => SYSTEMS.iter().map(Path::new).find(|file| file.is_file()).ok_or(
+            "there is no file with the certificates of authorities; install your system's package ca-certificates, or name a file \
+             by --acme-ca",
+        )?,
+    };
+    let failed = |why: String| format!("cannot use the file of authorities {}: {why}", file.display());
+    let text = std::fs::read(file).map_err(|error| failed(error.to_string()))?;
+    let certificates = CertificateDer::pem_slice_iter(&text).filter_map(Result::ok);
+    let certificates: Vec<_> = certificates.map(|certificate| Certificate::from_der(&certificate).to_owned()).collect();
+    if certificates.is_empty() {
+        return Err(failed("there is no certificate in it".to_owned()));
+    }
+    Ok(certificates.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    #[test]
+    fn retry_after_is_a_number_or_a_date() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_795_419_000);
+        assert_eq!(retry_after(" 7 ", now), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after("Mon, 23 Nov 2026 07:30:05 GMT", now), Some(Duration::from_secs(5)));
+        assert_eq!(retry_after("Mon, 23 Nov 2020 07:30:05 GMT", now), Some(Duration::ZERO));
+        for text in ["", "-1", "soon", "99999999999999999999"] {
+            assert_eq!(retry_after(text, now), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn files_of_authorities_that_are_none_are_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let empty = folder.path().join("empty.pem");
+        std::fs::write(&empty, "nothing").expect("it is ours");
+        for (file, why) in [(&empty, "there is no certificate in it"), (&folder.path().join("none"), "No such file")] {
+            let message = Https::new(Some(file)).expect_err("it cannot be used");
+            assert!(message.contains(&file.display().to_string()) && message.contains(why), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_sent_in_clear_text() {
+        let https = Https(Agent::config_builder().https_only(true).build().new_agent());
+        let message = https.send("http://127.0.0.1:1/dir", None).expect_err("it is not encrypted");
+        assert!(message.contains("it is not https"), "{message}");
+    }
+}

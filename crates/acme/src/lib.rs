@@ -1,0 +1,31 @@
+//! Certificates by ACME (RFC 8555): ordered, renewed, and kept in files.
+//!
+//! [`prepare`] makes what a server needs before it listens: the key of the account, and a placeholder for each certificate that
+//! is not there yet. A [`Client`] then orders what is due and writes it in the place of the placeholder; whoever serves the
+//! files reads them again when they change. The client waits and blocks, so it has a process of its own.
+//!
+//! Who orders a certificate proves that the domains are theirs by answering `http-01` challenges. The right answer is the
+//! challenge's token and, behind it, the thumbprint of the account's key (RFC 8555, section 8.1). So a server that knows the
+//! thumbprint answers every challenge at once, and client and server need not talk to one another: [`answer`].
+#![forbid(unsafe_code)]
+
+mod account_key;
+mod challenge;
+mod client;
+mod der;
+mod files;
+mod https;
+
+mod order;
+mod pace;
+mod pem;
+mod printable;
+mod problem;
+mod request;
+mod session;
+mod settings;
+
+pub use challenge::answer;
+pub use client::Client;
+pub use files::prepare;
+pub use settings::{LETS_ENCRYPT, Names, Settings};

@@ -1,0 +1,118 @@
+//! An order: from the names to a certificate (RFC 8555, section 7.4).
+
+use crate::account_key::encode;
+use crate::challenge::is_token;
+use crate::https::World;
+use crate::pem::{CERTIFICATE, pem};
+use crate::printable::printable;
+use crate::problem::Problem;
+use crate::request::Request;
+use crate::session::{Document, Session, Trouble, link, nonsense};
+use crate::settings::Names;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The first pause before something is asked for again; each is twice as long as the one before, up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// How long an authority may take for one step.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// The most certificates of a chain.
+const LONGEST_CHAIN: usize = 16;
+
+/// Orders a certificate for these names. Returns what its file is to contain: a new key, the certificate, and those that lead
+/// to the authority.
+pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Result<String, Trouble> {
+    let identifiers: Vec<Value> = names.all().iter().map(|name| json!({"type": "dns", "value": name})).collect();
+    let wanted = json!({"identifiers": identifiers}).to_string();
+    let url = session.new_order();
+    let mut order = session.ask(&url, &wanted, "an order")?;
+    if link(&Value::from(order.url.as_str())).is_none() || order.url == url {
+        return Err(nonsense(&url, "it does not say where the order is"));
+    }
+    let authorizations = order.value["authorizations"].as_array().cloned().unwrap_or_default();
+    if authorizations.len() > names.all().len() {
+        return Err(nonsense(&url, "it wants proof for more names than were ordered"));
+    }
+    for authorization in &authorizations {
+        let url = link(authorization).ok_or_else(|| nonsense(&order.url, "an authorization has no URL"))?;
+        prove(session, url)?;
+    }
+    order = follow(session, order, &["pending"], "an order")?;
+    let request = Request::new(names).map_err(Trouble::Unreachable)?;
+    if order.status() == "ready" {
+        let place = order.url.clone();
+        let content = json!({"csr": encode(&request.document)}).to_string();
+        let finalize = order.link("finalize")?.to_owned();
+        order = session.ask(&finalize, &content, "a certificate")?;
+        order.url = place;
+    }
+    order = follow(session, order, &["pending", "ready", "processing"], "a certificate")?;
+    let place = order.link("certificate")?.to_owned();
+    let chain = session.fetch(&place, "a certificate")?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).take(LONGEST_CHAIN).collect();
+    let chain = chain.ok().filter(|chain| !chain.is_empty()).ok_or_else(|| nonsense(&place, "there is no certificate"))?;
+    // Written anew, so that nothing else of it comes into the file.
+    Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
+}
+
+/// Proves that a name is this server's.
+fn prove<W: World>(session: &mut Session<'_, W>, url: &str) -> Result<(), Trouble> {
+    let mut authorization = session.ask(url, "", "an authorization")?;
+    authorization.url = url.to_owned();
+    let name = authorization.value["identifier"]["value"].as_str().map(printable).unwrap_or_default();
+    if authorization.status() == "pending" {
+        let challenges = authorization.value["challenges"].as_array();
+        let challenge = challenges.into_iter().flatten().find(|challenge| challenge["type"] == "http-01");
+        let Some(challenge) = challenge else {
+            return Err(nonsense(
+                url,
+                &format!("it lets nobody prove by http-01 that {name} is theirs, and Oribi knows nothing else"),
+            ));
+        };
+        let place = link(&challenge["url"]).ok_or_else(|| nonsense(url, "a challenge has no URL"))?.to_owned();
+        if !challenge["token"].as_str().is_some_and(is_token) {
+            return Err(nonsense(url, "the token of a challenge is none"));
+        }
+        session.ask(&place, "{}", "a challenge")?;
+    }
+    let authorization = follow(session, authorization, &["pending", "processing"], &name)?;
+    if authorization.status() == "valid" {
+        return Ok(());
+    }
+    let challenges = authorization.value["challenges"].as_array();
+    let error = challenges.into_iter().flatten().map(|challenge| &challenge["error"]).find(|error| error.is_object());
+    let problem = Problem::of(error.unwrap_or(&Value::Null));
+    Err(Trouble::Refused { what: format!("to believe that {name} is this server's"), problem, retry_after: None })
+}
+
+/// Reads a document again until its status is none of these.
+fn follow<W: World>(
+    session: &mut Session<'_, W>,
+    mut document: Document,
+    unfinished: &[&str],
+    what: &str,
+) -> Result<Document, Trouble> {
+    let (mut pause, mut waited) = (FIRST_PAUSE, Duration::ZERO);
+    while unfinished.contains(&document.status()) {
+        if waited >= PATIENCE {
+            let why = format!("{what} is still {} after {} s", printable(document.status()), PATIENCE.as_secs());
+            return Err(nonsense(&document.url, &why));
+        }
+        let time = document.retry_after.map_or(pause, |time| time.clamp(FIRST_PAUSE, LONGEST_PAUSE));
+        session.pause(time);
+        (waited, pause) = (waited + time, LONGEST_PAUSE.min(pause * 2));
+        let url = document.url;
+        document = session.ask(&url, "", what)?;
+        document.url = url;
+    }
+    if document.status() == "invalid" && document.value["error"].is_object() {
+        let problem = Problem::of(&document.value["error"]);
+        return Err(Trouble::Refused { what: what.to_owned(), problem, retry_after: None });
+    }
+    Ok(document)
+}

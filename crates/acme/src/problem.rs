@@ -1,0 +1,115 @@
+//! What an authority says when it refuses something: problem documents (RFC 7807; RFC 8555, section 6.7).
+
+use crate::printable::printable;
+use serde_json::Value;
+use std::fmt;
+
+/// The prefix of the kinds that ACME defines.
+const PREFIX: &str = "urn:ietf:params:acme:error:";
+
+/// The most reasons that are told.
+const MOST_PARTS: usize = 5;
+
+/// Why an authority has refused something, in its words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// One of ACME's kinds without their prefix, or another's URI; empty: it says none.
+    kind: String,
+    detail: String,
+    /// The same for single names.
+    parts: Vec<(String, Problem)>,
+}
+
+impl Problem {
+    /// What stands in a response with an error; anything may.
+    pub(crate) fn of_body(body: &[u8]) -> Self {
+        serde_json::from_slice(body).map(|value| Self::of(&value)).unwrap_or_default()
+    }
+
+    pub(crate) fn of(value: &Value) -> Self {
+        let text = |name: &str| value[name].as_str().map(printable).unwrap_or_default();
+        let kind = text("type");
+        let kind = kind.strip_prefix(PREFIX).map_or(kind.clone(), str::to_owned);
+        let part = |value: &Value| {
+            let name = value["identifier"]["value"].as_str().map(printable).unwrap_or_default();
+            // No part has parts of its own.
+            (
+                name,
+                Self { parts: Vec::new(), ..Self::of(&serde_json::json!({"type": value["type"], "detail": value["detail"]})) },
+            )
+        };
+        let parts = value["subproblems"].as_array().into_iter().flatten().take(MOST_PARTS).map(part).collect();
+        Self { kind, detail: text("detail"), parts }
+    }
+
+    pub(crate) fn is(&self, kind: &str) -> bool {
+        self.kind == kind
+    }
+
+    /// What the operator can do about it; empty: nothing that is known here.
+    pub(crate) fn advice(&self) -> &'static str {
+        match self.kind.as_str() {
+            "dns" => "; see to it that DNS leads from this name to this server",
+            "connection" => "; port 80 of this name must reach an http:// address of this server from the Internet",
+            "unauthorized" | "incorrectResponse" => {
+                "; port 80 of this name must reach this server, and nothing in front may answer /.well-known/acme-challenge/"
+            }
+            "caa" => "; a CAA record in DNS does not allow this authority",
+            "rateLimited" => "; the authority's limits are reached, so it is asked more rarely",
+            "rejectedIdentifier" | "unsupportedIdentifier" => "; this authority gives no certificates for this name",
+            "externalAccountRequired" => {
+                "; this authority knows only accounts that were made at its site, which Oribi cannot use: choose another by --acme-directory"
+            }
+            "invalidContact" | "unsupportedContact" => "; give another --acme-email",
+            "userActionRequired" => "; read what it says, and do that by hand",
+            "accountDoesNotExist" => {
+                "; remove account.pem from the folder of --acme-storage and restart the server, for a new account"
+            }
+            _ => "",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let detail = if self.detail.is_empty() { "without a reason" } else { &self.detail };
+        formatter.write_str(detail)?;
+        if !self.kind.is_empty() {
+            write!(formatter, " ({})", self.kind)?;
+        }
+        for (name, part) in &self.parts {
+            write!(formatter, "; {name}: {part}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_says_what_stands_in_it() {
+        let body = br#"{"type":"urn:ietf:params:acme:error:malformed","detail":"some names\nare bad","subproblems":[
+            {"type":"urn:ietf:params:acme:error:rejectedIdentifier","detail":"no","identifier":{"type":"dns","value":"a.org"},
+             "subproblems":[{"detail":"deeper"}]}]}"#;
+        let problem = Problem::of_body(body);
+        assert_eq!(problem.to_string(), "some names are bad (malformed); a.org: no (rejectedIdentifier)");
+        assert!(problem.is("malformed"));
+        assert!(Problem::of_body(br#"{"type":"urn:ietf:params:acme:error:connection"}"#).advice().contains("port 80"));
+    }
+
+    #[test]
+    fn anything_may_stand_there() {
+        for body in
+            ["", "<html>", "[]", "7", r#"{"type":7,"detail":[],"subproblems":7}"#, r#"{"subproblems":[7,[]]}"#, "\u{0}", "{"]
+        {
+            let problem = Problem::of_body(body.as_bytes());
+            assert!(problem.to_string().starts_with("without a reason"), "{body}");
+        }
+        let deep = "[".repeat(100_000);
+        assert_eq!(Problem::of_body(deep.as_bytes()), Problem::default());
+        let many = format!(r#"{{"detail":"{}","subproblems":[{}]}}"#, "x".repeat(100_000), vec!["{}"; 1000].join(","));
+        assert!(Problem::of_body(many.as_bytes()).to_string().len() < 1000);
+    }
+}

@@ -1,0 +1,177 @@
+//! What is signed with the key of a certificate: the request for it, and the placeholder that is offered before it is there.
+
+use crate::der::{GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, bits, element, numbered};
+use crate::pem::{CERTIFICATE, PRIVATE_KEY, pem};
+use crate::settings::Names;
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Identifiers of objects, as they stand in documents: RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC
+/// 5280, section 4.2.1.6, and appendix A.1.
+const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
+const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
+const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
+const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+
+/// The tag of a host among the alternative names.
+const HOST: u8 = 0x82;
+
+const NO_RANDOM: &str = "the system has no random numbers for a key";
+
+/// A request for a certificate (RFC 2986), and the key that it is for.
+pub(crate) struct Request {
+    /// The key, in PEM.
+    pub(crate) key: String,
+    /// The request, in DER.
+    pub(crate) document: Vec<u8>,
+}
+
+impl Request {
+    /// A request for `names`, with a new key.
+    pub(crate) fn new(names: &Names) -> Result<Self, String> {
+        let key = Key::generate()?;
+        let extensions = element(SEQUENCE, &[&alternative_names(names)]);
+        let attribute = element(SEQUENCE, &[&element(IDENTIFIER, &[EXTENSION_REQUEST]), &element(SET, &[&extensions])]);
+        // The names stand among the alternative ones; the subject has none.
+        let (version, subject) = (element(INTEGER, &[&[0]]), element(SEQUENCE, &[]));
+        let content = element(SEQUENCE, &[&version, &subject, &key.public(), &element(numbered(0), &[&attribute])]);
+        Ok(Self { document: key.sign(&content)?, key: key.pem })
+    }
+}
+
+/// A certificate that nobody vouches for, and its key, in PEM.
+pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
+    let key = Key::generate()?;
+    let name = element(SEQUENCE, &[&element(IDENTIFIER, &[COMMON_NAME]), &element(TEXT, &[b"Oribi's placeholder"])]);
+    let name = element(SEQUENCE, &[&element(SET, &[&name])]);
+    // It has been valid for so long that it is to be renewed from its first day on.
+    let times = element(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
+    let content = element(
+        SEQUENCE,
+        &[
+            // Version 3.
+            &element(numbered(0), &[&element(INTEGER, &[&[2]])]),
+            &element(INTEGER, &[&serial_number()?]),
+            &algorithm(),
+            &name,
+            &times,
+            &name,
+            &key.public(),
+            &element(numbered(3), &[&element(SEQUENCE, &[&alternative_names(names)])]),
+        ],
+    );
+    Ok(key.pem.clone() + &pem(CERTIFICATE, &key.sign(&content)?))
+}
+
+/// The key of a certificate.
+struct Key {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+    pem: String,
+}
+
+impl Key {
+    fn generate() -> Result<Self, String> {
+        let random = SystemRandom::new();
+        let document = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).map_err(|_| NO_RANDOM)?;
+        let pair =
+            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, document.as_ref(), &random).map_err(|_| NO_RANDOM)?;
+        Ok(Self { pair, random, pem: pem(PRIVATE_KEY, document.as_ref()) })
+    }
+
+    /// SubjectPublicKeyInfo (RFC 5480, section 2).
+    fn public(&self) -> Vec<u8> {
+        let kind = element(SEQUENCE, &[&element(IDENTIFIER, &[EC_PUBLIC_KEY]), &element(IDENTIFIER, &[P_256])]);
+        element(SEQUENCE, &[&kind, &bits(self.pair.public_key().as_ref())])
+    }
+
+    /// `content` with its signature.
+    fn sign(&self, content: &[u8]) -> Result<Vec<u8>, String> {
+        let signature = self.pair.sign(&self.random, content).map_err(|_| NO_RANDOM)?;
+        Ok(element(SEQUENCE, &[content, &algorithm(), &bits(signature.as_ref())]))
+    }
+}
+
+/// How documents are signed.
+fn algorithm() -> Vec<u8> {
+    element(SEQUENCE, &[&element(IDENTIFIER, &[ECDSA_WITH_SHA256])])
+}
+
+/// The extension with the hosts.
+fn alternative_names(names: &Names) -> Vec<u8> {
+    let hosts: Vec<Vec<u8>> = names.all().iter().map(|name| element(HOST, &[name.as_bytes()])).collect();
+    let hosts: Vec<&[u8]> = hosts.iter().map(Vec::as_slice).collect();
+    element(SEQUENCE, &[&element(IDENTIFIER, &[ALTERNATIVE_NAMES]), &element(OCTETS, &[&element(SEQUENCE, &hosts)])])
+}
+
+/// A positive number that no other certificate has.
+fn serial_number() -> Result<[u8; 16], String> {
+    let mut number = ring::rand::generate::<[u8; 16]>(&SystemRandom::new()).map_err(|_| NO_RANDOM)?.expose();
+    number[0] = number[0] & 0x3f | 0x40;
+    Ok(number)
+}
+
+/// The first moment of a year (RFC 5280, section 4.1.2.5).
+fn new_year(year: u64) -> Vec<u8> {
+    match year {
+        1950..2050 => element(UTC_TIME, &[format!("{:02}0101000000Z", year % 100).as_bytes()]),
+        _ => element(GENERALIZED_TIME, &[format!("{year:04}0101000000Z").as_bytes()]),
+    }
+}
+
+/// Or a year more or less.
+fn this_year() -> u64 {
+    let days = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() / 86_400;
+    1970 + days * 100 / 36_525
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use oribi_tls::Identity;
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+
+    fn openssl(arguments: &[&str], input: &[u8]) -> String {
+        let mut command = Command::new("openssl");
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("openssl is installed");
+        child.stdin.take().expect("a pipe").write_all(input).expect("it reads");
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    #[test]
+    fn a_placeholder_is_for_its_names_and_nobody_vouches_for_it() {
+        let names = Names::parse("www.example.org,example.org").expect("they are good");
+        let text = placeholder(&names).expect("it is made");
+        let identity = Identity::of("a file", text.as_bytes()).expect("it can be served");
+        assert!(names.are(&identity.names) && identity.is_self_signed);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+        assert!(identity.end > now + 300 * 86_400 && identity.start + (identity.end - identity.start) / 3 * 2 < now);
+        let told = openssl(&["x509", "-noout", "-subject", "-ext", "subjectAltName"], text.as_bytes());
+        assert!(told.contains("Oribi's placeholder") && told.contains("DNS:www.example.org, DNS:example.org"), "{told}");
+    }
+
+    #[test]
+    fn a_request_names_the_hosts_and_is_signed_with_its_key() {
+        let names = Names::parse("www.example.org,example.org").expect("they are good");
+        let request = Request::new(&names).expect("it is made");
+        let told = openssl(&["req", "-inform", "DER", "-verify", "-noout", "-text"], &request.document);
+        for part in ["verify OK", "DNS:www.example.org, DNS:example.org", "NIST CURVE: P-256", "Version: 1 (0x0)"] {
+            assert!(told.contains(part), "{part} is not in: {told}");
+        }
+        let public = openssl(&["req", "-inform", "DER", "-noout", "-pubkey"], &request.document);
+        assert_eq!(openssl(&["pkey", "-pubout"], request.key.as_bytes()), public);
+    }
+
+    #[test]
+    fn years_have_the_form_that_clients_expect() {
+        assert_eq!(new_year(2049), element(UTC_TIME, &[b"490101000000Z"]));
+        assert_eq!(new_year(2050), element(GENERALIZED_TIME, &[b"20500101000000Z"]));
+    }
+}

@@ -1,0 +1,192 @@
+//! Talking to an authority: its directory, the account, and signed requests with their nonces (RFC 8555, sections 6 and 7).
+
+use crate::account_key::{AccountKey, Signer};
+use crate::https::{Answer, World};
+use crate::printable::printable;
+use crate::problem::Problem;
+use crate::settings::Settings;
+use serde_json::{Value, json};
+use std::fmt;
+use std::time::Duration;
+
+/// How often a request is repeated because its nonce was too old. An authority that never takes one does not get more.
+const NONCES: usize = 4;
+
+/// The longest URL that an authority may name.
+const LONGEST_URL: usize = 2048;
+
+/// Why there is no certificate.
+#[derive(Clone, Debug)]
+pub(crate) enum Trouble {
+    /// The authority cannot be reached, or what it says makes no sense.
+    Unreachable(String),
+    /// It has refused something.
+    Refused {
+        /// What was asked for.
+        what: String,
+        problem: Problem,
+        retry_after: Option<Duration>,
+    },
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(why) => formatter.write_str(why),
+            Self::Refused { what, problem, .. } => {
+                write!(formatter, "the authority has refused {what}: {problem}{}", problem.advice())
+            }
+        }
+    }
+}
+
+/// What an authority says that makes no sense.
+pub(crate) fn nonsense(url: &str, why: &str) -> Trouble {
+    Trouble::Unreachable(format!("{}: {why}", printable(url)))
+}
+
+/// A JSON document, and where it is.
+pub(crate) struct Document {
+    pub(crate) url: String,
+    pub(crate) value: Value,
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl Document {
+    pub(crate) fn status(&self) -> &str {
+        self.value["status"].as_str().unwrap_or_default()
+    }
+
+    /// A URL that stands in it.
+    pub(crate) fn link(&self, name: &str) -> Result<&str, Trouble> {
+        link(&self.value[name]).ok_or_else(|| nonsense(&self.url, &format!("there is no URL under \"{name}\"")))
+    }
+}
+
+/// A URL of an authority.
+pub(crate) fn link(value: &Value) -> Option<&str> {
+    value.as_str().filter(|url| url.len() <= LONGEST_URL && url.starts_with("https://"))
+}
+
+/// An account with an authority.
+pub(crate) struct Session<'a, W> {
+    world: &'a W,
+    key: &'a AccountKey,
+    new_nonce: String,
+    new_order: String,
+    account: String,
+    nonce: Option<String>,
+}
+
+impl<'a, W: World> Session<'a, W> {
+    /// Reads the directory and finds the account of this key, or makes one.
+    pub(crate) fn begin(world: &'a W, key: &'a AccountKey, settings: &Settings) -> Result<Self, Trouble> {
+        let answer = world.send(&settings.directory, None).map_err(Trouble::Unreachable)?;
+        let directory = read(&settings.directory, &answer, "its directory")?;
+        let new_account = directory.link("newAccount")?.to_owned();
+        let mut session = Self {
+            world,
+            key,
+            new_nonce: directory.link("newNonce")?.to_owned(),
+            new_order: directory.link("newOrder")?.to_owned(),
+            account: String::new(),
+            nonce: None,
+        };
+        let mut wanted = json!({"termsOfServiceAgreed": settings.agreed});
+        if let Some(email) = &settings.email {
+            wanted["contact"] = json!([format!("mailto:{email}")]);
+        }
+        let answer = session.post(&new_account, &wanted.to_string())?;
+        read(&new_account, &answer, "an account")?;
+        let account = answer.location.map(Value::from);
+        let account =
+            account.as_ref().and_then(link).ok_or_else(|| nonsense(&new_account, "it does not say which account it is"))?;
+        session.account = account.to_owned();
+        Ok(session)
+    }
+
+    pub(crate) fn new_order(&self) -> String {
+        self.new_order.clone()
+    }
+
+    pub(crate) fn pause(&self, time: Duration) {
+        self.world.pause(time);
+    }
+
+    /// Asks for a document. `what` is what is asked for, for a refusal.
+    pub(crate) fn ask(&mut self, url: &str, content: &str, what: &str) -> Result<Document, Trouble> {
+        let answer = self.post(url, content)?;
+        let mut document = read(url, &answer, what)?;
+        if let Some(place) = answer.location.map(Value::from).as_ref().and_then(link) {
+            place.clone_into(&mut document.url);
+        }
+        Ok(document)
+    }
+
+    /// Asks for something that is not JSON.
+    pub(crate) fn fetch(&mut self, url: &str, what: &str) -> Result<Vec<u8>, Trouble> {
+        let answer = self.post(url, "")?;
+        if answer.status == 200 { Ok(answer.body) } else { Err(refused(&answer, url, what)) }
+    }
+
+    /// Sends a signed request; again if its nonce was not taken.
+    fn post(&mut self, url: &str, content: &str) -> Result<Answer, Trouble> {
+        for _ in 0..NONCES {
+            let nonce = match self.nonce.take() {
+                Some(nonce) => nonce,
+                None => self.ask_for_nonce()?,
+            };
+            let account = self.account.clone();
+            let signer = if account.is_empty() { Signer::Key } else { Signer::Account(&account) };
+            let signed = self.key.sign(url, &nonce, signer, content).map_err(Trouble::Unreachable)?;
+            let mut answer = self.world.send(url, Some(&signed)).map_err(Trouble::Unreachable)?;
+            self.nonce = answer.nonce.take().filter(|nonce| is_nonce(nonce));
+            if !(answer.status == 400 && Problem::of_body(&answer.body).is("badNonce")) {
+                return Ok(answer);
+            }
+        }
+        Err(nonsense(url, "it takes none of the nonces that it gives"))
+    }
+
+    fn ask_for_nonce(&self) -> Result<String, Trouble> {
+        let answer = self.world.send(&self.new_nonce, None).map_err(Trouble::Unreachable)?;
+        let nonce = answer.nonce.filter(|nonce| is_nonce(nonce));
+        nonce.ok_or_else(|| nonsense(&self.new_nonce, "there is no nonce in its answer"))
+    }
+}
+
+/// RFC 8555, section 6.5.1: a nonce with another byte is to be ignored.
+fn is_nonce(nonce: &str) -> bool {
+    (1..=LONGEST_URL).contains(&nonce.len()) && nonce.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
+}
+
+fn read(url: &str, answer: &Answer, what: &str) -> Result<Document, Trouble> {
+    if !matches!(answer.status, 200 | 201) {
+        return Err(refused(answer, url, what));
+    }
+    match serde_json::from_slice(&answer.body) {
+        Ok(value @ Value::Object(_)) => Ok(Document { url: url.to_owned(), value, retry_after: answer.retry_after }),
+        _ => Err(nonsense(url, "its answer is no JSON object; is this the directory of an authority for ACME?")),
+    }
+}
+
+fn refused(answer: &Answer, url: &str, what: &str) -> Trouble {
+    match answer.status {
+        300..=399 => nonsense(
+            url,
+            "it sends somewhere else, where nothing that is signed for it may go; give the right --acme-directory",
+        ),
+        // It is no word of the authority's about this order.
+        500..=599 if answer.retry_after.is_none() => {
+            nonsense(url, &format!("status {}: {}", answer.status, Problem::of_body(&answer.body)))
+        }
+        status => {
+            let problem = Problem::of_body(&answer.body);
+            let what = format!("{what} with status {status}");
+            Trouble::Refused { what, problem, retry_after: answer.retry_after }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

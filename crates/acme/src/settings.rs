@@ -1,0 +1,159 @@
+//! What users say about the certificates that they want.
+
+use std::fmt;
+use std::path::PathBuf;
+
+/// Let's Encrypt's directory.
+pub const LETS_ENCRYPT: &str = "https://acme-v02.api.letsencrypt.org/directory";
+
+/// The longest name (RFC 1035, section 2.3.4), and its longest label.
+const LONGEST_NAME: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// The names that one certificate is for, in lower case; the first of them names its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names(Vec<String>);
+
+impl Names {
+    /// Reads names with commas between them.
+    ///
+    /// # Errors
+    /// Says what is wrong with one.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut names: Vec<String> = Vec::new();
+        for name in text.split(',') {
+            let name = name.trim().to_ascii_lowercase();
+            check(&name)?;
+            if names.contains(&name) {
+                return Err(format!("{name} is there twice"));
+            }
+            names.push(name);
+        }
+        Ok(Self(names))
+    }
+
+    /// The first name.
+    #[must_use]
+    pub fn first(&self) -> &str {
+        &self.0[0]
+    }
+
+    pub(crate) fn all(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Whether `others` are the same names, in any order.
+    pub(crate) fn are(&self, others: &[String]) -> bool {
+        self.0.len() == others.len() && self.0.iter().all(|name| others.contains(name))
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.join(","))
+    }
+}
+
+fn check(name: &str) -> Result<(), String> {
+    let is_good = |label: &str| {
+        let known = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+        (1..=LONGEST_LABEL).contains(&label.len()) && known && !label.starts_with('-') && !label.ends_with('-')
+    };
+    if name.starts_with("*.") {
+        return Err(
+            "a certificate for *.DOMAIN is given only to those who prove it by DNS, which Oribi does not do; name the hosts, \
+                    or have another program order it, and give it by --ssl-cert"
+                .to_owned(),
+        );
+    }
+    if name.parse::<std::net::Ipv4Addr>().is_ok() || name.len() > LONGEST_NAME || !name.split('.').all(is_good) {
+        return Err(
+            "expected a domain such as www.example.org, or several with commas between them, for one certificate; names \
+                    with other letters in the form of DNS, xn--..."
+                .to_owned(),
+        );
+    }
+    Ok(())
+}
+
+/// What is ordered, from whom, and where it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// One certificate for each.
+    pub certificates: Vec<Names>,
+    /// The URL of the authority's directory.
+    pub directory: String,
+    /// Where the authority may write to.
+    pub email: Option<String>,
+    /// The folder for keys and certificates.
+    pub storage: PathBuf,
+    /// A file with the certificates of those who may vouch for the directory, in PEM; `None`: the system's.
+    pub authorities: Option<PathBuf>,
+    /// The user agrees to the authority's terms.
+    pub agreed: bool,
+}
+
+impl Settings {
+    /// The folder of this authority's account: keys and certificates of one are of no use with another.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-".contains(letter) { letter } else { '_' };
+        let name = self.directory.strip_prefix("https://").unwrap_or(&self.directory);
+        let name: String = name.trim_start_matches('.').chars().map(plain).collect();
+        self.storage.join(name)
+    }
+
+    /// The file with the certificate for these names, and its key.
+    #[must_use]
+    pub fn file(&self, names: &Names) -> PathBuf {
+        self.folder().join(format!("{}.pem", names.first()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_hosts() {
+        let names = Names::parse("WWW.example.org, example.org").expect("they are good");
+        assert_eq!(names.to_string(), "www.example.org,example.org");
+        assert!(names.are(&["example.org".to_owned(), "www.example.org".to_owned()]));
+        assert!(!names.are(&["example.org".to_owned()]));
+        for bad in [
+            "",
+            "a b",
+            "a..b",
+            ".a",
+            "a.",
+            "-a.org",
+            "a-.org",
+            "../../etc",
+            "a/b",
+            "bücher.de",
+            "127.0.0.1",
+            "a,a",
+            "*.a.org",
+            "[::1]",
+        ] {
+            assert!(Names::parse(bad).is_err(), "{bad}");
+        }
+        assert!(Names::parse(&"a".repeat(64)).is_err() && Names::parse(&"a.".repeat(127)).is_err());
+        assert!(Names::parse("*.example.org").expect_err("a wildcard").contains("DNS"));
+    }
+
+    #[test]
+    fn each_authority_has_a_folder() {
+        let mut settings = Settings {
+            certificates: Vec::new(),
+            directory: LETS_ENCRYPT.to_owned(),
+            email: None,
+            storage: PathBuf::from("/s"),
+            authorities: None,
+            agreed: true,
+        };
+        assert_eq!(settings.folder(), PathBuf::from("/s/acme-v02.api.letsencrypt.org_directory"));
+        settings.directory = "https://../[::1]:14000/dir?x".to_owned();
+        assert_eq!(settings.folder(), PathBuf::from("/s/____1__14000_dir_x"));
+    }
+}
