@@ -5,6 +5,7 @@
 //! against the shape without an edge, where many of them fail: that is how they were seen to be able to.
 
 // Each test program uses its own part of it.
+mod acme;
 mod aging;
 #[allow(dead_code)]
 #[path = "../process/client.rs"]

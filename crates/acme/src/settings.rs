@@ -1,5 +1,6 @@
 //! What users say about the certificates that they want.
 
+use oribi_tls::Identity;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -93,6 +94,19 @@ pub struct Settings {
     pub agreed: bool,
 }
 
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            certificates: Vec::new(),
+            directory: LETS_ENCRYPT.to_owned(),
+            email: None,
+            storage: PathBuf::new(),
+            authorities: None,
+            agreed: false,
+        }
+    }
+}
+
 impl Settings {
     /// The folder of this authority's account: keys and certificates of one are of no use with another.
     #[must_use]
@@ -101,6 +115,16 @@ impl Settings {
         let name = self.directory.strip_prefix("https://").unwrap_or(&self.directory);
         let name: String = name.trim_start_matches('.').chars().map(plain).collect();
         self.storage.join(name)
+    }
+
+    /// The certificates that were not ordered yet, as far as this process may see it, and their files: what is there may be a
+    /// placeholder.
+    pub fn not_there(&self) -> impl Iterator<Item = (&Names, PathBuf)> {
+        let is_missing = |file: &PathBuf| {
+            let found = std::fs::read(file).ok().and_then(|content| Identity::of(&file.display().to_string(), &content).ok());
+            found.is_none_or(|identity| identity.is_self_signed)
+        };
+        self.certificates.iter().map(|names| (names, self.file(names))).filter(move |(_, file)| is_missing(file))
     }
 
     /// The file with the certificate for these names, and its key.

@@ -157,13 +157,15 @@ impl Certificate {
 
     /// What an operator should know of it; `None`: nothing is wrong.
     fn trouble(&self, now: u64) -> Option<String> {
-        const SOON: u64 = 7 * 24 * 3600;
+        const WEEK: u64 = 7 * 24 * 3600;
         let validity = self.validity?;
+        // Those who renew certificates that live for days do so when a third of that is left.
+        let soon = WEEK.min(validity.end.saturating_sub(validity.start) / 4);
         if now >= validity.end {
             Some(format!("the certificate {} has expired: clients will refuse it", self.file))
         } else if now < validity.start {
             Some(format!("the certificate {} is not valid yet: clients will refuse it", self.file))
-        } else if validity.end - now < SOON {
+        } else if validity.end - now < soon {
             Some(format!("the certificate {} expires within {} hours", self.file, (validity.end - now).div_ceil(3600)))
         } else {
             None

@@ -1,5 +1,6 @@
 //! Which addresses are encrypted, and what clients are offered there.
 
+use super::acme;
 use super::error::SettingError;
 use super::handshakes::{Handshakes, Offer, show_verify};
 use super::settings::{ListenAddress, Protocol, Settings, SocketAddress};
@@ -34,14 +35,24 @@ impl Settings {
         let mut seen = Vec::new();
         let mut lines = Vec::new();
         let addresses = self.listen.iter().filter_map(|address| self.offer_of(address));
-        for offer in addresses.chain(self.default_offer()) {
+        for mut offer in addresses.chain(self.default_offer()) {
             if seen.contains(&offer) {
+                continue;
+            }
+            seen.push(offer.clone());
+            for (names, file) in self.acme.not_there() {
+                let before = offer.files.len();
+                offer.files.retain(|files| files.certificate != file);
+                if offer.files.len() < before {
+                    lines.push(format!("{names} (ordered when the server runs: --acme)"));
+                }
+            }
+            if offer.files.is_empty() {
                 continue;
             }
             let server = Server::new(offer.read()?, offer.options.clone(), Secret::new()?)?;
             lines.push(server.to_string());
             lines.extend(server.troubles());
-            seen.push(offer);
         }
         Ok(lines)
     }
@@ -54,6 +65,7 @@ const VOUCHING: &str = "clients are asked for certificates, and it is not said w
 
 /// Decides which addresses are encrypted, and refuses what cannot be.
 pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
+    acme::settle(settings)?;
     let is_named = settings.listen.iter().any(|address| address.certificates.is_some());
     let tls = &mut settings.tls;
     if let Some(key) = tls.keys.get(tls.certificates.len()) {
@@ -61,8 +73,8 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         return Err(SettingError::bad("ssl-key", key.display().to_string(), why));
     }
     // Who gives a certificate and no address for it means all addresses.
-    tls.by_default = tls.wanted.unwrap_or(!tls.certificates.is_empty() && !is_named);
-    if tls.by_default && tls.certificates.is_empty() {
+    tls.by_default = tls.wanted.unwrap_or(tls.has_any() && !is_named);
+    if tls.by_default && !tls.has_any() {
         return Err(SettingError::bad("ssl", "on", NEEDED));
     }
     if !tls.certificates.is_empty() && !tls.by_default && !is_named {
@@ -75,6 +87,7 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     }
     let offers = settings.listen.iter().filter_map(|address| Some((Some(address), settings.offer_of(address)?)));
     let offers: Vec<_> = offers.chain(settings.default_offer().map(|offer| (None, offer))).collect();
+    acme::check(settings)?;
     for (address, offer) in &offers {
         let why = match () {
             () if offer.files.is_empty() => NEEDED,

@@ -3,6 +3,7 @@
 //! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
 //! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
+mod acme;
 mod address;
 mod app_deadlines;
 mod counted;

@@ -1,5 +1,6 @@
 //! Makes settings from the given texts: decides precedence, refuses contradictions, and finds out where to listen.
 
+use super::acme;
 use super::encryption;
 use super::error::SettingError;
 use super::given::Given;
@@ -147,6 +148,10 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     }
     let port_by_environment =
         given.iter().any(|given| given.row == row("port") && matches!(given.origin, Origin::Environment(_)));
+    if tcp.is_none() && !draft.settings.acme.certificates.is_empty() {
+        draft.settings.listen = acme::addresses();
+        return Ok(None);
+    }
     // A container or platform that sets the port in the environment connects from another host.
     let default_host = if port_by_environment { "" } else { DEFAULT_HOST };
     let host = draft.host.take().unwrap_or_else(|| default_host.to_owned());
@@ -214,6 +219,7 @@ fn make_absolute(settings: &mut Settings) {
         absolute(&mut files.key);
         files.status.as_mut().map(absolute);
     }
+    settings.acme.authorities.as_mut().map(absolute);
     settings.pid_file.as_mut().map(absolute);
     if let ControlChoice::At(path) = &mut settings.control {
         absolute(path);
@@ -463,6 +469,12 @@ mod tests {
             "ssl-ciphers=ECDHE-RSA-AES128-GCM-SHA256",
             "ssl-verify-client=optional",
             "ssl-ca=/ca.pem",
+            "acme=example.org,www.example.org",
+            "acme-agree-terms=on",
+            "acme-email=me@example.org",
+            "acme-directory=https://example.org/dir",
+            "acme-storage=/srv/acme",
+            "acme-ca=/authority.pem",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
             "sendfile-root=/usr/lib",

@@ -250,6 +250,8 @@ pub struct Settings {
     pub proxy_protocol: ProxyProtocol,
     /// How connections are encrypted.
     pub tls: Tls,
+    /// The certificates that are ordered from an authority.
+    pub acme: oribi_acme::Settings,
     /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
@@ -410,6 +412,7 @@ impl Default for Settings {
             protocol: Protocol::Http,
             proxy_protocol: ProxyProtocol::Off,
             tls: Tls::default(),
+            acme: oribi_acme::Settings::default(),
             fastcgi_clients: Vec::new(),
             reuse_port: false,
             socket_mode: None,

@@ -3,11 +3,13 @@
 //! The rows of a section stand together. A shorthand stands above the settings that it sets: rows are applied from top to bottom,
 //! so the more particular setting overrides the shorthand.
 
+mod acme;
 mod control;
 mod edges;
 mod fastcgi;
 mod https;
 mod life;
+mod listening;
 mod requests;
 mod tls;
 
@@ -27,8 +29,6 @@ use std::time::Duration;
 const HEAD_BYTES: u64 = 1 << 30;
 /// The most workers, and lanes of a worker, that a user may ask for: more is a typing error.
 const PROCESSES: u32 = 1024;
-/// listen(2) takes an `int`.
-const BACKLOG: u64 = i32::MAX as u64;
 /// The most field lines: enough for any use, and few enough to walk through quickly.
 const FIELDS: u32 = 65536;
 
@@ -71,27 +71,9 @@ static TABLE: &[Setting] = &[
         .short('p')
         .environment("PORT")
         .apply(|draft, text| parse_port(text).map(|port| draft.port = Some(port))),
-    Setting::new(
-        "backlog",
-        Section::Listening,
-        "NUMBER",
-        "Connections that may wait to be accepted; the kernel has a limit, too",
-    )
-    .apply(|draft, text| count(text, 1..=BACKLOG).map(|number| draft.settings.backlog = number as u32))
-    .show(|settings| settings.backlog.to_string()),
-    Setting::new("reuse-port", Section::Listening, "", "Let other servers listen on the same TCP port beside this one")
-        .aliases(&["reuseport"])
-        .apply(|draft, text| boolean(text).map(|on| draft.settings.reuse_port = on))
-        .show(|settings| show_switch(settings.reuse_port)),
-    Setting::new(
-        "socket-mode",
-        Section::Listening,
-        "MODE",
-        "Permission bits of Unix socket files, such as 660 or 0666, unless --listen gives them; off leaves them to the umask",
-    )
-    .aliases(&["chmod-socket"])
-    .apply(|draft, text| file_mode(text).map(|mode| draft.settings.socket_mode = mode))
-    .show(|settings| show_file_mode(settings.socket_mode)),
+    listening::BACKLOG,
+    listening::REUSE_PORT,
+    listening::SOCKET_MODE,
     Setting::new(
         "protocol",
         Section::Listening,
@@ -109,6 +91,12 @@ static TABLE: &[Setting] = &[
     tls::VERIFY,
     tls::AUTHORITIES,
     tls::STATUS,
+    acme::CERTIFICATE,
+    acme::TERMS,
+    acme::EMAIL,
+    acme::DIRECTORY,
+    acme::STORAGE,
+    acme::AUTHORITIES,
     fastcgi::CLIENTS,
     Setting::new("server-name", Section::Listening, "NAME", "The value of SERVER_NAME for the app")
         .default_words("the host listened on")

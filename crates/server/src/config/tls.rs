@@ -13,6 +13,8 @@ pub struct Tls {
     pub keys: Vec<PathBuf>,
     /// Files with what their authorities say of them (OCSP), in the same order.
     pub statuses: Vec<PathBuf>,
+    /// Files with certificates that this server orders, each with its key.
+    pub ordered: Vec<PathBuf>,
     /// What the user says about addresses without a scheme; `None`: nothing.
     pub wanted: Option<bool>,
     /// Whether connections are encrypted at TCP addresses without a scheme, and at TCP sockets that another program has opened.
@@ -37,7 +39,15 @@ impl Tls {
             key: key(place),
             status: self.statuses.get(place).cloned(),
         };
-        self.certificates.iter().enumerate().map(one).collect()
+        let given = self.certificates.iter().enumerate().map(one);
+        let ordered =
+            self.ordered.iter().map(|file| CertificateFiles { certificate: file.clone(), key: file.clone(), status: None });
+        given.chain(ordered).collect()
+    }
+
+    /// Whether there is any certificate for addresses that name none.
+    pub(super) fn has_any(&self) -> bool {
+        !self.certificates.is_empty() || !self.ordered.is_empty()
     }
 
     /// What is offered where `said` is said of handshakes.

@@ -1,4 +1,4 @@
-//! What a lane answers without asking its host: requests for the probe, requests that should have come by https, and requests for
+//! What a lane answers without asking its host: requests for the probe, challenges of ACME, requests that should have come by https, and requests for
 //! files.
 
 use super::Lane;
@@ -20,6 +20,8 @@ pub(super) struct Front {
     files: Option<RefCell<Mounts>>,
     /// The port of https to which clients are sent that come by http.
     https_port: Option<u16>,
+    /// Whether challenges of ACME are answered.
+    challenges: bool,
     /// The path of the probe, if this lane answers it: an edge does that itself, and knows more.
     probe: Option<String>,
 }
@@ -37,6 +39,9 @@ impl<S: Source> Lane<'_, S> {
         if !files.mounts.is_empty() {
             let mounts = Mounts::open(&files.mounts, &files.options)?;
             self.front.get_or_insert_default().files = Some(RefCell::new(mounts));
+        }
+        if !settings.acme.certificates.is_empty() {
+            self.front.get_or_insert_default().challenges = true;
         }
         if settings.redirect_https.is_some() {
             self.front.get_or_insert_default().https_port = settings.redirect_https;
@@ -63,6 +68,12 @@ impl<S: Source> Lane<'_, S> {
         let Some(front) = &self.front else { return Some(exchange) };
         if front.probe.as_ref().is_some_and(|path| is_probe(&exchange, path)) {
             self.tell_probe(exchange, &self.probe_page());
+            return None;
+        }
+        if front.challenges
+            && let Some(answer) = answer_to_challenge(&exchange, listeners)
+        {
+            self.tell(exchange, 200, None, b"application/octet-stream", &answer);
             return None;
         }
         if let Some(port) = front.https_port
@@ -129,4 +140,14 @@ impl<S: Source> Lane<'_, S> {
 pub(crate) fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
     let head = exchange.head();
     head.path() == path.as_bytes() && matches!(head.method(), b"GET" | b"HEAD")
+}
+
+/// The answer to a challenge of an authority that has been asked for a certificate, if the request is one.
+fn answer_to_challenge(exchange: &impl LentRequest, listeners: &[Listener]) -> Option<String> {
+    let head = exchange.head();
+    let thumbprint = || listeners.iter().find_map(|listener| listener.thumbprint.as_deref());
+    if !matches!(head.method(), b"GET" | b"HEAD") {
+        return None;
+    }
+    oribi_acme::answer(head.path(), thumbprint()?)
 }

@@ -44,6 +44,8 @@ pub struct Listener {
     pub(crate) offer: Option<Offer>,
     /// What it offers to its clients, then.
     pub(crate) tls: Option<Arc<Server>>,
+    /// What stands behind the tokens in the answers to challenges of ACME; `None`: they are requests like all others.
+    pub(crate) thumbprint: Option<Arc<str>>,
     /// The file of a Unix socket that this process (or the one it was forked from) made.
     file: Option<SocketFile>,
 }
@@ -102,6 +104,7 @@ impl Listener {
             lent: false,
             offer: None,
             tls: None,
+            thumbprint: None,
             file: None,
         })
     }
@@ -358,6 +361,7 @@ fn open_together(
                     lent: false,
                     offer: offer.cloned(),
                     tls: None,
+                    thumbprint: None,
                     file: None,
                 });
             }
@@ -510,6 +514,7 @@ fn open_unix(settings: &Settings, protocol: Protocol, path: &Path, mode: Option<
         lent: false,
         offer: None,
         tls: None,
+        thumbprint: None,
         file: Some(file),
     };
     if let Err(error) = rustix::net::listen(&listener.socket, queue_length(settings.backlog)) {

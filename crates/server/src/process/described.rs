@@ -12,6 +12,8 @@ pub(super) const LISTENERS: &str = "ORIBI_LISTENERS";
 const PROXY: &str = "proxy-";
 /// The beginning of the property of an encrypted listener.
 const TLS: &str = "tls:";
+/// The beginning of the property of a listener at which challenges are answered.
+const ACME: &str = "acme:";
 
 /// The value of `ORIBI_LISTENERS` for `listeners`.
 pub(super) fn describe(listeners: &[Listener]) -> String {
@@ -25,8 +27,9 @@ pub(super) fn describe(listeners: &[Listener]) -> String {
             choice => format!("={PROXY}{}", choice.name()),
         };
         let offer = listener.offer.as_ref().map_or_else(String::new, |offer| format!("={TLS}{}", encode(&offer.to_string())));
+        let thumbprint = listener.thumbprint.as_ref().map_or_else(String::new, |thumbprint| format!("={ACME}{thumbprint}"));
         let (display, server_name) = (encode(&listener.display), encode(&listener.server_name));
-        format!("{numbers}={display}={server_name}{lent}{protocol}{greeting}{offer}")
+        format!("{numbers}={display}={server_name}{lent}{protocol}{greeting}{offer}{thumbprint}")
     };
     listeners.iter().map(one).collect::<Vec<_>>().join(";")
 }
@@ -42,6 +45,7 @@ pub(super) struct Entry {
     pub(super) protocol: Protocol,
     pub(super) proxy_protocol: ProxyProtocol,
     pub(super) offer: Option<Offer>,
+    pub(super) thumbprint: Option<String>,
 }
 
 pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
@@ -50,14 +54,16 @@ pub(super) fn parse(value: &str) -> Result<Vec<Entry>, String> {
         let numbers = parts.next()?.split(',').map(str::parse).collect::<Result<_, _>>().ok()?;
         let (display, server_name) = (decode(parts.next()?)?, decode(parts.next()?)?);
         let (protocol, proxy_protocol) = (Protocol::Http, ProxyProtocol::Off);
-        let mut entry = Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol, offer: None };
+        let mut entry =
+            Entry { numbers, display, server_name, lent: false, protocol, proxy_protocol, offer: None, thumbprint: None };
         for property in parts {
             match property {
                 "lent" => entry.lent = true,
                 "fcgi" => entry.protocol = Protocol::FastCgi,
-                other => match other.strip_prefix(TLS) {
-                    Some(offer) => entry.offer = Some(Offer::parse(&decode(offer)?)?),
-                    None => entry.proxy_protocol = ProxyProtocol::parse(other.strip_prefix(PROXY)?).ok()?,
+                other => match (other.strip_prefix(TLS), other.strip_prefix(ACME)) {
+                    (Some(offer), _) => entry.offer = Some(Offer::parse(&decode(offer)?)?),
+                    (None, Some(thumbprint)) => entry.thumbprint = Some(thumbprint.to_owned()),
+                    (None, None) => entry.proxy_protocol = ProxyProtocol::parse(other.strip_prefix(PROXY)?).ok()?,
                 },
             }
         }
@@ -121,7 +127,9 @@ mod tests {
             for offer in [None, Some(plain), Some(full.expect("it is one"))] {
                 listeners[0].offer.clone_from(&offer);
                 let (display, server_name, numbers) = (display.clone(), server_name.clone(), numbers.clone());
-                let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer };
+                let thumbprint = lent.then(|| "aZ0-_".to_owned());
+                listeners[0].thumbprint = thumbprint.as_deref().map(Into::into);
+                let entry = Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint };
                 assert_eq!(parse(&describe(&listeners)), Ok(vec![entry]));
             }
         }

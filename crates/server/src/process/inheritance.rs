@@ -26,6 +26,7 @@ use oribi_pool::Memory;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) const MASTER: &str = "ORIBI_MASTER";
@@ -363,7 +364,7 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
     let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer } in entries {
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in entries {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;
@@ -375,6 +376,7 @@ pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
         (listener.display, listener.server_name, listener.lent) = (display, server_name, lent);
         listener.expect_greeting(proxy_protocol);
         listener.offer = offer;
+        listener.thumbprint = thumbprint.map(Arc::from);
         listeners.push(listener);
     }
     Ok(listeners)

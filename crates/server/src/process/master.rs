@@ -2,6 +2,7 @@
 //! workers. It starts another mold if that one dies, or when it is told to reload the app.
 
 mod books;
+mod certifying;
 mod changing;
 mod ends;
 mod farewell;
@@ -19,6 +20,7 @@ use super::adoption::{adopt_or_open, secured};
 use super::books::Books;
 use super::certificate_files::CertificateFiles;
 use super::certificates;
+use super::certifier::{self, Certifier};
 use super::edges::{Birth, Edges};
 use super::farewell::Farewell;
 use super::inheritance::Word;
@@ -96,6 +98,8 @@ struct Master<'a> {
     farewell: Option<Farewell>,
     restart_file: Option<RestartFile<'a>>,
     certificates: CertificateFiles,
+    /// `None`: no certificate is ordered.
+    certifier: Option<Certifier>,
     control: Option<Control>,
     books: Books,
     born: Instant,
@@ -148,7 +152,9 @@ impl<'a> Master<'a> {
         // Workers whose mold has died become children of this process, so that it can wait for them.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| failed("become the parent of orphans", error.into()))?;
+        let thumbprint = certifier::prepare(settings)?;
         let mut listeners = inherited.map_or_else(|| adopt_or_open(settings), secured)?;
+        certifier::answer_challenges(&mut listeners, thumbprint.as_ref());
         let pid_file = privileges
             .hand_over(settings, &listeners)
             .and_then(|()| settings.pid_file.as_deref().filter(|_| is_first).map(PidFile::write).transpose())
@@ -189,6 +195,7 @@ impl<'a> Master<'a> {
             watch: watch::begin(settings),
             restart_file: settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now())),
             certificates,
+            certifier: Certifier::new(settings),
             control,
             books,
             born: Instant::now(),
@@ -218,10 +225,17 @@ impl<'a> Master<'a> {
             match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
+                    self.keep_certifier();
                     self.keep_running();
                 }
-                Stage::Draining { .. } => self.drain(),
-                Stage::Stopping { deadline, cut } => self.finish_up(deadline, cut),
+                Stage::Draining { .. } => {
+                    self.end_certifier();
+                    self.drain();
+                }
+                Stage::Stopping { deadline, cut } => {
+                    self.end_certifier();
+                    self.finish_up(deadline, cut);
+                }
                 Stage::Ended { status } => {
                     control::say_end(self, status);
                     return status;
@@ -276,7 +290,7 @@ impl<'a> Master<'a> {
     fn become_edge(&mut self, birth: Birth) -> ! {
         // If an edge kept the sockets to the molds, these would not learn of the master's death.
         self.generations.clear();
-        self.control = None;
+        (self.control, self.certifier) = (None, None);
         self.succession.close();
         self.books.leave();
         self.watch = None;

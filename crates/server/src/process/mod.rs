@@ -10,6 +10,7 @@ mod alone;
 mod books;
 mod certificate_files;
 mod certificates;
+mod certifier;
 mod closing;
 mod contexts;
 mod crew;

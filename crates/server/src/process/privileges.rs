@@ -112,6 +112,16 @@ impl Privileges {
         if self.new_privileges { Ok(()) } else { forbid() }
     }
 
+    /// Gives up the way to more privileges in this process, which orders certificates: it starts no program, and it has keys in its
+    /// memory. It keeps the rights of the process that has started it, which reads and keeps the keys.
+    ///
+    /// # Errors
+    /// The process must end then.
+    pub(super) fn hold_in_certifier() -> Result<(), String> {
+        forbid()?;
+        hide_memory().map_err(|error| format!("cannot keep others from reading the memory: {error}"))
+    }
+
     /// Gives up the privileges in this process, an edge. It starts no program, so it never needs more rights; and what it has in its
     /// memory belongs to its clients.
     ///

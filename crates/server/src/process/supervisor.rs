@@ -4,6 +4,7 @@ mod aging;
 mod behind_edges;
 mod below_master;
 mod causes;
+mod certifying;
 mod ends;
 mod farewell;
 mod forking;
@@ -19,6 +20,7 @@ use super::adoption::{adopt_or_open, secured};
 use super::books::Books;
 use super::certificate_files::CertificateFiles;
 use super::certificates;
+use super::certifier::{self, Certifier};
 use super::edges::Edges;
 use super::farewell::Farewell;
 use super::inheritance::{self, Inheritance, Link, Word};
@@ -153,6 +155,8 @@ struct Supervisor<'a> {
     restart_file: Option<RestartFile<'a>>,
     /// None: the master watches them, or nothing is encrypted.
     certificates: CertificateFiles,
+    /// `None`: the master has it, or no certificate is ordered.
+    certifier: Option<Certifier>,
     /// `None`: the master has it, or there is none.
     control: Option<Control>,
     born: Instant,
@@ -184,7 +188,10 @@ impl<'a> Supervisor<'a> {
             }
             None => {
                 privileges.look_up_edges(settings)?;
-                (None, before.map_or_else(|| adopt_or_open(settings), secured)?, Vec::new(), None, 1)
+                let thumbprint = certifier::prepare(settings)?;
+                let mut listeners = before.map_or_else(|| adopt_or_open(settings), secured)?;
+                certifier::answer_challenges(&mut listeners, thumbprint.as_ref());
+                (None, listeners, Vec::new(), None, 1)
             }
         };
         if generation == 1 {
@@ -231,6 +238,7 @@ impl<'a> Supervisor<'a> {
             announced: false,
             restart_file: None,
             certificates: CertificateFiles::default(),
+            certifier: None,
             control: None,
             born: Instant::now(),
             replacement_failure: None,
@@ -244,6 +252,7 @@ impl<'a> Supervisor<'a> {
         if supervisor.master.is_none() {
             supervisor.watch = watch::begin(settings);
             supervisor.certificates = CertificateFiles::of(&supervisor.listeners, Instant::now());
+            supervisor.certifier = Certifier::new(settings);
             supervisor.restart_file = settings.restart_file.as_deref().map(|path| RestartFile::new(path, Instant::now()));
             let handed_over = supervisor.privileges.hand_over(settings, &supervisor.listeners);
             let lanes = lanes_of_worker(settings, runtime);
@@ -316,9 +325,13 @@ impl<'a> Supervisor<'a> {
                 // The other server shows them.
                 self.books();
             }
+            if !matches!(self.stage, Stage::Serving) {
+                self.end_certifier();
+            }
             let finished = match self.stage {
                 Stage::Serving => {
                     self.keep_edges();
+                    self.keep_certifier();
                     self.keep_staffed();
                     false
                 }
@@ -390,6 +403,7 @@ impl<'a> Supervisor<'a> {
     fn reopen_logs(&mut self) {
         super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
+        self.certifier.iter().for_each(Certifier::reopen_logs);
         let Some(member) = self.members.first() else { return };
         member.slot.log_opening.fetch_add(1, Relaxed);
         self.members.iter().for_each(Member::wake);

@@ -24,6 +24,9 @@ impl Master<'_> {
         if upgrade::note_end(self, pid, status) {
             return;
         }
+        if self.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status))) {
+            return;
+        }
         match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {
             End::NoEdge => {}
             End::Usual => return,

@@ -1,5 +1,6 @@
 //! What `oribi ctl` asks of a master.
 
+use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
@@ -14,6 +15,7 @@ impl Master<'_> {
     pub(super) fn reopen_logs(&self) {
         super::super::reopen_error_log(self.settings, &self.privileges);
         self.edges.iter().for_each(Edges::reopen_logs);
+        self.certifier.iter().for_each(Certifier::reopen_logs);
         self.say(Word::Reopen);
     }
 }

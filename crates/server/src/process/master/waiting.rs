@@ -1,5 +1,6 @@
 //! Waits until there is something to do.
 
+use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::{Generation, Master, Stage};
 use crate::control::Control;
@@ -26,7 +27,7 @@ impl Master<'_> {
         let waits = of_edges.chain(self.control.iter().filter_map(|control| control.patience(now)));
         let waits = waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now));
         let waits = waits.chain(self.watch.as_ref().and_then(|watch| watch.wait(now))).chain(self.next_late_load(now));
-        let waits = waits.chain(self.certificates.wait(now));
+        let waits = waits.chain(self.certificates.wait(now)).chain(self.certifier_patience(now));
         let next = next.chain(waits.map(|wait| now + wait)).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let arrival = self.signals.arrival().into_iter();
@@ -39,6 +40,8 @@ impl Master<'_> {
         polled.extend(self.succession.descriptors().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         let of_edges = self.edges.iter().flat_map(Edges::descriptors);
         polled.extend(of_edges.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
+        let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
+        polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}

@@ -46,7 +46,7 @@ impl Supervisor<'_> {
     /// In a new edge: releases what belongs to the supervisor.
     fn become_edge(&mut self, birth: Birth) -> ! {
         self.members.clear();
-        self.control = None;
+        (self.control, self.certifier) = (None, None);
         self.succession.close();
         self.books.leave();
         self.watch = None;
@@ -100,6 +100,6 @@ impl Supervisor<'_> {
 }
 
 /// The language may have threads that it can leave behind correctly.
-fn fork_from(runtime: &dyn Runtime) -> io::Result<Fork> {
+pub(super) fn fork_from(runtime: &dyn Runtime) -> io::Result<Fork> {
     runtime.fork().map_or_else(fork, |forked| forked.map(Fork::from_return))
 }

@@ -1,5 +1,6 @@
 //! The ends of workers: what they mean, and what follows from them.
 
+use super::super::certifier::Certifier;
 use super::super::edges::{Edges, End};
 use super::super::{describe_end, upgrade};
 use super::{Stage, Supervisor};
@@ -16,6 +17,7 @@ impl Supervisor<'_> {
         if rustix::process::getpid().is_init() || self.succession.is_possible() {
             self.reap_all();
         }
+        self.certifier.iter_mut().for_each(Certifier::reap);
         if self.edges.as_mut().is_some_and(Edges::reap) {
             self.fail_without_edge();
         }
@@ -36,6 +38,9 @@ impl Supervisor<'_> {
     fn reap_all(&mut self) {
         while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
             if upgrade::note_end(self, pid, status) {
+                continue;
+            }
+            if self.certifier.as_mut().is_some_and(|certifier| certifier.ended(pid, Some(status))) {
                 continue;
             }
             match self.edges.as_mut().map_or(End::NoEdge, |edges| edges.ended(pid, Some(status))) {

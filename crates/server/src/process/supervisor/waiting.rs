@@ -1,5 +1,6 @@
 //! Waits until there is something to do.
 
+use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES};
 use super::{Stage, Supervisor};
@@ -38,7 +39,7 @@ impl Supervisor<'_> {
         if let (Stage::Serving, Some(file)) = (&self.stage, &self.restart_file) {
             at_most(file.wait(now));
         }
-        self.certificates.wait(now).into_iter().for_each(&mut at_most);
+        self.certificates.wait(now).into_iter().chain(self.certifier_patience(now)).for_each(&mut at_most);
         if self.settings.watched_threads() > 0 && !self.members.is_empty() {
             at_most(self.look_for_stuck());
         }
@@ -47,6 +48,8 @@ impl Supervisor<'_> {
         let waits = of_edges.into_iter().chain(of_control).chain(farewell);
         waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now)).for_each(&mut at_most);
         polled.extend(self.succession.descriptors().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
+        let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
+        polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
         if let Some(watch) = &self.watch {
             polled.push(PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN));

@@ -1,0 +1,75 @@
+//! The rows of the table about certificates that are ordered.
+
+use super::super::setting::{Section, Setting};
+use super::super::value::{boolean, path, show_switch};
+use oribi_acme::{LETS_ENCRYPT, Names};
+
+pub(super) const CERTIFICATE: Setting = Setting::new(
+    "acme",
+    Section::Listening,
+    "DOMAIN",
+    "Order a certificate for this domain, or for several with commas between them, by ACME, and renew it; port 80 of the domains must \
+     reach this server. May be given several times",
+)
+.default_words("none")
+.apply(|draft, text| Names::parse(text).map(|names| draft.settings.acme.certificates.push(names)))
+.shows_each(|settings| settings.acme.certificates.iter().map(ToString::to_string).collect());
+
+pub(super) const TERMS: Setting =
+    Setting::new("acme-agree-terms", Section::Listening, "", "You agree to the terms of service of the authority of --acme")
+        .aliases(&["agree-tos"])
+        .apply(|draft, text| boolean(text).map(|agreed| draft.settings.acme.agreed = agreed))
+        .show(|settings| show_switch(settings.acme.agreed));
+
+pub(super) const EMAIL: Setting =
+    Setting::new("acme-email", Section::Listening, "EMAIL", "Where the authority of --acme may write to")
+        .default_words("none")
+        .apply(|draft, text| email(text).map(|address| draft.settings.acme.email = Some(address)))
+        .show(|settings| settings.acme.email.clone().unwrap_or_default());
+
+pub(super) const DIRECTORY: Setting =
+    Setting::new("acme-directory", Section::Listening, "URL", "The directory of the authority of --acme")
+        .apply(|draft, text| directory(text).map(|url| draft.settings.acme.directory = url))
+        .show(|settings| settings.acme.directory.clone())
+        .default_words(LETS_ENCRYPT);
+
+pub(super) const STORAGE: Setting = Setting::new(
+    "acme-storage",
+    Section::Listening,
+    "PATH",
+    "Where keys and certificates of --acme are kept; only the user that starts the server can read them",
+)
+.default_words("/var/lib/oribi/acme for root, else $XDG_STATE_HOME/oribi/acme")
+.apply(|draft, text| path(text).map(|path| draft.settings.acme.storage = path))
+.show(|settings| settings.acme.storage.display().to_string());
+
+pub(super) const AUTHORITIES: Setting = Setting::new(
+    "acme-ca",
+    Section::Listening,
+    "PATH",
+    "The certificates of those who may vouch for the directory of --acme, in PEM",
+)
+.default_words("those of the system")
+.apply(|draft, text| path(text).map(|path| draft.settings.acme.authorities = Some(path)))
+.show(|settings| settings.acme.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+
+fn directory(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_url = text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if is_url && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("expected a URL with https://, such as {LETS_ENCRYPT}"))
+    }
+}
+
+fn email(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    let is_address = text.split_once('@').is_some_and(|(name, host)| !name.is_empty() && host.contains('.'));
+    // It becomes a part of a URL (RFC 6068), which may have neither several addresses nor fields for a mail (RFC 8555, section 7.3).
+    if is_address && text.bytes().all(|byte| byte.is_ascii_graphic() && !b",?&%:<>".contains(&byte)) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected an address such as you@example.org".to_owned())
+    }
+}

@@ -1,0 +1,36 @@
+//! The certifier of a master.
+
+use super::super::certifier::Certifier;
+use super::super::title::Title;
+use super::{Master, Stage};
+use oribi_io::process::fork;
+use std::time::{Duration, Instant};
+
+impl Master<'_> {
+    /// While serving: starts the certifier, if one is wanted and missing. Before the app is loaded nobody may be there to answer an
+    /// authority's challenge.
+    pub(super) fn keep_certifier(&mut self) {
+        if !self.served {
+            return;
+        }
+        let Some(birth) = self.certifier.as_mut().and_then(|certifier| certifier.keep_running(fork)) else { return };
+        // It is the new process.
+        self.generations.clear();
+        (self.control, self.certifier, self.watch, self.edges) = (None, None, None, None);
+        self.listeners.clear();
+        self.succession.close();
+        self.books.leave();
+        Title { role: "certifier", generation: None, state: "" }.show(self.settings, None);
+        birth.live(self.settings, &self.privileges, &mut self.signals)
+    }
+
+    /// How long this process may sleep for its sake; `None`: as long as nothing happens.
+    pub(super) fn certifier_patience(&self, now: Instant) -> Option<Duration> {
+        self.certifier.as_ref().filter(|_| self.served && self.stage == Stage::Serving)?.patience(now)
+    }
+
+    /// The server stops, or another one takes its place.
+    pub(super) fn end_certifier(&mut self) {
+        self.certifier.take().into_iter().for_each(Certifier::end);
+    }
+}

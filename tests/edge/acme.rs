@@ -1,0 +1,236 @@
+//! Certificates from a real authority for ACME: Pebble, which Let's Encrypt's people test clients with. Clients are curl, which
+//! believes only this authority.
+
+use crate::in_every_language;
+use crate::language::{Language, Launcher, Site, program};
+use crate::server::{Folder, Server, children, title, wait_for, wait_until};
+use crate::turn;
+use rustix::process::Signal;
+use std::cell::RefCell;
+use std::net::{Ipv4Addr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicU8;
+use std::sync::atomic::Ordering::Relaxed;
+
+in_every_language!(certificates_are_ordered_and_renewed);
+crate::in_language!(
+    once,
+    Lua,
+    an_authority_that_is_down_is_asked_again,
+    a_challenge_that_fails_changes_nothing,
+    an_upgrade_keeps_ordering
+);
+
+/// The ports of one authority and of the server for which it gives certificates. Its address in the loopback network belongs to one
+/// test alone.
+const DIRECTORY: u16 = 14_000;
+const MANAGEMENT: u16 = 15_000;
+const NAMES: u16 = 8053;
+const HTTP: u16 = 5080;
+const HTTPS: u16 = 5443;
+
+/// Pebble, and the server of DNS that tells it where all names are.
+struct Authority {
+    address: Ipv4Addr,
+    folder: Folder,
+    processes: RefCell<Vec<Server>>,
+}
+
+impl Authority {
+    /// One that does not run yet.
+    fn new() -> Self {
+        static COUNT: AtomicU8 = AtomicU8::new(1);
+        let [high, low] = (std::process::id() as u16).to_be_bytes();
+        let address = Ipv4Addr::new(127, 64 | high, low, COUNT.fetch_add(1, Relaxed));
+        let folder = Folder::new();
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-nodes", "-days", "30", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        openssl.args(["-subj", "/CN=pebble", "-addext", "basicConstraints=critical,CA:FALSE"]);
+        openssl.args(["-addext", &format!("subjectAltName=IP:{address}")]);
+        openssl.arg("-keyout").arg(folder.file("key")).arg("-out").arg(folder.file("certificate"));
+        assert!(openssl.output().expect("openssl is installed").status.success());
+        Self { address, folder, processes: RefCell::default() }
+    }
+
+    /// Starts it. Its certificates live for `life` seconds, and it asks for proof at `port`.
+    fn start(&self, life: u32, port: u16) {
+        let Self { address, folder, .. } = self;
+        let config = format!(
+            r#"{{"pebble": {{"listenAddress": "{address}:{DIRECTORY}", "managementListenAddress": "{address}:{MANAGEMENT}",
+                "certificate": "{}", "privateKey": "{}", "httpPort": {port}, "tlsPort": {HTTPS}, "certificateValidityPeriod": {life},
+                "profiles": {{"default": {{"description": "", "validityPeriod": {life}}}}}}}}}"#,
+            folder.file("certificate").display(),
+            folder.file("key").display(),
+        );
+        std::fs::write(folder.file("config"), config).expect("the folder is ours");
+        let mut names = Command::new("pebble-challtestsrv");
+        names.args(["-defaultIPv4", &address.to_string(), "-defaultIPv6", "", "-dns01", &format!("{address}:{NAMES}")]);
+        names.args(["-http01", "", "-https01", "", "-tlsalpn01", "", "-management", &format!("{address}:{}", NAMES + 1)]);
+        let mut pebble = Command::new("pebble");
+        pebble.env("PEBBLE_VA_NOSLEEP", "1").arg("-config").arg(folder.file("config"));
+        // A fifth of all good nonces are refused, as an authority may.
+        pebble.env("PEBBLE_WFE_NONCEREJECT", "20").args(["-dnsserver", &format!("{address}:{NAMES}")]);
+        self.processes.borrow_mut().extend([Server::run(&mut names), Server::run(&mut pebble)]);
+        wait_until("Pebble listens", || {
+            [DIRECTORY, MANAGEMENT].iter().all(|port| TcpStream::connect((*address, *port)).is_ok())
+        });
+        std::fs::write(folder.file("root"), self.curl(&["-k", &format!("https://{address}:{MANAGEMENT}/roots/0")]).1)
+            .expect("the folder is ours");
+    }
+
+    /// Ends it.
+    fn stop(&self) {
+        self.processes.borrow_mut().clear();
+    }
+
+    /// What the server needs to order certificates for a.example and b.example.
+    fn arguments(&self) -> Vec<String> {
+        let (address, file) = (self.address, |name: &str| self.folder.file(name).display().to_string());
+        [
+            "--listen",
+            &format!("https://{address}:{HTTPS}"),
+            "--listen",
+            &format!("http://{address}:{HTTP}"),
+            "--acme",
+            "a.example,b.example",
+            "--acme-agree-terms",
+            "--acme-directory",
+            &format!("https://{address}:{DIRECTORY}/dir"),
+            "--acme-ca",
+            &file("certificate"),
+            "--acme-storage",
+            &file("storage"),
+            "--workers",
+            "1",
+        ]
+        .map(str::to_owned)
+        .to_vec()
+    }
+
+    fn site(&self, language: Language, more: &[&str]) -> Site {
+        let arguments = self.arguments();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Site::start(Launcher::Oribi, language, &arguments)
+    }
+
+    /// Whether curl succeeds, and what it gets.
+    fn curl(&self, arguments: &[&str]) -> (bool, String) {
+        let output =
+            Command::new("curl").args(["-sS", "--max-time", "50"]).args(arguments).output().expect("curl is installed");
+        (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The same for the server, over a new connection, by a client that trusts this authority alone.
+    fn ask(&self, name: &str) -> (bool, String) {
+        let place = format!("{name}:{HTTPS}:{}", self.address);
+        let root = self.folder.file("root");
+        let url = format!("https://{name}:{HTTPS}/fast?1");
+        self.curl(&["--resolve", &place, "--cacert", root.to_str().expect("UTF-8"), &url])
+    }
+
+    /// The same by a client that trusts everybody: on a slow machine a certificate that lives for seconds may have ended before its
+    /// successor was read.
+    fn ask_anyhow(&self) -> (bool, String) {
+        self.curl(&["-k", &format!("https://{}:{HTTPS}/fast?1", self.address)])
+    }
+
+    /// The certificate that is offered: its serial number and who vouches for it.
+    fn shown(&self) -> String {
+        let address = format!("{}:{HTTPS}", self.address);
+        let script =
+            "openssl s_client -connect $0 -servername a.example </dev/null 2>/dev/null | openssl x509 -noout -serial -issuer";
+        let output = Command::new("sh").args(["-c", script, &address]).output().expect("a shell is there");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// The files of the account and the certificate.
+    fn files(&self) -> [PathBuf; 2] {
+        let folder = self.folder.file("storage").join(format!("{}_{DIRECTORY}_dir", self.address));
+        ["account.pem", "a.example.pem"].map(|name| folder.join(name))
+    }
+}
+
+fn certificates_are_ordered_and_renewed(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    authority.start(9, HTTP);
+    // Who answers challenges: workers of a mold, edges of a master, workers of a supervisor.
+    let edge = if language == Language::Ruby { "on" } else { "off" };
+    let site = authority.site(language, &["--edge", edge, &format!("--redirect-https={HTTPS}")]);
+    wait_until("the authority's certificate is offered", || authority.ask("b.example").0);
+    let first = authority.shown();
+    assert!(first.contains("Pebble"), "{first}");
+    wait_until("it is renewed, and every client is answered", || {
+        assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "{}", site.server.log());
+        authority.shown() != first
+    });
+    for file in authority.files() {
+        assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600, "{file:?}");
+    }
+    // What is no challenge goes the way of all requests.
+    let plain = format!("http://{}:{HTTP}/.well-known/acme-challenge/", authority.address);
+    assert!(authority.curl(&[&format!("{plain}token")]).1.starts_with("token."));
+    assert_eq!(authority.curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("{plain}a/b")]).1, "301");
+}
+
+fn an_authority_that_is_down_is_asked_again(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    let mut site = authority.site(language, &[]);
+    site.server.wait_for_log("nobody listens there (connection refused). The present one stays; the next try is in");
+    assert!(authority.shown().contains("Oribi's placeholder"));
+    authority.start(3600, HTTP);
+    wait_until("the authority's certificate is offered", || authority.ask("a.example").0);
+    let first = authority.shown();
+    let kept = authority.files().map(|file| std::fs::read(file).expect("it is there"));
+    // What is there needs no authority, at the next start either.
+    site.server.signal(Signal::TERM);
+    drop(site);
+    authority.stop();
+    let site = authority.site(language, &[]);
+    assert!(authority.ask("a.example").0 && authority.shown() == first);
+    assert_eq!(authority.files().map(|file| std::fs::read(file).expect("it is there")), kept);
+    let log = site.server.log();
+    assert!(!log.contains("no certificate") && !log.contains("placeholder"), "{log}");
+}
+
+fn a_challenge_that_fails_changes_nothing(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    // Nobody listens where it asks for proof.
+    authority.start(3600, HTTP + 1);
+    let mut site = authority.site(language, &[]);
+    site.server.wait_for_log("(connection); port 80 of this name must reach");
+    let log = site.server.log();
+    assert!(log.contains("the authority has refused to believe that ") && log.contains("the next try is in"), "{log}");
+    assert!(authority.shown().contains("Oribi's placeholder"));
+    assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
+    // Settings that cannot work are refused.
+    let output =
+        Command::new(program()).args(["check", "--native", "hello", "--acme", "a.example"]).output().expect("it was built");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && said.contains("--acme-agree-terms"), "{said}");
+}
+
+fn an_upgrade_keeps_ordering(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    authority.start(9, HTTP);
+    let mut site = authority.site(language, &[]);
+    let certifiers = |first: u32| {
+        let is_certifier = |process: &u32| title(*process).starts_with("oribi: certifier");
+        children(first).into_iter().filter(is_certifier).collect::<Vec<_>>()
+    };
+    let before = wait_for("there is a certifier", || certifiers(site.server.pid()).first().copied());
+    wait_until("the authority's certificate is offered", || authority.ask("a.example").0);
+    site.server.signal(Signal::USR2);
+    site.server.wait_for_log("has taken over");
+    wait_until("the certifier of the server before has ended", || !title(before).starts_with("oribi: certifier"));
+    let first = authority.shown();
+    wait_until("the new server has it renewed", || {
+        assert!(authority.ask_anyhow().0, "{}", site.server.log());
+        authority.shown() != first
+    });
+}
