@@ -17,6 +17,10 @@ sub ($env) {
         sleep 2;
         return [200, [], ["slow\n"]];
     }
+    if ($path eq '/socket') {
+        my $peer = eval { $env->{'psgix.io'}->peerhost } // 'unknown';
+        return [200, ['Content-Type' => 'text/plain'], ["the peer is $peer\n"]];
+    }
     my $size = 0;
     while (my $read = $env->{'psgi.input'}->read(my $piece, 65_536)) { $size += $read }
     my @told = map { "$_=" . ($env->{$_} // '') } qw(REQUEST_METHOD REQUEST_URI SERVER_PROTOCOL HTTP_HOST HTTP_COOKIE);

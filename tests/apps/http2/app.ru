@@ -14,6 +14,7 @@ run(lambda do |env|
   case env["PATH_INFO"]
   when "/large" then [200, { "content-type" => "text/plain" }, [MEGABYTES]]
   when "/pieces" then [200, { "content-type" => "text/plain" }, Pieces.new]
+  when "/socket" then [200, {}, ["hijack: #{env["rack.hijack?"]} #{env.key?("rack.hijack")}\n"]]
   when "/slow"
     sleep 2
     [200, {}, ["slow\n"]]

@@ -49,8 +49,9 @@ impl Intake<'_> {
         let Self { opened, pools, .. } = self;
         let open = opened.get_mut(exchange).ok_or(io::ErrorKind::NotConnected)?;
         open.check(pools).map_err(|_| io::ErrorKind::NotConnected)?;
-        if open.gateway {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection is a web server's, not the client's"));
+        // The edge would refuse it, and end the exchange.
+        if open.shared {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "the connection carries other requests, too"));
         }
         if !open.backlog.is_empty() {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, "earlier parts of the response wait for the client"));

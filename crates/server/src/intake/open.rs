@@ -31,6 +31,8 @@ pub(super) struct Open {
     pub(super) broken: bool,
     /// Its client is a web server, which has a log.
     pub(super) gateway: bool,
+    /// Its connection carries other requests, too.
+    pub(super) shared: bool,
 }
 
 /// The exchanges whose answers are not complete. There are at most as many as the pools have areas for this worker.
@@ -49,11 +51,12 @@ impl Opened {
 
     /// Adds an exchange whose request is about to be lent.
     #[inline]
-    pub(super) fn add(&mut self, pool: usize, taken: Taken, gateway: bool) -> ExchangeId {
+    pub(super) fn add(&mut self, pool: usize, taken: Taken, gateway: bool, shared: bool) -> ExchangeId {
         self.serial = self.serial.wrapping_add(1);
         self.count += 1;
         let (step, backlog) = (Step::Unanswered, Backlog::default());
-        let open = Open { serial: self.serial, pool, taken, step, backlog, lent: true, gone: false, broken: false, gateway };
+        let (serial, lent, gone, broken) = (self.serial, true, false, false);
+        let open = Open { serial, pool, taken, step, backlog, lent, gone, broken, gateway, shared };
         let index = self.vacant();
         self.places[index] = Some(open);
         ExchangeId(u64::from(self.serial) << 32 | index as u64)

@@ -5,7 +5,7 @@ use super::lent::{Lent, Received};
 use super::{Intake, Stage};
 use crate::shortage::is_of_descriptors;
 use crate::slot::{Content, encode_head};
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, ResponseHead, Version};
 use oribi_pool::{Taken, Wish, Worker};
 use std::io;
 
@@ -59,7 +59,8 @@ impl Intake<'_> {
             return None;
         }
         let gateway = received.stored.has_gateway();
-        let id = self.opened.add(pool, taken, gateway);
+        let shared = gateway || received.stored.head().version() == Version::Http2;
+        let id = self.opened.add(pool, taken, gateway, shared);
         if let Some(running) = &self.running {
             running.enter(id, &received.stored.head());
         }

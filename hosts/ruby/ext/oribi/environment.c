@@ -352,6 +352,16 @@ static void adapt_to_gateway(Call *call) {
     }
 }
 
+/* The connection carries other requests, too: nobody gets its socket. */
+static void adapt_to_shared_connection(VALUE environment) {
+    rb_hash_aset(environment, key_is_hijack, Qfalse);
+    rb_hash_delete(environment, key_hijack);
+}
+
+static bool is_http2(const oribi_bytes *protocol) {
+    return protocol->size == sizeof("HTTP/2.0") - 1 && memcmp(protocol->data, "HTTP/2.0", protocol->size) == 0;
+}
+
 void environment_fill(Call *call) {
     const oribi_request *request = call->request;
     Values values;
@@ -370,5 +380,7 @@ void environment_fill(Call *call) {
     call->environment = RB_LIKELY(shape != NULL) ? fill_by_shape(shape, &values) : fill_by_key(call, &values);
     if (RB_UNLIKELY(request->gateway))
         adapt_to_gateway(call);
+    else if (RB_UNLIKELY(is_http2(&request->variables[ORIBI_SERVER_PROTOCOL].value)))
+        adapt_to_shared_connection(call->environment);
     ticket_bind(call->ticket, call->environment);
 }
