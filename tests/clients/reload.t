@@ -54,7 +54,9 @@ for (['app.psgi', 'on'], ['app.ru', 'on'], ['app.lua', 'on'], ['app.psgi', 'off'
         } else {
             is(scalar(() = $said =~ /: 0 failed/g), 4, 'no request has failed') or diag($said);
         }
-        is_deeply([grep { !/cannot use the certificate/ } $oribi->complaints], [], 'nothing else is complained of');
+        # A reload that is overtaken by the next one is ended, which Ruby tells.
+        my @complaints = grep { !/cannot use the certificate|SignalException: SIGTERM/ } $oribi->complaints;
+        is_deeply(\@complaints, [], 'nothing else is complained of');
     };
 }
 

@@ -1,6 +1,7 @@
 package TestServer;
 
-# Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it.
+# Starts a server with an app in a process of its own, speaks HTTP with it byte by byte, and stops it. With ORIBI_TEST_TLS=on this goes
+# through TLS, by IO::Socket::SSL.
 
 use strict;
 use warnings;
@@ -30,6 +31,10 @@ sub start {
     } else {
         $self->{port} = Net::EmptyPort::empty_port();
         @options{qw(host port)} = ('127.0.0.1', $self->{port});
+        if (($ENV{ORIBI_TEST_TLS} || 'off') eq 'on') {
+            $self->{certificate} = _certificate($self->{directory});
+            @options{qw(ssl_cert ssl_key)} = ($self->{certificate}, "$self->{directory}/key");
+        }
     }
     pipe my $ready, my $announce or die "pipe: $!";
     my $pid = fork;
@@ -60,6 +65,16 @@ sub start {
         $self->{started} = defined $line;
     }
     return $self;
+}
+
+# A certificate for 127.0.0.1.
+sub _certificate {
+    my ($directory) = @_;
+    my @make = qw(openssl req -x509 -nodes -days 30 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -subj /CN=test);
+    my $status = system 'sh', '-c', 'exec "$@" 2>/dev/null', 'sh', @make, '-addext', 'subjectAltName=IP:127.0.0.1',
+        '-keyout', "$directory/key", '-out', "$directory/certificate";
+    die "openssl ended with status $status" if $status;
+    return "$directory/certificate";
 }
 
 sub started { return shift->{started} }
@@ -112,6 +127,11 @@ sub connection {
         : IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $self->{port}, Proto => 'tcp');
     die "cannot connect: $!" if !$socket;
     $socket->autoflush(1);
+    if ($self->{certificate}) {
+        require IO::Socket::SSL;
+        IO::Socket::SSL->start_SSL($socket, SSL_ca_file => $self->{certificate}, SSL_hostname => q{}, SSL_verifycn_name => '127.0.0.1')
+            or die "cannot speak TLS: $IO::Socket::SSL::SSL_ERROR";
+    }
     return TestServer::Connection->new($socket);
 }
 
@@ -178,7 +198,10 @@ sub send {
 
 sub finish_sending {
     my ($self) = @_;
-    return shutdown $self->{socket}, Socket::SHUT_WR();
+    my $socket = $self->{socket};
+    # Over TLS the end has a word of its own, without which a client counts as broken.
+    Net::SSLeay::shutdown($socket->_get_ssl_object) if $socket->isa('IO::Socket::SSL');
+    return shutdown $socket, Socket::SHUT_WR();
 }
 
 # One more piece into the buffer; false at the end.
