@@ -174,8 +174,14 @@ impl Edge {
             // No worker would look there.
             head.store(oldest, Release);
         }
+        // Free slots are used from the lowest number on, so those in use are mostly the first ones.
+        let mut left = self.records.len() - self.free.len();
         for slot in 0..self.layout.shape.slots {
+            if left == 0 {
+                break;
+            }
             let record = self.records[slot as usize];
+            left -= usize::from(record.state != State::Free);
             if record.state == State::Submitted {
                 self.audit_request(Entry { slot, serial: record.serial }, record);
             }

@@ -136,8 +136,9 @@ impl Table {
         self.entries().find(|entry| entry.exchange == Some(exchange)).map(|entry| entry.ticket)
     }
 
+    /// All requests in the pool. Slots are used from the lowest number on, so the look mostly ends long before the last one.
     pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.places.iter().filter_map(|place| place.entry.as_ref())
+        self.places.iter().filter_map(|place| place.entry.as_ref()).take(self.used)
     }
 
     /// The requests whose clients do not wait any more.
