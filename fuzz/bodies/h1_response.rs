@@ -34,12 +34,16 @@ impl<'a> Source<'a> {
     }
 }
 
+/// A name and a value.
+type Field = (Vec<u8>, Vec<u8>);
+
 /// What a strict client sees.
 #[derive(Debug)]
 struct Seen {
     status: u16,
-    fields: Vec<(Vec<u8>, Vec<u8>)>,
+    fields: Vec<Field>,
     content: Vec<u8>,
+    trailers: Vec<Field>,
     /// Whether the response is complete; the end of the connection alone does not complete it.
     whole: bool,
     until_close: bool,
@@ -79,7 +83,7 @@ pub fn check(data: &[u8]) {
         return;
     }
     assert!((200..600).contains(&status));
-    let mut offered = Vec::new();
+    let (mut offered, mut sent_trailers) = (Vec::new(), Vec::new());
     for piece in &pieces {
         let sent = machine.write_content_prefix(piece.len() as u64, &mut out) as usize;
         out.extend_from_slice(&piece[..sent]);
@@ -98,8 +102,23 @@ pub fn check(data: &[u8]) {
     assert_eq!(closing, must_close);
     assert!(unfinished.value("transfer-encoding").is_none() || !(old || bodiless));
 
+    if said(7) {
+        let trailers = (0..source.byte() % 4).map(|_| (source.bytes(24), source.bytes(24))).collect::<Vec<FieldPair<'_>>>();
+        let before = (out.len(), format!("{machine:?}"));
+        match machine.write_trailers(&trailers, &mut out) {
+            Ok(()) => sent_trailers = trailers,
+            Err(_) => assert_eq!((out.len(), format!("{machine:?}")), before, "invalid trailers leave no trace"),
+        }
+    }
     let finish = machine.finish(&mut out);
     let seen = read(&out, head_only);
+    if seen.value("transfer-encoding").is_some() {
+        let sent: Vec<_> = sent_trailers.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+        assert_eq!(seen.trailers, sent, "trailers are the app's");
+        let harmful =
+            |(name, _): &(Vec<u8>, Vec<u8>)| name.eq_ignore_ascii_case(b"content-length") || name.eq_ignore_ascii_case(b"host");
+        assert!(!seen.trailers.iter().any(harmful));
+    }
     if bodiless {
         assert!(seen.content.is_empty() && seen.whole);
         assert_eq!(finish, if closing { Finish::Close } else { Finish::Reuse });
@@ -213,20 +232,14 @@ fn read(out: &[u8], head_only: bool) -> Seen {
     let status = std::str::from_utf8(&rest[..3]).expect("digits").parse().expect("a status");
     assert!(rest[3] == b' ' && rest[4..].iter().all(|byte| matches!(byte, b' '..=b'~')));
     let mut fields = Vec::new();
-    for line in lines {
-        let colon = line.iter().position(|&byte| byte == b':').expect("a colon");
-        let (name, value) = (&line[..colon], line[colon + 1..].strip_prefix(b" ").expect("a space"));
-        assert!(!name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(byte)));
-        assert!(value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()));
-        fields.push((name.to_vec(), value.to_vec()));
-    }
-    let mut seen = Seen { status, fields, content: Vec::new(), whole: true, until_close: false };
+    lines.for_each(|line| fields.push(field(line)));
+    let mut seen = Seen { status, fields, content: Vec::new(), trailers: Vec::new(), whole: true, until_close: false };
     let rest = &out[end + 4..];
     if head_only || matches!(status, 100..=199 | 204 | 304) {
         assert!(rest.is_empty());
     } else if let Some(coding) = seen.value("transfer-encoding") {
         assert!(coding == b"chunked" && seen.value("content-length").is_none());
-        (seen.content, seen.whole) = dechunk(rest);
+        (seen.content, seen.trailers, seen.whole) = dechunk(rest);
     } else if let Some(length) = promised(&seen) {
         assert!(rest.len() as u64 <= length);
         seen.whole = rest.len() as u64 == length;
@@ -235,6 +248,15 @@ fn read(out: &[u8], head_only: bool) -> Seen {
         (seen.whole, seen.until_close, seen.content) = (false, true, rest.to_vec());
     }
     seen
+}
+
+/// The field in a line, whose name must be a token, and its value free of control bytes.
+fn field(line: &[u8]) -> Field {
+    let colon = line.iter().position(|&byte| byte == b':').expect("a colon");
+    let (name, value) = (&line[..colon], line[colon + 1..].strip_prefix(b" ").expect("a space"));
+    assert!(!name.is_empty() && name.iter().all(|byte| byte.is_ascii_graphic() && !b"\"(),/:;<=>?@[\\]{}".contains(byte)));
+    assert!(value.iter().all(|byte| *byte == b'\t' || !byte.is_ascii_control()));
+    (name.to_vec(), value.to_vec())
 }
 
 /// Splits at CR LF; no other CR or LF may occur.
@@ -249,8 +271,8 @@ fn lines(mut bytes: &[u8]) -> Vec<&[u8]> {
     lines
 }
 
-/// The content of chunks, and whether the last chunk is there.
-fn dechunk(mut bytes: &[u8]) -> (Vec<u8>, bool) {
+/// The content of chunks, the trailers, and whether the last chunk is there.
+fn dechunk(mut bytes: &[u8]) -> (Vec<u8>, Vec<Field>, bool) {
     let mut content = Vec::new();
     while !bytes.is_empty() {
         let end = bytes.windows(2).position(|window| window == b"\r\n").expect("the end of a size");
@@ -258,12 +280,12 @@ fn dechunk(mut bytes: &[u8]) -> (Vec<u8>, bool) {
         assert!(!digits.starts_with(['0', '+']) || digits == "0");
         let size = usize::from_str_radix(digits, 16).expect("a size");
         let data = &bytes[end + 2..];
+        if size == 0 {
+            let trailers = data.strip_suffix(b"\r\n").expect("the empty line at the end");
+            return (content, lines(trailers).into_iter().map(field).collect(), true);
+        }
         content.extend_from_slice(&data[..size]);
         bytes = data[size..].strip_prefix(b"\r\n").expect("the end of a chunk");
-        if size == 0 {
-            assert!(bytes.is_empty());
-            return (content, true);
-        }
     }
-    (content, false)
+    (content, Vec::new(), false)
 }

@@ -216,7 +216,11 @@ impl Play<'_> {
 
     fn note(&mut self, event: Event, bytes: &[u8]) {
         let ticket = match event {
-            Event::Head(ticket) | Event::Interim(ticket) | Event::Message(ticket) | Event::Content(ticket) => {
+            Event::Head(ticket)
+            | Event::Interim(ticket)
+            | Event::Message(ticket)
+            | Event::Content(ticket)
+            | Event::Trailers(ticket) => {
                 assert!(bytes.len() <= SHAPE.area_bytes as usize);
                 self.asked(ticket).said.extend_from_slice(bytes);
                 return;

@@ -1,8 +1,8 @@
 //! What must hold whatever stands where a worker should have written the head of a response.
 
-use oribi_message::HeadLayout;
+use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h1::{Limits, Machine, Preset};
-use oribi_server::slot::{Content, Head, Heads, encode_head, encode_interim};
+use oribi_server::slot::{Content, Head, Heads, encode_head, encode_interim, encode_trailers};
 
 /// Reads `data` as an edge does, and sends what it has read; returns whether anything was sent.
 pub fn check(data: &[u8]) -> bool {
@@ -18,6 +18,7 @@ fn pass_on(data: &[u8], Head { head, content }: Head<'_>) -> bool {
     let mut written = Vec::new();
     match content {
         Content::Interim => encode_interim(head.status, head.fields, &mut written),
+        Content::Trailers => encode_trailers(head.fields, &mut written),
         Content::Whole { .. } | Content::Started => encode_head(&head, content, &mut written),
     }
     assert_eq!(written, data, "a head can be written in one way only");
@@ -33,12 +34,29 @@ fn pass_on(data: &[u8], Head { head, content }: Head<'_>) -> bool {
         Content::Interim => machine.write_informational(head.status, head.fields, &mut out),
         Content::Whole { size } => machine.write_head(head, Some(size), true, &preset, &mut out),
         Content::Started => machine.write_head(head, None, true, &preset, &mut out),
+        Content::Trailers => return end(machine, head.fields),
     };
     if outcome.is_err() {
         assert!(out.is_empty(), "an invalid head leaves no trace");
         return false;
     }
     check_lines(&out, head.status, head.fields.len());
+    true
+}
+
+/// Ends a response in chunks with trailers; returns whether they were sent.
+fn end(mut machine: Machine, trailers: &[FieldPair<'_>]) -> bool {
+    let (mut head, mut out) = (Vec::new(), Vec::new());
+    machine
+        .write_head(ResponseHead { status: 200, fields: &[] }, None, true, &Preset::default(), &mut head)
+        .expect("it is valid");
+    if machine.write_trailers(trailers, &mut out).is_err() {
+        assert!(out.is_empty(), "invalid trailers leave no trace");
+        return false;
+    }
+    // The last chunk takes the place of a status line.
+    let lines = out.strip_prefix(b"0\r\n").expect("the last chunk");
+    check_lines(&[b"HTTP/1.1 200 OK\r\n", lines].concat(), 200, trailers.len());
     true
 }
 

@@ -41,6 +41,7 @@ mod status;
 mod steered;
 mod stuck;
 mod tls;
+mod trailers;
 mod transfers;
 mod turn;
 mod upgrades;

@@ -154,6 +154,27 @@ pub unsafe extern "C" fn oribi_finish(lane: *const OribiLane, exchange: u64) -> 
     unsafe { with(lane, |outlet| outcome(outlet.finish(ExchangeId(exchange)))) }
 }
 
+/// Ends the content, with trailers.
+///
+/// # Safety
+/// As [`oribi_respond`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn oribi_finish_with_trailers(
+    lane: *const OribiLane,
+    exchange: u64,
+    trailers: *const OribiField,
+    trailer_count: usize,
+) -> i32 {
+    // SAFETY: the caller's promise covers lane and trailers.
+    unsafe {
+        with(lane, |outlet| {
+            with_fields(trailers, trailer_count, |trailers| {
+                outcome(outlet.finish_with_trailers(ExchangeId(exchange), trailers))
+            })
+        })
+    }
+}
+
 /// Gives an exchange up.
 ///
 /// # Safety

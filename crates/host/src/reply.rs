@@ -102,6 +102,14 @@ pub trait Outlet {
     /// Ends the content. If it is shorter than its Content-Length, the connection is cut so that it does not look complete.
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
+    /// Ends the content and sends `trailers` behind it. They are dropped where the response has no place for them: over HTTP/1.0, by
+    /// FastCGI, behind content of known length, without content. [`ReplyError::Invalid`]: there is one that cannot be a trailer; then
+    /// the exchange is given up, because without them the response would not be what the app meant.
+    fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        let _ = trailers;
+        self.finish(exchange)
+    }
+
     /// Gives the exchange up: the client gets a 500 if nothing has been sent, else the connection is cut.
     fn abandon(&self, exchange: ExchangeId);
 
@@ -284,6 +292,15 @@ impl BodyWriter<'_> {
     pub fn finish(mut self) -> Result<(), ReplyError> {
         self.open = false;
         self.outlet.finish(self.exchange)
+    }
+
+    /// Ends the content, with trailers: see [`Outlet::finish_with_trailers`].
+    ///
+    /// # Errors
+    /// See [`ReplyError`].
+    pub fn finish_with_trailers(mut self, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.open = false;
+        self.outlet.finish_with_trailers(self.exchange, trailers)
     }
 }
 

@@ -39,6 +39,8 @@ pub(crate) enum Kind {
     /// exchange.
     Whole = 10,
     Deadline = 11,
+    /// What stands behind the content; an end follows.
+    Trailers = 12,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             9 => Self::Wish,
             10 => Self::Whole,
             11 => Self::Deadline,
+            12 => Self::Trailers,
             _ => return None,
         })
     }
@@ -352,14 +355,14 @@ mod tests {
         assert_eq!(circle.header(0, 3), None);
         words[0].store(2 | u64::MAX << 8, Relaxed);
         assert_eq!(circle.header(0, 16), None);
-        words[0].store(12, Relaxed);
+        words[0].store(13, Relaxed);
         assert_eq!(circle.header(0, 16), None, "no such kind");
     }
 
     #[test]
     fn kinds_are_read_as_they_were_written() {
         let kinds: Vec<Kind> = (0..=255).filter_map(Kind::from_bits).collect();
-        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=11).collect::<Vec<_>>());
+        assert_eq!(kinds.iter().map(|kind| *kind as u8).collect::<Vec<_>>(), (1..=12).collect::<Vec<_>>());
     }
 
     #[test]

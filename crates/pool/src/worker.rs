@@ -299,6 +299,14 @@ impl Worker {
         self.write_whole(taken, Kind::Interim, bytes)
     }
 
+    /// Writes what stands behind the content. Then [finish](Worker::finish) the exchange.
+    ///
+    /// # Errors
+    /// It does not fit, now or ever.
+    pub fn trailers(&mut self, taken: &mut Taken, bytes: &[u8]) -> Result<(), Unfit> {
+        self.write_whole(taken, Kind::Trailers, bytes)
+    }
+
     /// Writes a message for the error log of the client that has sent the request.
     ///
     /// # Errors

@@ -18,14 +18,16 @@
 //!
 //! `?` lines are the request, `GET / HTTP/1.1` with a Host if there are none. `head` is followed by the status and, in any
 //! order, `length N`, `closing` (the server wants to close), `preset` (a Date and a Server are given), `policy` (a Strict-Transport-Security is) and `until-close` (no
-//! chunks); the `field` lines behind it are the app's. `invalid` says that what stands before it must be refused and leaves no trace. `refuse NAME` is
-//! the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
+//! chunks); the `field` lines behind it are the app's, and so are those behind `trailers`. `invalid` says that what stands before it must
+//! be refused and leaves no trace. `refuse NAME` is the server's own answer. The `>` lines are all bytes that must be written, `=` what must become of the connection.
 
 mod cases;
 
 use cases::{Case, unescape};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
-use oribi_proto::h1::{Finish, InvalidResponse, Limits, Machine, Preset, Refusal, check_head, check_informational};
+use oribi_proto::h1::{
+    Finish, InvalidResponse, Limits, Machine, Preset, Refusal, check_head, check_informational, check_trailers,
+};
 
 const PRESET: Preset<'static> = Preset {
     date: b"Date: now\r\n",
@@ -95,7 +97,7 @@ impl Run {
 
     fn verb(&mut self, verb: &str, rest: &str) {
         match verb {
-            "head" | "inform" => {
+            "head" | "inform" | "trailers" => {
                 let words = [verb].into_iter().chain(rest.split(' ')).map(str::to_owned).collect();
                 self.head = Some(Head { words, fields: Vec::new() });
             }
@@ -139,12 +141,19 @@ impl Run {
         let result = self.write(&words, &fields);
         assert_eq!(result.is_err(), invalid, "{words:?} {result:?}");
         if invalid {
-            assert_eq!((self.out.clone(), format!("{:?}", self.machine)), before, "an invalid head leaves no trace");
+            assert_eq!((self.out.clone(), format!("{:?}", self.machine)), before, "what is invalid leaves no trace");
         }
     }
 
     fn write(&mut self, words: &[String], fields: &[(Vec<u8>, Vec<u8>)]) -> Result<(), InvalidResponse> {
         let fields = fields.iter().map(|(name, value)| (&name[..], &value[..])).collect::<Vec<FieldPair<'_>>>();
+        if words[0] == "trailers" {
+            let written = self.machine.write_trailers(&fields, &mut self.out);
+            if written != Err(InvalidResponse("trailers before the response began")) {
+                assert_eq!(written, check_trailers(&fields));
+            }
+            return written;
+        }
         let status = words[1].parse().expect("a status");
         if words[0] == "inform" {
             let written = self.machine.write_informational(status, &fields, &mut self.out);
@@ -211,4 +220,4 @@ macro_rules! topics {
     };
 }
 
-topics! { connections contents heads interim invalid refusals }
+topics! { connections contents heads interim invalid refusals trailers }

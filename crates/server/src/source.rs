@@ -126,6 +126,12 @@ pub trait Source {
     /// See [`ReplyError`].
     fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError>;
 
+    /// Ends the content, with trailers.
+    ///
+    /// # Errors
+    /// See [`oribi_host::Outlet::finish_with_trailers`].
+    fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError>;
+
     /// Gives an exchange up.
     fn abandon(&mut self, exchange: ExchangeId);
 

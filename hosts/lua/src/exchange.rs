@@ -4,7 +4,7 @@ use crate::LuaSettings;
 use crate::script_path::Found;
 use crate::vm::Slot;
 use oribi_host::{Content, ExchangeId, Outlet, Reply, ReplyError, Request};
-use oribi_message::{ResponseHead, Role};
+use oribi_message::{FieldPair, ResponseHead, Role};
 use std::cell::Cell;
 use std::time::Duration;
 
@@ -93,6 +93,15 @@ impl<'a> Exchange<'a> {
     pub(crate) fn finish(&self) {
         if self.progress.replace(Progress::Done) == Progress::Started
             && let Err(error) = self.outlet.finish(self.id)
+        {
+            self.note(error);
+        }
+    }
+
+    /// Ends the content with trailers, unless it has ended.
+    pub(crate) fn finish_with_trailers(&self, trailers: &[FieldPair<'_>]) {
+        if self.progress.replace(Progress::Done) == Progress::Started
+            && let Err(error) = self.outlet.finish_with_trailers(self.id, trailers)
         {
             self.note(error);
         }

@@ -10,7 +10,7 @@
     reason = "a message stands in the frame, since an error of Lua's may pass it by; it is rare, and not copied otherwise"
 )]
 
-use crate::answer::{AnswerRoom, Numbers, emptied, emptied_fields, final_status, status_of};
+use crate::answer::{AnswerRoom, KeptHead, Numbers, emptied, emptied_fields, final_status, status_of};
 use crate::desk::Desk;
 use crate::error_page::Fault;
 use crate::exchange::{Exchange, Progress};
@@ -143,7 +143,7 @@ fn collect<'q>(
     }
     if body == BODY {
         match quiet.kind(FIELDS) {
-            ffi::LUA_TTABLE => collect_fields(quiet, &mut answer.fields, field_numbers)?,
+            ffi::LUA_TTABLE => collect_fields(quiet, FIELDS, &mut answer.fields, field_numbers)?,
             ffi::LUA_TNIL => {}
             _ => return Err(unexpected(quiet, FIELDS, "its fields are")),
         }
@@ -190,10 +190,15 @@ fn status_line(quiet: &Quiet<'_>) -> Result<u16, Message> {
     status_of(line).ok_or_else(|| Message::new(format_args!("\"{}\" is no status of a response", line.escape_ascii())))
 }
 
-/// Collects the fields: `name = value`, `name = {value, value}`, or, if their order matters, `{name, value}`.
+/// Collects the fields in the table at `index`: `name = value`, `name = {value, value}`, or, if their order matters, `{name, value}`.
 #[inline]
-fn collect_fields<'q>(quiet: &Quiet<'q>, fields: &mut Vec<FieldPair<'q>>, numbers: &mut Numbers) -> Result<(), Message> {
-    quiet.pairs(FIELDS, || {
+fn collect_fields<'q>(
+    quiet: &Quiet<'q>,
+    index: c_int,
+    fields: &mut Vec<FieldPair<'q>>,
+    numbers: &mut Numbers,
+) -> Result<(), Message> {
+    quiet.pairs(index, || {
         let Some(name) = quiet.string(-2) else { return collect_pair(quiet, fields, numbers) };
         match text(quiet, -1, numbers, fields.len()) {
             Some(value) => {
@@ -293,7 +298,8 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
     unsafe {
         loop {
             desk.fault.set(Fault::Runtime);
-            stack.call(iterator);
+            // A piece; or nil, and next to it what stands behind the last piece.
+            stack.call(iterator, 2);
             desk.fault.set(Fault::Response);
             match desk.contain(|| send_piece(&stack.quiet(), desk.answer_room(), exchange)) {
                 Some(Piece::Sent) => {}
@@ -305,45 +311,62 @@ unsafe fn stream(stack: &mut Stack, desk: &Desk, exchange: &Exchange<'_>, iterat
     }
 }
 
-/// Sends the piece on top of the stack and removes it.
+/// Where an iterator's results are, counted from the top of the stack.
+const PIECE: c_int = -2;
+
+/// Sends the piece that an iterator has returned, and removes its results.
 fn send_piece(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Piece {
     let AnswerRoom { fields, slice_numbers, head, .. } = room;
     slice_numbers.clear();
-    let piece = match quiet.kind(-1) {
-        ffi::LUA_TNIL => None,
-        ffi::LUA_TSTRING => quiet.string(-1),
+    let piece = match quiet.kind(PIECE) {
+        ffi::LUA_TNIL => return end(quiet, room, exchange),
+        ffi::LUA_TSTRING => quiet.string(PIECE).unwrap_or_default(),
         ffi::LUA_TNUMBER => {
-            slice_numbers.add(quiet, -1, 0);
-            Some(slice_numbers.first())
+            slice_numbers.add(quiet, PIECE, 0);
+            slice_numbers.first()
         }
         _ => {
-            let found = quiet.kind_name(-1);
+            let found = quiet.kind_name(PIECE);
             return Piece::Wrong(Message::new(format_args!("the body's iterator has returned a {found}, not a string")));
         }
     };
     let goes_on = match exchange.progress() {
-        Progress::Nothing => {
-            let mut borrowed = emptied_fields(std::mem::take(fields));
-            head.lend(&mut borrowed);
-            let whole = ResponseHead { status: head.status(), fields: &borrowed };
-            // An answer without pieces is complete.
-            let goes_on = if piece.is_some() {
-                exchange.start(whole)
-            } else {
-                exchange.respond(whole, &[]);
-                false
-            };
-            *fields = emptied_fields(borrowed);
-            goes_on
-        }
+        Progress::Nothing => with_head(fields, head, |whole| exchange.start(whole)),
         Progress::Started => true,
         Progress::Done => false,
     };
-    let Some(piece) = piece else {
-        exchange.finish();
-        return Piece::Last;
-    };
     let wanted = goes_on && (piece.is_empty() || exchange.write(piece));
-    quiet.cut(quiet.height() - 1);
+    quiet.cut(quiet.height() + PIECE);
     if wanted { Piece::Sent } else { Piece::Last }
+}
+
+/// Ends an answer whose iterator has ended, with the trailers that it has returned.
+fn end(quiet: &Quiet<'_>, room: &mut AnswerRoom, exchange: &Exchange<'_>) -> Piece {
+    let AnswerRoom { fields, field_numbers, head, .. } = room;
+    let (place, mut trailers) = (quiet.height(), Vec::new());
+    field_numbers.clear();
+    // Functions of Lua's libraries that make good iterators return other things next to nil.
+    if quiet.kind(place) == ffi::LUA_TTABLE
+        && let Err(message) = collect_fields(quiet, place, &mut trailers, field_numbers)
+    {
+        return Piece::Wrong(message);
+    }
+    field_numbers.put(|place, text| trailers[place].1 = text);
+    match exchange.progress() {
+        // An answer without pieces is complete.
+        Progress::Nothing if trailers.is_empty() => with_head(fields, head, |whole| exchange.respond(whole, &[])),
+        Progress::Nothing if !with_head(fields, head, |whole| exchange.start(whole)) => {}
+        _ if trailers.is_empty() => exchange.finish(),
+        _ => exchange.finish_with_trailers(&trailers),
+    }
+    Piece::Last
+}
+
+/// Calls `send` with the head that was kept.
+fn with_head<T>(fields: &mut Vec<FieldPair<'static>>, head: &KeptHead, send: impl FnOnce(ResponseHead<'_>) -> T) -> T {
+    let mut borrowed = emptied_fields(std::mem::take(fields));
+    head.lend(&mut borrowed);
+    let sent = send(ResponseHead { status: head.status(), fields: &borrowed });
+    *fields = emptied_fields(borrowed);
+    sent
 }

@@ -107,6 +107,23 @@ static const char *died_in(pTHX_ const char *method) {
     return SvPVX_const(sv_2mortal(newSVpvf("%s of the body died: %.*s", method, (int)text.size, text.data)));
 }
 
+/* Ends the content with what the body's trailers method returns, if it has one. */
+static const char *finish_lines(pTHX_ const Target *target, SV *body) {
+    Head trailers = {.field_count = 0};
+    if (sv_isobject(body) && gv_fetchmethod_autoload(SvSTASH(SvRV(body)), "trailers", FALSE)) {
+        SV *list = call_method_protected(aTHX_ body, "trailers");
+        const char *wrong;
+        if (!list)
+            return died_in(aTHX_ "trailers");
+        wrong = SvOK(list) ? response_trailers(aTHX_ list, &trailers) : NULL;
+        if (wrong)
+            return wrong;
+    }
+    return response_failure(aTHX_ trailers.field_count ? oribi_finish_with_trailers(target->lane, target->exchange,
+                                                                                    trailers.fields, trailers.field_count)
+                                                       : oribi_finish(target->lane, target->exchange));
+}
+
 /* Sends line by line until getline returns undef or the client has gone. */
 static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *body) {
     oribi_result result = oribi_start(target->lane, target->exchange, head->status, head->fields, head->field_count);
@@ -148,9 +165,7 @@ static const char *send_lines(pTHX_ const Target *target, const Head *head, SV *
     }
     if (wrong)
         return *wrong ? wrong : died_in(aTHX_ dying);
-    if (result == ORIBI_OK)
-        result = oribi_finish(target->lane, target->exchange);
-    return response_failure(aTHX_ result);
+    return result == ORIBI_OK ? finish_lines(aTHX_ target, body) : response_failure(aTHX_ result);
 }
 
 /* Calls close for its side effects; what the body holds is freed now. */

@@ -301,6 +301,8 @@ SV *response_settle_fields(pTHX_ SV *headers);
 /* Read status and fields, or only fields, of a response. Return NULL, or the error as a mortal string. */
 const char *response_fields(pTHX_ SV *headers, Head *head);
 const char *response_head(pTHX_ AV *response, Head *head);
+/* The same for a list of trailers, which need not be settled. */
+const char *response_trailers(pTHX_ SV *trailers, Head *head);
 /* Answers with a complete response array. Returns NULL, or the error in the response as a mortal string; then the exchange has
  * been given up. */
 const char *response_send(pTHX_ const Target *target, AV *response);

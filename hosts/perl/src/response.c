@@ -184,6 +184,11 @@ const char *response_fields(pTHX_ SV *headers, Head *head) {
     return NULL;
 }
 
+const char *response_trailers(pTHX_ SV *trailers, Head *head) {
+    const char *wrong = response_fields(aTHX_ response_settle_fields(aTHX_ trailers), head);
+    return wrong ? complaint(aTHX_ "in the trailers: %s", wrong) : NULL;
+}
+
 const char *response_head(pTHX_ AV *response, Head *head) {
     const char *wrong = read_status(aTHX_ element(aTHX_ response, 0), &head->status);
     return wrong ? wrong : response_fields(aTHX_ element(aTHX_ response, 1), head);

@@ -250,14 +250,25 @@ XS(stream_write) {
 XS(stream_close) {
     dXSARGS;
     Ticket *ticket;
+    Head trailers = {.field_count = 0};
     oribi_result result = ORIBI_OK;
-    if (items != 1 || !SvROK(ST(0)))
-        croak("usage: $writer->close");
+    if (items < 1 || items > 2 || !SvROK(ST(0)))
+        croak("usage: $writer->close, or $writer->close([@trailers])");
+    if (items == 2 && SvOK(ST(1))) {
+        const char *wrong;
+        /* Overloading may close the writer, or drop it. */
+        hold(aTHX_ SvRV(ST(0)));
+        wrong = response_trailers(aTHX_ ST(1), &trailers);
+        if (wrong)
+            croak("%s", wrong);
+    }
     ticket = ticket_of(aTHX_ SvRV(ST(0)));
     if (ticket->state == TICKET_OVER)
         XSRETURN_EMPTY;
     if (ticket->state == TICKET_STREAMING)
-        result = oribi_finish(ticket->lane, ticket->exchange);
+        result = trailers.field_count
+                     ? oribi_finish_with_trailers(ticket->lane, ticket->exchange, trailers.fields, trailers.field_count)
+                     : oribi_finish(ticket->lane, ticket->exchange);
     ticket_finish(aTHX_ ticket);
     if (result != ORIBI_OK && result != ORIBI_GONE)
         croak("%s", oribi_last_error());

@@ -30,6 +30,36 @@ my %return = (
     large   => sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('x' x 100_000) for 1 .. 50; $writer->close },
     upgraded => sub { my $text = "caf\xe9"; utf8::upgrade($text); my $writer = $_[0]->([ 200, [] ]); $writer->write($text); $writer->close },
 
+    trailers => sub {
+        my $writer = $_[0]->([ 200, [] ]);
+        $writer->write('text');
+        $writer->close([ 'Grpc-Status' => 0, 'X-Sum' => Loud->new('a'), 'X-Sum' => 'b' ]);
+        $writer->close([ 'X-Late' => 1 ]);
+    },
+    trailers_only => sub { $_[0]->([ 200, [] ])->close([ 'Grpc-Status' => 5 ]) },
+    no_trailers   => sub { my $writer = $_[0]->([ 200, [] ]); $writer->write('text'); $writer->close($_[1]) },
+    with_length   => sub {
+        my $writer = $_[0]->([ 200, [ 'Content-Length' => 4 ] ]);
+        $writer->write('text');
+        $writer->close([ 'X-Sum' => 1 ]);
+    },
+    bad_trailers  => sub {
+        my $writer = $_[0]->([ 200, [] ]);
+        $writer->write('text');
+        for my $wrong ('text', ['X-One'], [ 'X-One' => "\x{263a}" ]) {
+            eval { $writer->close($wrong) };
+            note_down("wrong: $@");
+        }
+        $writer->write(' more');
+        $writer->close;
+    },
+    forbidden_trailers => sub {
+        my $writer = $_[0]->([ 200, [] ]);
+        $writer->write('text');
+        eval { $writer->close([ 'Set-Cookie' => 'a=b' ]) };
+        note_down("forbidden: $@");
+    },
+
     keep_responder => sub { ($kept_responder) = @_ },
     use_responder  => sub { $kept_responder->([ 200, [], ['late'] ]); undef $kept_responder; $_[0]->([ 200, [], ['now'] ]) },
     keep_writer    => sub { $kept_writer = $_[0]->([ 200, [] ]); $kept_writer->write('first ') },
@@ -93,9 +123,27 @@ my %return = (
     self_reference => sub { my ($respond) = @_; $kept_env{self} = 1; $respond->([ 200, [], ['ok'] ]) },
 );
 
+# A string that is an object, and a body with trailers.
+{
+    package Loud;
+    use overload q{""} => sub { ${ $_[0] } }, fallback => 1;
+    sub new { my ($class, $text) = @_; return bless \$text, $class }
+
+    package Body;
+    sub new { my ($class, @pieces) = @_; return bless { pieces => \@pieces }, $class }
+    sub getline { return shift @{ $_[0]{pieces} } }
+    sub close { return }
+    sub trailers { my ($self) = @_; die "no sum\n" if $self->{dies}; return $self->{none} ? undef : [ 'X-Left' => scalar @{ $self->{pieces} } ] }
+}
+
 my $app = sub {
     my ($env) = @_;
     my ($name) = $env->{PATH_INFO} =~ m{/(\w+)};
+    if ($name eq 'body') {
+        my $body = Body->new('one ', 'two');
+        $body->{ $env->{QUERY_STRING} } = 1;
+        return [ 200, [], $body ];
+    }
     # An environment that holds its responder, and is never answered through it.
     if ($name eq 'cycle') {
         return sub { $env->{responder} = $_[0]; $_[0]->([ 200, [], ['cycle'] ]) };
@@ -129,6 +177,32 @@ subtest 'a stream' => sub {
     my $connection = $server->connection;
     is $connection->request(HEAD => '/stream')->{body}, q{}, 'HEAD';
     is $connection->request(GET => '/stream')->{body}, 'ab0', 'and the connection goes on';
+};
+
+# All that comes back on a connection that ends with it, without the head.
+sub behind_head {
+    my ($target, $version) = @_;
+    my $connection = $server->connection;
+    $connection->send("GET /$target HTTP/" . ($version || '1.1') . "\r\nHost: x\r\nConnection: close\r\n\r\n");
+    my (undef, $rest) = split /\r\n\r\n/, $connection->rest, 2;
+    return $rest;
+}
+
+subtest 'trailers' => sub {
+    is behind_head('trailers'), "4\r\ntext\r\n0\r\nGrpc-Status: 0\r\nX-Sum: a\r\nX-Sum: b\r\n\r\n", 'behind the last chunk';
+    is behind_head('trailers', '1.0'), 'text', 'not for HTTP/1.0';
+    is behind_head('trailers_only'), "0\r\nGrpc-Status: 5\r\n\r\n", 'without content';
+    is behind_head('no_trailers'), "4\r\ntext\r\n0\r\n\r\n", 'undef is none';
+    is behind_head('with_length'), 'text', 'not behind content of known length';
+    is behind_head('bad_trailers'), "4\r\ntext\r\n5\r\n more\r\n0\r\n\r\n", 'a mistake leaves the writer open';
+    like noted_like(qr/reference.*in turn.*wide/s), qr/in the trailers:.*array reference.*in the trailers:.*in turn.*in the trailers:.*wide/s, 'the app is told';
+    is behind_head('forbidden_trailers'), "4\r\ntext\r\n", 'what cannot be a trailer cuts the response';
+    like noted_like(qr/^forbidden/m), qr/^forbidden: Set-Cookie cannot be a trailer/m, 'the app is told';
+    my $chunks = "4\r\none \r\n3\r\ntwo\r\n";
+    is behind_head('body'), $chunks . "0\r\nX-Left: 0\r\n\r\n", 'of a body, once it is empty';
+    is behind_head('body?none'), $chunks . "0\r\n\r\n", 'of a body that has none this time';
+    is behind_head('body?dies'), $chunks, 'a body that dies there';
+    like $server->log_like(qr/no sum/), qr/trailers of the body died: no sum/, 'is logged';
 };
 
 subtest 'later' => sub {

@@ -42,6 +42,32 @@ module Bodies
     assert_equal "piece 0\npiece 1\npiece 2\n", get("/bodies/enumerator").body
   end
 
+  # What stands behind the last piece (Rack::Lint hides that a body has trailers), on a connection that ends with the response.
+  def behind_pieces(target)
+    connection = server.connection
+    connection.write("GET #{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    connection.rest.split("\r\n\r\n", 2).last.delete_prefix("3\r\none\r\n3\r\ntwo\r\n")
+  end
+
+  def test_trailers
+    %w[each call].each do |way|
+      assert_equal "0\r\ngrpc-status: 0\r\nx-sum: a\r\nx-sum: b\r\nx-yielded: 2\r\n\r\n", behind_pieces("/bare/trailers/#{way}/some")
+      assert_equal "0\r\ngrpc-status: 0\r\nx-sum: a\r\nx-sum: b\r\nx-yielded: 0\r\n\r\n",
+                   behind_pieces("/bare/trailers/#{way}/some-alone")
+      assert_equal "0\r\n\r\n", behind_pieces("/bare/trailers/#{way}/nil")
+    end
+    assert_equal "onetwo", behind_pieces("/bare/trailers/each/length")
+  end
+
+  def test_trailers_that_cannot_be_cut_the_response
+    %w[each call].each do |way|
+      %w[text forbidden raises].each { |name| assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}" }
+    end
+    log = server.log
+    assert_match(/trailers of the body must be a Hash or nil, not the String "x-sum: 1"/, log)
+    assert_match(/Set-Cookie cannot be a trailer/, log)
+  end
+
   def test_blank_pieces_do_not_end_the_body
     assert_equal "onetwo", get("/bodies/each-blank").body
   end

@@ -71,6 +71,16 @@ end
 
 local function compute_for_ever() crypt.crypt("word", "$6$rounds=999999999$salt$") end
 
+local function trailers(number, length)
+    local text = letters(number, tonumber(length))
+    return 200, fields(), function()
+        if not text then return nil, { { "X-Number", number }, { "X-Length", length } } end
+        local piece = text
+        text = nil
+        return piece
+    end
+end
+
 local function stream(number, length, pieces, fails)
     local text, at = letters(number, tonumber(length)), 1
     local step = math.ceil(#text / tonumber(pieces))
@@ -131,6 +141,7 @@ local behaviours = {
     segv = function() ffi.cast("int *", 0)[0] = 1 end,
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,
+    trailers = function(_, number, length) return trailers(number, length) end,
     broken = function(_, number, length, pieces) return stream(number, length, pieces, true) end,
     tls = function(request)
         local variables = request.variables

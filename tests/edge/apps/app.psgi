@@ -60,6 +60,15 @@ sub content ($env) {
     return $content;
 }
 
+# One piece, and behind it what it was.
+sub trailers ($number, $length) {
+    return sub ($respond) {
+        my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
+        $writer->write(letters($number, $length));
+        $writer->close(['X-Number' => $number, 'X-Length' => $length]);
+    };
+}
+
 sub stream ($number, $length, $pieces, $fails) {
     return sub ($respond) {
         my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
@@ -100,6 +109,7 @@ my %behaviours = (
     segv  => sub ($env, $number)           { kill SEGV => $$; sleep_for(LONG); return },
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
+    trailers => sub ($env, $number, $length) { return trailers($number, $length) },
     broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
     tls => sub ($env, @) { return answer(join q( ), $env->{'psgi.url_scheme'}, map { $env->{$_} // q(-) } qw(HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT)) },
     client => sub ($env, @) { return answer(join "\n", map { $env->{"SSL_CLIENT_$_"} // q(-) } qw(VERIFY S_DN I_DN M_SERIAL CERT)) },

@@ -55,6 +55,12 @@ class Pieces
   end
 end
 
+def trailers(number, length)
+  body = [letters(number, length.to_i)].each
+  body.define_singleton_method(:trailers) { { "x-number" => number, "x-length" => length } }
+  [200, fields, body]
+end
+
 def stream(number, length, pieces, fails)
   [200, fields, Pieces.new(letters(number, length.to_i), pieces.to_i, fails)]
 end
@@ -110,6 +116,7 @@ OTHERS = {
   },
   "/big" => ->(_, number, length) { answer(letters(number, length.to_i)) },
   "/stream" => ->(_, number, length, pieces) { stream(number, length, pieces, false) },
+  "/trailers" => ->(_, number, length) { trailers(number, length) },
   "/broken" => ->(_, number, length, pieces) { stream(number, length, pieces, true) },
   "/tls" => lambda { |env, *|
     values = %w[HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT].map { |name| env.fetch(name, "-") }

@@ -21,6 +21,8 @@ pub enum Event {
     Interim(Ticket),
     /// A piece of content.
     Content(Ticket),
+    /// What stands behind the content. The end comes as an event of its own.
+    Trailers(Ticket),
     /// A part of a file as content. If the file is missing, its descriptor did not come, and the response cannot be complete.
     File(Ticket, Option<File>, FilePart),
     /// A message for the error log of the client that has sent the request.
@@ -347,6 +349,7 @@ impl Edge {
             Kind::Head => Event::Head(ticket),
             Kind::Interim => Event::Interim(ticket),
             Kind::Content => Event::Content(ticket),
+            Kind::Trailers => Event::Trailers(ticket),
             Kind::Message => Event::Message(ticket),
             Kind::Wish => {
                 let [bits] = numbers(bytes).ok_or(Breach)?;

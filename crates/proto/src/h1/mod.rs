@@ -32,6 +32,7 @@ mod refusal;
 pub(crate) mod response;
 pub(crate) mod search;
 pub(crate) mod target;
+mod trailers;
 
 pub use chunked::FramedContent;
 pub use limits::Limits;
@@ -41,3 +42,4 @@ pub use refusal::Refusal;
 pub(crate) use refusal::{Words, refusals};
 pub use response::{InvalidResponse, Preset, check_head, check_informational};
 pub use target::is_authority;
+pub use trailers::check_trailers;

@@ -51,12 +51,14 @@ impl fmt::Display for InvalidResponse {
 impl core::error::Error for InvalidResponse {}
 
 pub(super) const NOT_FINAL: &str = "not a final status";
+/// Trailers come before what they belong to.
+pub(crate) const NO_CONTENT_BEFORE: &str = "trailers before the response began";
 pub(super) const NOT_INFORMATIONAL: &str = "not an informational status";
-const CONTROL_BYTE: &str = "control byte in a field value";
+pub(super) const CONTROL_BYTE: &str = "control byte in a field value";
 const NO_LENGTH: &str = "invalid Content-Length";
 const TWO_LENGTHS: &str = "more than one Content-Length";
 const NOT_THE_APPS: &str = "Transfer-Encoding is the server's to set";
-const NO_TOKEN: &str = "a field name is not a token";
+pub(super) const NO_TOKEN: &str = "a field name is not a token";
 
 /// What the fields of a response mean to the machine.
 #[derive(Default)]

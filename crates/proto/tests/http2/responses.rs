@@ -235,4 +235,4 @@ macro_rules! topics {
     };
 }
 
-topics! { contents ends heads interim invalid leaving refusals windows }
+topics! { contents ends heads interim invalid leaving refusals trailers windows }

@@ -41,6 +41,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             Event::Head(ticket) => self.handle_head(ticket, bytes),
             Event::Interim(ticket) => self.handle_interim(ticket, bytes),
             Event::Content(ticket) => self.handle_content(ticket, bytes),
+            Event::Trailers(ticket) => self.handle_trailers(ticket, bytes),
             Event::File(ticket, file, part) => self.handle_file(ticket, file, part),
             Event::Message(ticket) => self.handle_message(ticket, bytes),
             Event::Wish(ticket, wish) => self.handle_wish(ticket, wish),
@@ -93,7 +94,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
             let size = match content {
                 Content::Whole { size } => Some(size),
                 Content::Started => None,
-                Content::Interim => return Err(Malformed),
+                Content::Interim | Content::Trailers => return Err(Malformed),
             };
             Ok(lane.source().start_with_size(exchange, head, size))
         });
@@ -114,7 +115,7 @@ impl<B: Backend> EdgeLoop<'_, B> {
         let lane = &self.lane;
         let sent = self.heads.read(bytes, |Head { head, content }| match content {
             Content::Interim => Ok(lane.source().inform(exchange, head.status, head.fields)),
-            Content::Whole { .. } | Content::Started => Err(Malformed),
+            Content::Whole { .. } | Content::Started | Content::Trailers => Err(Malformed),
         });
         match sent.and_then(|sent| sent) {
             // If this one is refused, the final response is still to come.
@@ -126,6 +127,28 @@ impl<B: Backend> EdgeLoop<'_, B> {
     fn handle_content(&mut self, ticket: Ticket, bytes: &[u8]) {
         let Some(exchange) = self.destination(ticket) else { return self.handle_excess(ticket) };
         self.pass_on(ticket, exchange, Piece::Bytes(bytes));
+    }
+
+    /// Ends a response with trailers. The end that follows has nothing left to end.
+    fn handle_trailers(&mut self, ticket: Ticket, bytes: &[u8]) {
+        let Some(exchange) = self.destination(ticket) else { return };
+        if !self.table.get(ticket).is_some_and(|entry| entry.begun) {
+            return self.handle_nonsense(ticket);
+        }
+        let lane = &self.lane;
+        let ended = self.heads.read(bytes, |Head { head, content }| match content {
+            Content::Trailers => Ok(lane.source().finish_with_trailers(exchange, head.fields)),
+            Content::Whole { .. } | Content::Started | Content::Interim => Err(Malformed),
+        });
+        match ended.and_then(|ended| ended) {
+            Ok(Ok(())) => {
+                if let Some(entry) = self.table.get(ticket) {
+                    entry.exchange = None;
+                }
+            }
+            Ok(Err(refusal)) => self.handle_refusal(ticket, refusal),
+            Err(Malformed) => self.handle_nonsense(ticket),
+        }
     }
 
     /// Sends a piece of a response. When all of the announced content is there, the response is finished, whatever its app still

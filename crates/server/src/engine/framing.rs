@@ -1,9 +1,9 @@
 //! How each protocol writes a response, the only thing about responses that differs between protocols.
 
 use super::body::{Body, Rest};
-use super::stream::Frames;
+use super::stream::{Frames, Trailers};
 use oribi_host::Piece;
-use oribi_message::ResponseHead;
+use oribi_message::{FieldPair, ResponseHead};
 use oribi_proto::{fcgi, h1, h2};
 
 /// The exit status of a CGI program that has failed.
@@ -79,6 +79,12 @@ pub(super) trait Frame {
 
     /// Writes the end of the response.
     fn end(&mut self, out: &mut Vec<u8>) -> End;
+
+    /// Writes the end of the response with trailers, which have been checked. Where the response has no place for them, they are
+    /// dropped.
+    fn end_with(&mut self, _trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
+        self.end(out)
+    }
 
     /// Writes a whole response. Its content, `size` bytes, stands in `parts`; returns how many of them the response has.
     ///
@@ -157,6 +163,14 @@ impl Frame for h1::Machine {
             h1::Finish::Over => log_over(),
         }
         End::Close
+    }
+
+    fn end_with(&mut self, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
+        if !trailers.is_empty() {
+            // They have been checked, and the head has been written.
+            let _ = self.write_trailers(trailers, out);
+        }
+        self.end(out)
     }
 }
 
@@ -248,17 +262,28 @@ impl Frame for Http2<'_> {
 
     #[inline]
     fn end(&mut self, out: &mut Vec<u8>) -> End {
+        self.end_with(&[], out)
+    }
+
+    #[inline]
+    fn end_with(&mut self, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         if self.frames.waiting.is_some() {
             self.frames.ends = true;
+            self.frames.trailers = Trailers::kept(trailers);
         } else {
-            finish(self.machine, self.frames.id, out);
+            finish(self.machine, self.frames.id, trailers, out);
         }
         End::Reuse
     }
 }
 
 /// Ends a stream of HTTP/2 whose content has all been framed.
-pub(super) fn finish(machine: &mut h2::Machine, id: u32, out: &mut Vec<u8>) {
+#[inline]
+pub(super) fn finish(machine: &mut h2::Machine, id: u32, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) {
+    if !trailers.is_empty() {
+        // They have been checked, and the head has been written.
+        let _ = machine.write_trailers(id, trailers, out);
+    }
     match machine.finish(id, out) {
         h2::Finish::Complete => {}
         h2::Finish::Short { missing } => log_short(missing),
@@ -326,6 +351,15 @@ impl Frame for Framing<'_> {
             Self::Http(machine) => machine.end(out),
             Self::FastCgi(exchange) => exchange.end(out),
             Self::Http2(stream) => stream.end(out),
+        }
+    }
+
+    #[inline]
+    fn end_with(&mut self, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
+        match self {
+            Self::Http(machine) => machine.end_with(trailers, out),
+            Self::FastCgi(exchange) => exchange.end_with(trailers, out),
+            Self::Http2(stream) => stream.end_with(trailers, out),
         }
     }
 

@@ -330,6 +330,22 @@ impl<B: Backend> Engine<'_, B> {
     /// # Errors
     /// As `oribi_host::Outlet::finish`.
     pub fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        self.end_response(exchange, &[])
+    }
+
+    /// Ends the content, with trailers.
+    ///
+    /// # Errors
+    /// As `oribi_host::Outlet::finish_with_trailers`.
+    pub fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        match h1::check_trailers(trailers) {
+            Ok(()) => self.end_response(exchange, trailers),
+            Err(h1::InvalidResponse(why)) => Err(self.reject(exchange, why)),
+        }
+    }
+
+    #[inline]
+    fn end_response(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
         let Self { connections, streams, outputs, .. } = self;
         let Target { place, index, response, alone } = Target::find(connections, streams, exchange)?;
         let Response { line, mut framing, .. } = response;
@@ -337,7 +353,7 @@ impl<B: Backend> Engine<'_, B> {
             return Err(ReplyError::Invalid("the content ended before the response began"));
         }
         let output = line.output.get_or_insert_with(|| outputs.take());
-        let end = framing.end(output.tail());
+        let end = framing.end_with(trailers, output.tail());
         line.trim(outputs);
         if let Some(Alone { outlook, .. }) = alone {
             outlook.decide(end);
@@ -420,7 +436,7 @@ impl<B: Backend> Engine<'_, B> {
         self.flush(index) == Still::Open
     }
 
-    /// The head of a response was invalid, and nothing of it has been written: the client gets a 500 instead.
+    /// A part of a response was invalid. If it was the head, nothing has been written, and the client gets a 500 instead.
     #[cold]
     fn reject(&mut self, exchange: ExchangeId, why: &'static str) -> ReplyError {
         self.abandon(exchange);

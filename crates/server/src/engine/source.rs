@@ -115,6 +115,10 @@ impl<B: Backend> Source for Engine<'_, B> {
         self.finish(exchange)
     }
 
+    fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.finish_with_trailers(exchange, trailers)
+    }
+
     #[inline]
     fn abandon(&mut self, exchange: ExchangeId) {
         self.abandon(exchange);

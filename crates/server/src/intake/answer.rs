@@ -3,12 +3,12 @@
 use super::Intake;
 use super::backlog::Part;
 use super::open::{Open, Step};
-use crate::slot::{Content, encode_head, encode_interim, encode_prepared, head_size, write_whole};
+use crate::slot::{Content, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole};
 use oribi_host::{ExchangeId, Piece, ReplyError};
 use oribi_io::process::orders::{Mailbox, Run};
 use oribi_message::{FieldPair, PreparedFields, ResponseHead};
 use oribi_pool::{Taken, Unfit, Worker};
-use oribi_proto::h1::{InvalidResponse, check_head, check_informational};
+use oribi_proto::h1::{InvalidResponse, check_head, check_informational, check_trailers};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::io::{self, Write};
@@ -16,6 +16,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
+const TRAILERS_TOO_LARGE: ReplyError =
+    ReplyError::Invalid("the trailers of the response are larger than the memory for a response");
 const TOO_LARGE: ReplyError = ReplyError::Invalid("the head of the response is larger than the memory for a response");
 
 impl Intake<'_> {
@@ -221,14 +223,40 @@ impl Intake<'_> {
 
     /// Ends the content.
     pub(super) fn finish(&mut self, exchange: ExchangeId) -> Result<(), ReplyError> {
+        let open = self.take_started(exchange)?;
+        self.end(exchange, open);
+        Ok(())
+    }
+
+    /// Ends the content, with trailers.
+    pub(super) fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        // As the edge will: only here can the app still be told.
+        if let Err(InvalidResponse(why)) = check_trailers(trailers) {
+            self.abandon(exchange);
+            return Err(ReplyError::Invalid(why));
+        }
+        let mut open = self.take_started(exchange)?;
+        let Self { pools, head, .. } = self;
+        head.clear();
+        encode_trailers(trailers, head);
+        let worker = &mut pools[open.pool];
+        let put = open.put(worker, |worker, taken| worker.trailers(taken, head), || Part::Trailers(head.clone()));
+        if put.is_err() {
+            worker.abandon(open.taken);
+            return Err(TRAILERS_TOO_LARGE);
+        }
+        self.end(exchange, open);
+        Ok(())
+    }
+
+    /// Takes out an exchange whose content is about to end.
+    fn take_started(&mut self, exchange: ExchangeId) -> Result<Open, ReplyError> {
         let open = self.opened.get(exchange).ok_or(ReplyError::Gone)?;
         if open.step == Step::Unanswered {
             return Err(ReplyError::Invalid("the content ended before the response began"));
         }
         self.look_up(exchange, Step::Started, "")?;
-        let open = self.opened.remove(exchange).ok_or(ReplyError::Gone)?;
-        self.end(exchange, open);
-        Ok(())
+        self.opened.remove(exchange).ok_or(ReplyError::Gone)
     }
 
     /// Gives an exchange up.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 pub(super) enum Part {
     Head(Vec<u8>),
     Interim(Vec<u8>),
+    Trailers(Vec<u8>),
     /// Content, of which so many bytes have been written.
     Content(Vec<u8>, usize),
     File {
@@ -81,7 +82,7 @@ impl Backlog {
 impl Part {
     fn size(&self) -> usize {
         match self {
-            Self::Head(bytes) | Self::Interim(bytes) => bytes.len(),
+            Self::Head(bytes) | Self::Interim(bytes) | Self::Trailers(bytes) => bytes.len(),
             Self::Content(bytes, written) => bytes.len() - written,
             Self::File { .. } => size_of::<Self>(),
         }
@@ -91,6 +92,7 @@ impl Part {
         match self {
             Self::Head(bytes) => worker.head(taken, bytes),
             Self::Interim(bytes) => worker.interim(taken, bytes),
+            Self::Trailers(bytes) => worker.trailers(taken, bytes),
             Self::Content(bytes, written) => {
                 *written += worker.content(taken, &bytes[*written..]);
                 if *written == bytes.len() { Ok(()) } else { Err(Unfit::Full) }

@@ -82,6 +82,10 @@ impl Source for Intake<'_> {
         self.finish(exchange)
     }
 
+    fn finish_with_trailers(&mut self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.finish_with_trailers(exchange, trailers)
+    }
+
     fn abandon(&mut self, exchange: ExchangeId) {
         self.abandon(exchange);
     }

@@ -80,16 +80,11 @@ impl<S: Source> Outlet for Lane<'_, S> {
     }
 
     fn finish(&self, exchange: ExchangeId) -> Result<(), ReplyError> {
-        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
-            return Ok(());
-        }
-        if let Err(broken) = self.app_chunks.end(exchange) {
-            self.abandon(exchange);
-            return Err(broken);
-        }
-        let finished = self.source.borrow_mut().finish(exchange);
-        self.send_pending(exchange);
-        finished
+        self.end_content(exchange, |source| source.finish(exchange))
+    }
+
+    fn finish_with_trailers(&self, exchange: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        self.end_content(exchange, |source| source.finish_with_trailers(exchange, trailers))
     }
 
     fn abandon(&self, exchange: ExchangeId) {
@@ -176,6 +171,21 @@ impl<S: Source> Outlet for Lane<'_, S> {
 const NOTHING: &[&[u8]] = &[b""];
 
 impl<S: Source> Lane<'_, S> {
+    /// Ends content as `end` does, unless a file was sent in its place.
+    #[inline]
+    fn end_content(&self, exchange: ExchangeId, end: impl FnOnce(&mut S) -> Result<(), ReplyError>) -> Result<(), ReplyError> {
+        if self.named.as_ref().is_some_and(|named| named.end(exchange)) {
+            return Ok(());
+        }
+        if let Err(broken) = self.app_chunks.end(exchange) {
+            self.abandon(exchange);
+            return Err(broken);
+        }
+        let finished = end(&mut self.source.borrow_mut());
+        self.send_pending(exchange);
+        finished
+    }
+
     /// Sends several pieces of content. A piece whose write was woken has been taken, so the others are written anyway.
     fn write_all_content(&self, exchange: ExchangeId, pieces: &[&[u8]]) -> Result<(), ReplyError> {
         let mut woken = Ok(());

@@ -14,7 +14,9 @@ mod stored;
 
 pub use glance::{Glance, glance, size_for_glance};
 pub use request::encode as encode_request;
-pub use response::{Content, Head, Heads, encode_head, encode_interim, encode_prepared, head_size, write_whole};
+pub use response::{
+    Content, Head, Heads, encode_head, encode_interim, encode_prepared, encode_trailers, head_size, write_whole,
+};
 pub use stored::Stored;
 
 /// What was read makes no sense.

@@ -1,4 +1,4 @@
-//! The head of a response, as a worker writes it and an edge reads it.
+//! The head of a response, or what stands behind its content, as a worker writes it and an edge reads it.
 //!
 //! | part | holds |
 //! |---|---|
@@ -28,6 +28,8 @@ pub enum Content {
     Started,
     /// None: the head is that of an informational response.
     Interim,
+    /// It has come: the fields are trailers, and there is no status.
+    Trailers,
 }
 
 /// Appends the head of a final response to `bytes`.
@@ -66,6 +68,11 @@ pub fn encode_interim(status: u16, fields: &[FieldPair<'_>], bytes: &mut Vec<u8>
     encode(status, fields, Content::Interim, bytes);
 }
 
+/// Appends trailers to `bytes`.
+pub fn encode_trailers(fields: &[FieldPair<'_>], bytes: &mut Vec<u8>) {
+    encode(0, fields, Content::Trailers, bytes);
+}
+
 /// Appends the head of a response with status 200 and prepared fields to `bytes`.
 pub fn encode_prepared(fields: &PreparedFields, content: Content, bytes: &mut Vec<u8>) {
     begin(200, content, fields.pairs().len(), bytes);
@@ -99,6 +106,7 @@ fn numbers_of(status: u16, content: Content, fields: usize) -> [u8; NUMBERS] {
         Content::Started => (0, 0),
         Content::Whole { size } => (1, size),
         Content::Interim => (2, 0),
+        Content::Trailers => (3, 0),
     };
     let numbers = u128::from(u32::from(status) | kind << 16) | (fields as u128) << 32 | u128::from(size) << 64;
     numbers.to_le_bytes()
@@ -154,6 +162,7 @@ fn read<'a>(bytes: &'a [u8], fields: &mut Vec<FieldPair<'a>>) -> Result<(u16, Co
         0 if size == 0 => Content::Started,
         1 => Content::Whole { size },
         2 if size == 0 => Content::Interim,
+        3 if size == 0 && status == 0 => Content::Trailers,
         _ => return Err(Malformed),
     };
     // There are as many lines as that, so this is no more memory than was sent.
@@ -192,10 +201,11 @@ mod tests {
     fn random_head(numbers: &mut Numbers) -> Owned {
         let count = numbers.below(20);
         let fields = (0..count).map(|_| (numbers.text(30), numbers.text(60))).collect();
-        let content = match numbers.below(3) {
+        let content = match numbers.below(4) {
             0 => Content::Started,
             1 => Content::Whole { size: numbers.next() >> numbers.below(64) },
-            _ => Content::Interim,
+            2 => Content::Interim,
+            _ => return (0, fields, Content::Trailers),
         };
         (numbers.next() as u16, fields, content)
     }
@@ -205,6 +215,7 @@ mod tests {
         let mut bytes = Vec::new();
         match content {
             Content::Interim => encode_interim(*status, &pairs, &mut bytes),
+            Content::Trailers => encode_trailers(&pairs, &mut bytes),
             content => encode_head(&ResponseHead { status: *status, fields: &pairs }, *content, &mut bytes),
         }
         bytes

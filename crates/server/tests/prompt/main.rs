@@ -38,3 +38,5 @@ mod sharing;
 mod short;
 #[path = "../scenarios/stopping.rs"]
 mod stopping;
+#[path = "../scenarios/trailers.rs"]
+mod trailers;

@@ -19,3 +19,4 @@ mod random;
 mod responses;
 mod sharing;
 mod stopping;
+mod trailers;

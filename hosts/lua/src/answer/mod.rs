@@ -7,6 +7,7 @@ mod numbers;
 mod room;
 mod status;
 
+pub(crate) use kept_head::KeptHead;
 pub(crate) use luafcgid::LuafcgidAnswer;
 pub(crate) use numbers::Numbers;
 pub(crate) use room::{AnswerRoom, emptied, emptied_fields};

@@ -30,16 +30,16 @@ impl Stack {
         Quiet { l: self.0, _stack: PhantomData }
     }
 
-    /// Calls the function at `index` without arguments and leaves its result on top.
+    /// Calls the function at `index` without arguments and leaves so many results on top.
     ///
     /// # Safety
     /// No frame up to the fence holds anything to be dropped.
     #[inline]
-    pub(crate) unsafe fn call(&mut self, index: c_int) {
+    pub(crate) unsafe fn call(&mut self, index: c_int, results: c_int) {
         // SAFETY: as promised by the caller.
         unsafe {
             ffi::lua_pushvalue(self.0, index);
-            ffi::lua_call(self.0, 0, 1);
+            ffi::lua_call(self.0, 0, results);
         }
     }
 

@@ -204,6 +204,8 @@ pub struct Response {
     pub body: String,
     /// The pieces in which it came; empty if it came as a whole.
     pub pieces: Vec<String>,
+    /// What came behind them.
+    pub trailers: Vec<(String, String)>,
     pub ended: Ended,
 }
 
@@ -275,6 +277,14 @@ impl Outlet for Recorder {
 
     fn finish(&self, _: ExchangeId) -> Result<(), ReplyError> {
         self.response.borrow_mut().ended = Ended::Whole;
+        Ok(())
+    }
+
+    fn finish_with_trailers(&self, _: ExchangeId, trailers: &[FieldPair<'_>]) -> Result<(), ReplyError> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let mut response = self.response.borrow_mut();
+        response.trailers = trailers.iter().map(|(name, value)| (text(name), text(value))).collect();
+        response.ended = Ended::Whole;
         Ok(())
     }
 

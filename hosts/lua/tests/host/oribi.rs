@@ -250,6 +250,46 @@ fn an_iterator_of_a_coroutine_can_be_a_body() {
 }
 
 #[test]
+fn an_iterator_ends_with_trailers() {
+    let script = "return function(request)
+        local left = tonumber(request.query)
+        return 200, { A = 1 }, function()
+            left = left - 1
+            if left >= 0 then return 'piece' end
+            return nil, { { 'Grpc-Status', 0 }, { 'X-Sum', 'a' }, { 'X-Sum', 'b' } }
+        end
+    end";
+    let site = Site::new(script);
+    for pieces in [2, 0] {
+        let response = site.get(&format!("/?{pieces}"));
+        assert_eq!((response.pieces.len(), response.field("A"), response.ended), (pieces, Some("1"), Ended::Whole));
+        let trailers: Vec<String> = response.trailers.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        let mut sorted = trailers.clone();
+        sorted.sort();
+        assert_eq!(sorted, ["Grpc-Status: 0", "X-Sum: a", "X-Sum: b"]);
+    }
+    // Nothing behind the content, and what a read that failed returns, which is no table.
+    for behind in ["{}", "'Input/output error', 5", "nil"] {
+        let script = format!(
+            "return function()
+                local i = 0
+                return 200, {{}}, function() i = i + 1 if i == 1 then return 'x' end return nil, {behind} end
+            end"
+        );
+        let response = Site::new(&script).get("/");
+        assert_eq!((&*response.body, response.trailers.len(), response.ended), ("x", 0, Ended::Whole), "{behind}");
+    }
+    // What are no trailers.
+    let script = "return function()
+        local i = 0
+        return 200, {}, function() i = i + 1 if i == 1 then return 'x' end return nil, { X = print } end
+    end";
+    let response = Site::new(script).get("/");
+    assert_eq!((&*response.body, response.ended), ("x", Ended::GivenUp));
+    assert!(logged("the field X of the response is a function"));
+}
+
+#[test]
 fn an_iterator_that_fails_before_its_first_piece_gets_a_page() {
     let site = Site::new("return function() return 200, {}, function() error('no piece') end end");
     let response = site.get("/");

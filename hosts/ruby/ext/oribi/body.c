@@ -153,8 +153,22 @@ static VALUE send_piece(RB_BLOCK_CALL_FUNC_ARGLIST(piece, argument)) {
     return Qnil;
 }
 
+/* Whether the response has no content, so that the body need not run. */
+static bool is_bodiless(const Call *call) {
+    const int status = call->head.status;
+    return call->bodiless || status == 204 || status == 205 || status == 304;
+}
+
 static void finish(Call *call) {
-    if (response_accepted(call, oribi_finish(call_lane(call), call->exchange)))
+    Head trailers;
+    oribi_result result;
+    if (!is_bodiless(call) && head_of_trailers(&trailers, call->body))
+        result = oribi_finish_with_trailers(call_lane(call), call->exchange, trailers.fields, trailers.field_count);
+    else
+        result = oribi_finish(call_lane(call), call->exchange);
+    RB_GC_GUARD(trailers.bytes);
+    RB_GC_GUARD(trailers.memory);
+    if (response_accepted(call, result))
         call->state = CALL_OVER;
 }
 
@@ -179,19 +193,13 @@ static void send_pieces(Call *call) {
     rb_ensure(take_pieces, holder, forget_pieces, holder);
     if (call->state == CALL_OVER || call->state == CALL_TAKEN || is_taken(call))
         return;
-    if (call->state == CALL_OPEN && !call->head.chunked) {
+    if (call->state == CALL_OPEN && !call->head.chunked && !rb_respond_to(call->body, names.trailers)) {
         /* The body yielded nothing. */
         body_send_array(call, rb_ary_new());
         return;
     }
     if (start(call))
         finish(call);
-}
-
-/* Whether the response has no content, so that the body need not run. */
-static bool is_bodiless(const Call *call) {
-    const int status = call->head.status;
-    return call->bodiless || status == 204 || status == 205 || status == 304;
 }
 
 /* The Array inside of Rack::BodyProxies, which middleware wraps around most bodies to learn of close; or nil. Rack 2's proxies

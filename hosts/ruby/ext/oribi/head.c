@@ -171,6 +171,19 @@ void head_copy(Head *head, VALUE headers) {
     }
 }
 
+bool head_of_trailers(Head *head, VALUE body) {
+    VALUE trailers;
+    if (!rb_respond_to(body, names.trailers))
+        return false;
+    trailers = rb_funcallv(body, names.trailers, 0, NULL);
+    if (NIL_P(trailers))
+        return false;
+    if (!RB_TYPE_P(trailers, T_HASH))
+        rb_raise(response_error, "the trailers of the body must be a Hash or nil, not %" PRIsVALUE, response_describe(trailers));
+    head_copy(head, trailers);
+    return head->field_count > 0;
+}
+
 /* ---- Looking at fields -------------------------------------------------------------------------------------------------- */
 
 bool field_is(const oribi_field *field, const char *name) {

@@ -139,6 +139,7 @@ static void name_methods(void) {
     names.run = rb_intern("run");
     names.flush = rb_intern("flush");
     names.read = rb_intern("read");
+    names.trailers = rb_intern("trailers");
 }
 
 __attribute__((visibility("default"))) void Init_oribi(void) {

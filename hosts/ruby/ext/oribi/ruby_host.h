@@ -33,7 +33,7 @@
 
 /* Names of methods, made once. */
 typedef struct {
-    ID call, each, close, to_path, to_ary, to_i, body, full_message, backtrace, message, run, flush, read;
+    ID call, each, close, to_path, to_ary, to_i, body, full_message, backtrace, message, run, flush, read, trailers;
 } Names;
 extern Names names;
 
@@ -228,6 +228,8 @@ bool head_point(Head *head, VALUE headers);
 void head_copy(Head *head, VALUE headers);
 /* Reads the app's Content-Length, if there is one. */
 bool head_find_length(Head *head);
+/* Reads what the body's trailers method returns, anew. False: it has none, or there are none. */
+bool head_of_trailers(Head *head, VALUE body);
 bool head_has(const Head *head, const char *name);
 bool field_is(const oribi_field *field, const char *name);
 /* Removes a field. */

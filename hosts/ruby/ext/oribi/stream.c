@@ -12,6 +12,7 @@ typedef struct {
     VALUE input;   /* what read reads, or nil */
     VALUE body;    /* to be closed with the stream once the call is over; Qfalse before */
     VALUE record;  /* to be done then, see deferred.c */
+    VALUE source;  /* the body, which is asked for trailers when the stream is closed; Qfalse afterwards */
     oribi_lane *lane;
     oribi_exchange exchange;
     uint64_t serial; /* from 1 */
@@ -38,6 +39,7 @@ static void stream_mark(void *pointer) {
     rb_gc_mark(stream->input);
     rb_gc_mark(stream->body);
     rb_gc_mark(stream->record);
+    rb_gc_mark(stream->source);
 }
 
 static void stream_free(void *pointer) {
@@ -167,6 +169,22 @@ bool stream_was_dropped(uint64_t serial) {
     return false;
 }
 
+/* Ends the content, with the trailers of the body. */
+static oribi_result finish(Stream *stream) {
+    const VALUE body = stream->source;
+    oribi_result result = ORIBI_OK;
+    Head trailers;
+    /* Its code may close the stream, too. */
+    stream->source = Qfalse;
+    if (!body || !head_of_trailers(&trailers, body))
+        return stream->state == STREAM_OPEN ? oribi_finish(stream->lane, stream->exchange) : ORIBI_OK;
+    if (stream->state == STREAM_OPEN)
+        result = oribi_finish_with_trailers(stream->lane, stream->exchange, trailers.fields, trailers.field_count);
+    RB_GC_GUARD(trailers.bytes);
+    RB_GC_GUARD(trailers.memory);
+    return result;
+}
+
 static VALUE stream_close(VALUE self) {
     Stream *stream = stream_of(self);
     oribi_result result = ORIBI_OK;
@@ -174,7 +192,9 @@ static VALUE stream_close(VALUE self) {
         return Qnil;
     note_use(stream);
     if (stream->state == STREAM_OPEN && crew_has_lane())
-        result = oribi_finish(stream->lane, stream->exchange);
+        result = finish(stream);
+    if (stream->state == STREAM_CLOSED)
+        return Qnil;
     stream->state = STREAM_CLOSED;
     settle(stream);
     if (result == ORIBI_INVALID || result == ORIBI_FAILED)
@@ -236,6 +256,7 @@ static VALUE stream_new(const Call *call) {
     stream->exchange = call->exchange;
     stream->forks = call->context->forks;
     RB_OBJ_WRITE(self, &stream->context, call->context->self);
+    RB_OBJ_WRITE(self, &stream->source, call->body);
     if (call->input)
         RB_OBJ_WRITE(self, &stream->input, call->input);
     return self;

@@ -1,9 +1,9 @@
 //! How the machine writes responses (RFC 9110, sections 6.4, 8.6 and 15; RFC 9112, sections 6 and 7).
 
 use super::{Machine, Reading};
-use crate::h1::Refusal;
 use crate::h1::response::{InvalidResponse, Preset, write_fields, write_length, write_refusal_content, write_refusal_fields};
-use crate::h1::response::{NOT_FINAL, NOT_INFORMATIONAL, write_start, write_status_line};
+use crate::h1::response::{NO_CONTENT_BEFORE, NOT_FINAL, NOT_INFORMATIONAL, write_start, write_status_line};
+use crate::h1::{Refusal, check_trailers};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, ResponseHead, Version};
 
@@ -201,6 +201,27 @@ impl Machine {
         if matches!(self.writing, Writing::Chunked) {
             out.extend_from_slice(b"\r\n");
         }
+    }
+
+    /// Writes the last chunk, and trailers behind it (RFC 9112, section 7.1.2). Only chunks have a place for them: in any other response
+    /// they are dropped, as every recipient may do. Then call [`Machine::finish`].
+    ///
+    /// # Errors
+    /// No head has been written, or [`check_trailers`] refuses them. Then nothing has been written or changed.
+    pub fn write_trailers(&mut self, fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<(), InvalidResponse> {
+        if matches!(self.writing, Writing::Nothing | Writing::Ended) {
+            return Err(InvalidResponse(NO_CONTENT_BEFORE));
+        }
+        check_trailers(fields)?;
+        if matches!(self.writing, Writing::Chunked) {
+            out.extend_from_slice(b"0\r\n");
+            for (name, value) in fields {
+                [name, &b": "[..], value, b"\r\n"].into_iter().for_each(|part| out.extend_from_slice(part));
+            }
+            out.extend_from_slice(b"\r\n");
+            self.writing = Writing::Dropped;
+        }
+        Ok(())
     }
 
     /// Ends the response and returns what happens to the connection. Only after [`Finish::Reuse`] is the machine ready for

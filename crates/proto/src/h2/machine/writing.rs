@@ -5,9 +5,8 @@ use super::super::frame::{self, FRAME_BYTES, HEADER_BYTES, Header, flag};
 use super::super::hpack::encoder;
 use super::super::streams::{Reading, Stream, Writing};
 use super::Machine;
-use crate::h1::response::POLICY;
-use crate::h1::response::{digits, write_refusal_content};
-use crate::h1::{InvalidResponse, Preset, Refusal, grammar, names};
+use crate::h1::response::{NO_CONTENT_BEFORE, POLICY, digits, write_refusal_content};
+use crate::h1::{InvalidResponse, Preset, Refusal, check_trailers, grammar, names};
 use alloc::vec::Vec;
 use oribi_message::{FieldPair, KnownField, ResponseHead, reason};
 
@@ -209,27 +208,22 @@ impl Machine {
         self.streams.get(id).is_some_and(|stream| stream.window > 0)
     }
 
-    /// Writes trailers, which end content of unknown length.
+    /// Writes trailers, which end content of unknown length. All other responses have ended with their last byte, or their head, and
+    /// trailers of them are dropped. Then call [`Machine::finish`].
     ///
     /// # Errors
-    /// The stream is not active, its head has not been written, its content has a known length or none; or a field is invalid.
-    /// Then nothing has been written.
+    /// The stream is not active, its head has not been written, or [`check_trailers`] refuses the fields. Then nothing has been
+    /// written.
     pub fn write_trailers(&mut self, id: u32, fields: &[FieldPair<'_>], out: &mut Vec<u8>) -> Result<(), InvalidResponse> {
         match self.streams.get(id).map(|stream| stream.writing) {
-            Some(Writing::UntilEnd) => {}
-            _ => return Err(InvalidResponse("no content that trailers may follow")),
+            None | Some(Writing::Nothing) => return Err(InvalidResponse(NO_CONTENT_BEFORE)),
+            Some(Writing::UntilEnd) if !fields.is_empty() => check_trailers(fields)?,
+            Some(_) => return check_trailers(fields),
         }
         let start = self.begin_block(out);
-        match write_fields(fields, out) {
-            Ok(Said { length: None, .. }) => {}
-            Ok(_) => {
-                out.truncate(start);
-                return Err(InvalidResponse("Content-Length in trailers"));
-            }
-            Err(invalid) => {
-                out.truncate(start);
-                return Err(invalid);
-            }
+        for &(name, value) in fields {
+            // No white space may surround a value (RFC 9113, section 8.2.1).
+            encoder::field(name, names::find(name), grammar::trim(value), out);
         }
         self.end_block_of(id, true, start, out);
         if let Some(stream) = self.streams.find(id) {

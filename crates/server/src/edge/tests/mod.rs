@@ -12,7 +12,7 @@ use crate::keeper::{self, Keeper, Pleas};
 use crate::lane::{Lane, LaneSetup};
 use crate::listen::{Door, Listener, Seat, doors, open};
 use crate::scoreboard::WorkerSlot;
-use crate::slot::{Content, Stored, encode_head, encode_interim};
+use crate::slot::{Content, Stored, encode_head, encode_interim, encode_trailers};
 use oribi_io::{Client, Sim, World};
 use oribi_message::{FieldPair, ResponseHead};
 use oribi_pool::{Memory, Taken, Worker};
@@ -200,6 +200,7 @@ fn head(status: u16, fields: &[FieldPair<'_>], content: Content) -> Vec<u8> {
     let mut bytes = Vec::new();
     match content {
         Content::Interim => encode_interim(status, fields, &mut bytes),
+        Content::Trailers => encode_trailers(fields, &mut bytes),
         _ => encode_head(&ResponseHead { status, fields }, content, &mut bytes),
     }
     bytes

@@ -270,3 +270,61 @@ fn an_app_whose_wish_cannot_be_granted_is_told_so() {
         assert_response(&site.received(&client), "200", "GET / ");
     }
 }
+
+#[test]
+fn trailers_end_a_response_and_the_connection_stays() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    let client = site.asking(GET);
+    for more in [false, true] {
+        let mut taken = app.take();
+        app.worker.head(&mut taken, &head(200, &[], Content::Started)).expect("it has room");
+        assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
+        app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"1")], Content::Trailers)).expect("it has room");
+        if more {
+            // No worker does so; what comes behind the trailers is nobody's.
+            app.worker.flush(&taken);
+            site.run();
+            app.worker.trailers(&mut taken, &head(0, &[(b"X-Sum", b"2")], Content::Trailers)).expect("it has room");
+            assert_eq!(app.worker.content(&mut taken, b"more"), 4);
+        }
+        app.worker.finish(taken);
+        let received = site.received(&client);
+        assert!(received.ends_with("\r\n\r\n5\r\npiece\r\n0\r\nX-Sum: 1\r\n\r\n"), "{received}");
+        assert_eq!(site.exchange(&client, GET), "", "the connection stays");
+    }
+    app.echo();
+    assert_response(&site.received(&client), "200", "GET / ");
+    assert_eq!(site.edge.table.used(), 0);
+}
+
+#[test]
+fn an_edge_believes_no_trailers() {
+    // Forbidden, broken, before the head, and what is none.
+    let cases: [(bool, Vec<u8>); 5] = [
+        (true, head(0, &[(b"Content-Length", b"5")], Content::Trailers)),
+        (true, head(0, &[(b"X", b"a\r\nb")], Content::Trailers)),
+        (false, head(0, &[(b"X-Sum", b"1")], Content::Trailers)),
+        (true, head(200, &[(b"X-Sum", b"1")], Content::Started)),
+        (true, b"no trailers".to_vec()),
+    ];
+    for (begun, bytes) in cases {
+        let mut site = Site::standard();
+        let mut app = site.worker();
+        let client = site.asking(GET);
+        let mut taken = app.take();
+        if begun {
+            app.worker.head(&mut taken, &head(200, &[], Content::Started)).expect("it has room");
+            assert_eq!(app.worker.content(&mut taken, b"piece"), 5);
+        }
+        app.worker.trailers(&mut taken, &bytes).expect("it has room");
+        app.worker.finish(taken);
+        let received = site.received(&client);
+        if begun {
+            assert!(received.ends_with("5\r\npiece\r\n") && client.saw_reset(), "{}: {received}", bytes.escape_ascii());
+        } else {
+            assert!(received.starts_with("HTTP/1.1 502 "), "{received}");
+        }
+        assert_eq!(site.edge.table.used(), 0);
+    }
+}

@@ -108,12 +108,14 @@ impl<B: Backend> Engine<'_, B> {
         self.stream_deadlines.clear(number);
         let Self { connections, streams, outputs, .. } = self;
         let stream = &mut streams[number];
-        let StreamFraming::Http2(Frames { id, ends: true, .. }) = stream.framing else { return };
+        let StreamFraming::Http2(Frames { id, ends: true, trailers, .. }) = &mut stream.framing else { return };
+        let (id, trailers) = (*id, trailers.take());
+        let trailers = trailers.as_ref().map_or_else(Vec::new, |trailers| trailers.fields());
         let Connection { line, state, .. } = &mut connections[index];
         if let State::Carrying(carrier) = state
             && let Some(machine) = carrier.http2()
         {
-            finish(machine, id, line.output.get_or_insert_with(|| outputs.take()).tail());
+            finish(machine, id, &trailers, line.output.get_or_insert_with(|| outputs.take()).tail());
             line.trim(outputs);
         }
         let lent = stream.answering().is_some_and(|(_, _, answer)| answer.is_lent());

@@ -318,3 +318,50 @@ fn an_app_that_goes_on_after_its_answer_is_shown_to_the_supervisor() {
         assert!(!runs());
     }
 }
+
+#[test]
+fn trailers_come_behind_the_content_and_wait_with_it() {
+    let mut site = Site::new();
+    let ticket = site.ask("/");
+    let exchange = site.take();
+    site.intake.start(exchange, OK).expect("its client waits");
+    site.intake.write(exchange, b"piece").expect("its client waits");
+    site.intake.finish_with_trailers(exchange, &[(b"X-Sum", b"1")]).expect("they are valid");
+    assert_eq!(site.intake.finish_with_trailers(exchange, &[]), Err(ReplyError::Gone));
+    let trailers = || Said::Trailers("X-Sum: 1".to_owned());
+    assert_eq!(site.hear_of(ticket), [Said::Head(200, None), Said::Content(b"piece".to_vec()), trailers(), Said::Finished]);
+
+    let ticket = site.ask("/");
+    let exchange = site.take();
+    site.intake.start(exchange, OK).expect("its client waits");
+    site.intake.write(exchange, &large()).expect("its client waits");
+    site.intake.finish_with_trailers(exchange, &[(b"X-Sum", b"1")]).expect("they are valid");
+    let mut heard = Vec::new();
+    while !heard.contains(&Said::Finished) {
+        heard.extend(site.hear_of(ticket));
+        site.intake.flow();
+    }
+    let content = heard.iter().flat_map(|said| if let Said::Content(bytes) = said { &bytes[..] } else { b"" }).copied();
+    assert_eq!(content.collect::<Vec<u8>>(), large());
+    assert_eq!(heard[heard.len() - 2..], [trailers(), Said::Finished]);
+}
+
+#[test]
+fn trailers_that_cannot_be_have_the_exchange_given_up() {
+    let large = vec![b'v'; LARGE];
+    let cases: [(&[u8], &[u8], &str); 3] = [
+        (b"Content-Length", b"5", "Content-Length cannot be a trailer"),
+        (b"X", b"two\r\nlines", "control byte"),
+        (b"X", &large, "larger than the memory"),
+    ];
+    for (name, value, why) in cases {
+        let mut site = Site::new();
+        let ticket = site.ask("/");
+        let exchange = site.take();
+        site.intake.start(exchange, OK).expect("its client waits");
+        let refused = site.intake.finish_with_trailers(exchange, &[(name, value)]);
+        assert!(matches!(refused, Err(ReplyError::Invalid(said)) if said.contains(why)), "{refused:?}");
+        assert_eq!(site.hear_of(ticket), [Said::Head(200, None), Said::Abandoned]);
+        assert!(site.intake.opened.is_empty());
+    }
+}

@@ -31,6 +31,8 @@ enum Said {
     Head(u16, Option<u64>),
     Interim(u16),
     Content(Vec<u8>),
+    /// The first of the trailers, as a line.
+    Trailers(String),
     /// What stands in the part of the file.
     File(Vec<u8>),
     Message(Vec<u8>),
@@ -134,6 +136,15 @@ impl Site {
             },
             Event::Interim(ticket) => (ticket, Said::Interim(status(bytes).0)),
             Event::Content(ticket) => (ticket, Said::Content(bytes.clone())),
+            Event::Trailers(ticket) => {
+                let line = |(name, value): (&[u8], &[u8])| format!("{}: {}", name.escape_ascii(), value.escape_ascii());
+                let read = heads
+                    .read(bytes, |head| (head.content, head.head.fields.first().map_or_else(String::new, |&pair| line(pair))));
+                match read.expect("trailers") {
+                    (Told::Trailers, line) => (ticket, Said::Trailers(line)),
+                    other => panic!("{other:?}"),
+                }
+            }
             Event::File(ticket, file, part) => {
                 let mut content = vec![0; part.size as usize];
                 let file = file.expect("its descriptor has come");

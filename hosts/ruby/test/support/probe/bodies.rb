@@ -104,6 +104,47 @@ module Probe
   on("/bodies/each") { |env| [200, {}, Body.new(env, %w[one two three])] }
   on("/bodies/each-empty") { |env| [200, {}, Body.new(env, [])] }
   on("/bodies/each-blank") { |env| [200, {}, Body.new(env, ["", "one", "", "", "two", ""])] }
+  # A body that knows what stands behind its pieces when it has yielded them.
+  class Trailing
+    def initialize(pieces, trailers)
+      @pieces = pieces
+      @trailers = trailers
+      @yielded = 0
+    end
+
+    def each
+      @pieces.each { |piece| yield piece.tap { @yielded += 1 } }
+    end
+
+    def trailers
+      raise "no trailers" if @trailers == "raises"
+      @trailers.is_a?(Hash) ? @trailers.merge("x-yielded" => @yielded.to_s) : @trailers
+    end
+  end
+
+  # The same as a stream.
+  class TrailingStream < Trailing
+    undef_method :each
+
+    def call(stream)
+      @pieces.each { |piece| stream.write(piece.tap { @yielded += 1 }) }
+      stream.close
+    end
+  end
+
+  TRAILERS = {
+    "some" => { "grpc-status" => "0", "x-sum" => %w[a b] }, "nil" => nil, "text" => "x-sum: 1",
+    "forbidden" => { "set-cookie" => "a=b" }, "raises" => "raises"
+  }.freeze
+
+  { "each" => Trailing, "call" => TrailingStream }.each do |way, body|
+    TRAILERS.each do |name, trailers|
+      on("/trailers/#{way}/#{name}") { |_env| [200, {}, body.new(%w[one two], trailers)] }
+      on("/trailers/#{way}/#{name}-alone") { |_env| [200, {}, body.new([], trailers)] }
+    end
+  end
+  on("/trailers/each/length") { |_env| [200, { "content-length" => "6" }, Trailing.new(%w[one two], TRAILERS["some"])] }
+
   on("/bodies/each-length") { |env| [200, { "content-length" => "11" }, Body.new(env, %w[one two three])] }
   on("/bodies/enumerator") { |_env| [200, {}, Enumerator.new { |pieces| 3.times { |number| pieces << "piece #{number}\n" } }] }
   on("/bodies/to_ary") { |env| [200, {}, ArrayBody.new(env, %w[one two])] }
