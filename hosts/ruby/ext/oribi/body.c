@@ -160,7 +160,7 @@ static bool is_bodiless(const Call *call) {
 }
 
 static void finish(Call *call) {
-    Head trailers;
+    Head trailers = {.field_count = 0};
     oribi_result result;
     if (!is_bodiless(call) && head_of_trailers(&trailers, call->body))
         result = oribi_finish_with_trailers(call_lane(call), call->exchange, trailers.fields, trailers.field_count);

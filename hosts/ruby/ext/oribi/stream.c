@@ -173,7 +173,7 @@ bool stream_was_dropped(uint64_t serial) {
 static oribi_result finish(Stream *stream) {
     const VALUE body = stream->source;
     oribi_result result = ORIBI_OK;
-    Head trailers;
+    Head trailers = {.field_count = 0};
     /* Its code may close the stream, too. */
     stream->source = Qfalse;
     if (!body || !head_of_trailers(&trailers, body))
