@@ -51,7 +51,8 @@ module Bodies
 
   def test_trailers
     %w[each call].each do |way|
-      assert_equal "0\r\ngrpc-status: 0\r\nx-sum: a\r\nx-sum: b\r\nx-yielded: 2\r\n\r\n", behind_pieces("/bare/trailers/#{way}/some")
+      assert_equal "0\r\ngrpc-status: 0\r\nx-sum: a\r\nx-sum: b\r\nx-yielded: 2\r\n\r\n",
+                   behind_pieces("/bare/trailers/#{way}/some")
       assert_equal "0\r\ngrpc-status: 0\r\nx-sum: a\r\nx-sum: b\r\nx-yielded: 0\r\n\r\n",
                    behind_pieces("/bare/trailers/#{way}/some-alone")
       assert_equal "0\r\n\r\n", behind_pieces("/bare/trailers/#{way}/nil")
@@ -61,7 +62,9 @@ module Bodies
 
   def test_trailers_that_cannot_be_cut_the_response
     %w[each call].each do |way|
-      %w[text forbidden raises].each { |name| assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}" }
+      %w[text forbidden raises].each do |name|
+        assert_equal "", behind_pieces("/bare/trailers/#{way}/#{name}"), "#{way} #{name}"
+      end
     end
     log = server.log
     assert_match(/trailers of the body must be a Hash or nil, not the String "x-sum: 1"/, log)

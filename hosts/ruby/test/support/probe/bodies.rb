@@ -118,6 +118,7 @@ module Probe
 
     def trailers
       raise "no trailers" if @trailers == "raises"
+
       @trailers.is_a?(Hash) ? @trailers.merge("x-yielded" => @yielded.to_s) : @trailers
     end
   end
