@@ -164,14 +164,14 @@ fn state(site: &Site) -> (String, Vec<u32>, Vec<String>, String) {
 #[test]
 fn a_program_that_does_not_come_to_serve_leaves_everything_as_it_was() {
     for edge in ["on", "off"] {
-        let mut site = Site::start(&["--edge", edge, "--upgrade-timeout", "2s"]);
+        let mut site = Site::start(&["--edge", edge, "--upgrade-timeout", "3s"]);
         let load = Load::start(&Target::Tcp(site.address()), 4, Manner::KeepAlive);
         load.wait_for_more(50);
         let before = wait_for("all processes", || Some(state(&site)).filter(|(_, below, ..)| below.len() >= 2));
         let fakes = [
             ("#!/bin/sh\nexit 3\n", "ended with exit status 3, so this one serves on"),
-            ("#!/bin/sh\nsleep 1\nkill -9 $$\n", "was killed by signal 9"),
-            ("#!/bin/sh\nexec sleep 600\n", "does not serve after 2 s (--upgrade-timeout) and is ended; this one serves on"),
+            ("#!/bin/sh\nsleep 0.2\nkill -9 $$\n", "was killed by signal 9"),
+            ("#!/bin/sh\nexec sleep 600\n", "does not serve after 3 s (--upgrade-timeout) and is ended; this one serves on"),
             ("#!/no/such/interpreter\n", "cannot start "),
             // Its edges and workers cannot start.
             ("#!/bin/sh\nexec REAL \"$@\" --user nobody-of-this-name\n", "ended with exit status 1, so this one serves on"),

@@ -58,7 +58,10 @@ return function(request)
         return 200, text, function() return ending and piece end
     end
     if path == "/nap" then ffi.C.poll(nil, 0, tonumber(query) * 1000) end
-    if path == "/collect" then collectgarbage() end
+    if path == "/collect" then
+        ffi.C.poll(nil, 0, 50)
+        collectgarbage()
+    end
     local told = {}
     for _, name in ipairs { "REQUEST_METHOD", "PATH_INFO", "SERVER_PROTOCOL", "SSL_PROTOCOL" } do
         told[#told + 1] = name .. "=" .. (variables[name] or "") .. "\n"
