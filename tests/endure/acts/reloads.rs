@@ -51,5 +51,20 @@ fn failing(scene: &Scene) -> Result<usize, String> {
     let what = if scene.language == Language::Lua { "the present workers stay" } else { "could not be loaded anew" };
     let said = scene.says(mark, what);
     scene.site.set_boot(None);
-    said.map(|()| 1)
+    said?;
+    // A worker that was to be recycled meanwhile has failed, too, and is started again after a pause.
+    soon("all workers that there should be", || all_serve(scene).unwrap_or(false))?;
+    Ok(1)
+}
+
+/// Whether as many workers serve as there should be, and none is starting.
+fn all_serve(scene: &Scene) -> Result<bool, String> {
+    let (status, processes) = (scene.order("status")?, scene.order("workers")?);
+    let digits = status.split_once("\"workers\":").map_or("", |(_, behind)| behind);
+    let wanted: usize =
+        digits.split(|letter: char| !letter.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(1);
+    let workers = || processes.split("\"kind\":").filter(|process| process.starts_with("\"worker\""));
+    let in_state =
+        |state: &'static str| workers().filter(move |process| process.contains(&format!("\"state\":\"{state}\""))).count();
+    Ok(in_state("starting") == 0 && in_state("ready") + in_state("retiring") >= wanted)
 }
