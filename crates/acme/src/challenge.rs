@@ -6,13 +6,17 @@ const PATH: &[u8] = b"/.well-known/acme-challenge/";
 /// The longest token that is answered; real ones have 43 bytes.
 const LONGEST_TOKEN: usize = 256;
 
-/// The answer to a request for `path`; `None`: it is no challenge. Who knows a token has it from the authority, which has given
-/// it to whoever orders a certificate; the thumbprint says that this is the account of this server, so the answer to a token of
-/// another account is wrong.
+/// The token of the challenge at `path`; `None`: it is no challenge.
 #[must_use]
-pub fn answer(path: &[u8], thumbprint: &str) -> Option<String> {
-    let token = path.strip_prefix(PATH)?;
-    Some(format!("{}.{thumbprint}", std::str::from_utf8(token).ok().filter(|token| is_token(token))?))
+pub fn token(path: &[u8]) -> Option<&str> {
+    std::str::from_utf8(path.strip_prefix(PATH)?).ok().filter(|token| is_token(token))
+}
+
+/// The answer to a challenge. Who knows a token has it from the authority, which has given it to whoever orders a certificate; the
+/// thumbprint says that this is the account of this server, so the answer to a token of another account is wrong.
+#[must_use]
+pub fn answer(token: &str, thumbprint: &str) -> String {
+    format!("{token}.{thumbprint}")
 }
 
 /// Whether it consists of what a token may have, so that it means nothing in a path or in an answer.
@@ -27,7 +31,8 @@ mod tests {
 
     #[test]
     fn tokens_are_answered_and_nothing_else() {
-        assert_eq!(answer(b"/.well-known/acme-challenge/aZ0-_", "print").as_deref(), Some("aZ0-_.print"));
+        let found = token(b"/.well-known/acme-challenge/aZ0-_").map(|token| answer(token, "print"));
+        assert_eq!(found.as_deref(), Some("aZ0-_.print"));
         let long = [PATH, &[b'a'; 257]].concat();
         for path in [
             &b"/.well-known/acme-challenge/"[..],
@@ -42,7 +47,7 @@ mod tests {
             b"",
             &long,
         ] {
-            assert_eq!(answer(path, "print"), None, "{}", String::from_utf8_lossy(path));
+            assert_eq!(token(path), None, "{}", String::from_utf8_lossy(path));
         }
     }
 }

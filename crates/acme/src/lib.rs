@@ -6,7 +6,7 @@
 //!
 //! Who orders a certificate proves that the domains are theirs by answering `http-01` challenges. The right answer is the
 //! challenge's token and, behind it, the thumbprint of the account's key (RFC 8555, section 8.1). So a server that knows the
-//! thumbprint answers every challenge at once, and client and server need not talk to one another: [`answer`].
+//! thumbprint answers every challenge at once, and client and server need not talk to one another: [`token`], [`answer`].
 #![forbid(unsafe_code)]
 
 mod account_key;
@@ -15,7 +15,6 @@ mod client;
 mod der;
 mod files;
 mod https;
-
 mod order;
 mod pace;
 mod pem;
@@ -25,7 +24,7 @@ mod request;
 mod session;
 mod settings;
 
-pub use challenge::answer;
+pub use challenge::{answer, token};
 pub use client::Client;
 pub use files::prepare;
 pub use settings::{LETS_ENCRYPT, Names, Settings};

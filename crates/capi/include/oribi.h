@@ -117,9 +117,9 @@ oribi_result oribi_start(oribi_lane *lane, oribi_exchange exchange, uint16_t sta
 oribi_result oribi_write(oribi_lane *lane, oribi_exchange exchange, const char *data, size_t size);
 oribi_result oribi_finish(oribi_lane *lane, oribi_exchange exchange);
 
-/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0 clients, over
- * FastCGI, with a Content-Length, without content. ORIBI_INVALID: there is one that cannot be a trailer (RFC 9110, section 6.5.1);
- * then the exchange is abandoned. */
+/* The same with trailers behind the content. They are dropped where the response has no place for them: for HTTP/1.0
+ * clients, over FastCGI, with a Content-Length, without content. ORIBI_INVALID: there is one that cannot be a trailer
+ * (RFC 9110, section 6.5.1); then the exchange is abandoned. */
 oribi_result oribi_finish_with_trailers(oribi_lane *lane, oribi_exchange exchange, const oribi_field *trailers,
                                         size_t trailer_count);
 

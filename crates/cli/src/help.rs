@@ -3,7 +3,8 @@
 use crate::languages::LANGUAGES;
 use oribi_server::config::Setting;
 
-pub const ABOUT: &str = "Oribi serves web apps written in Perl (PSGI), Ruby (Rack) and Lua over HTTP/1.1 and FastCGI.";
+pub const ABOUT: &str =
+    "Oribi serves web apps written in Perl (PSGI), Ruby (Rack) and Lua over HTTP/1.1, HTTP/2, TLS and FastCGI.";
 
 pub const USAGE: &str = "oribi [serve] [APP|DIR] [options]
        oribi [serve] DIR --document-root   run Lua scripts below DIR, chosen by the path of the request

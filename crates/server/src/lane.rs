@@ -1,6 +1,7 @@
 //! A lane: one source of requests and one host's context on one thread.
 
 mod app_chunks;
+mod challenge;
 mod deadlines;
 mod front;
 mod https;

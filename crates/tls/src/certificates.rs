@@ -62,10 +62,10 @@ impl Certificates {
         Ok(Self { all, by_name, authorities })
     }
 
-    /// The place of the certificate for a client that asks for `name`: the first that is for this name and whose key the client understands.
-    /// If none is for this name, or the client names none, the first that it understands. If it understands none, the first of all:
-    /// then the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, want it, and not with an alert that
-    /// speaks of rights.
+    /// The place of the certificate for a client: the first that is for the name that it asks for, and whose key it understands. If
+    /// none is for this name, or the client names none, the first that it understands. If it understands none, the first of all: then
+    /// the handshake fails as RFC 8446, section 4.1.1, and RFC 5246, section 7.4.1.3, want it, and not with an alert that speaks of
+    /// rights. `None`: there is no certificate.
     pub(crate) fn choose(&self, hello: &ClientHello<'_>) -> Option<usize> {
         let fits = |place: &usize| {
             let certificate = &self.all[*place].certified;
@@ -73,7 +73,7 @@ impl Certificates {
         };
         let named = hello.server_name().map(|name| self.places(name)).unwrap_or_default();
         let understood = named.iter().copied().find(fits).or_else(|| (0..self.all.len()).find(fits));
-        understood.or_else(|| (0..self.all.len()).next())
+        understood.or((!self.all.is_empty()).then_some(0))
     }
 
     /// The certificate at a place.

@@ -35,6 +35,7 @@ mod heed;
 mod http2;
 mod input;
 mod lend;
+mod misdirected;
 mod moment;
 mod name;
 mod output;

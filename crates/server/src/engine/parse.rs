@@ -6,6 +6,7 @@ use super::content::{Room, StoredContent};
 use super::deadline::Deadline;
 use super::exchange::Received;
 use super::heed::heed;
+use super::misdirected::is_misdirected;
 use super::name::Place;
 use super::send::Still;
 use crate::config::Forwarding;
@@ -43,8 +44,7 @@ impl<B: Backend> Engine<'_, B> {
                     request.remote = *remote;
                     request.forwarded.https = https;
                     if https
-                        && let Some(host) = RequestHead::new(input.head_bytes(), &request.layout).host()
-                        && self.backend.is_misdirected(&line.socket, host)
+                        && is_misdirected(&self.backend, &line.socket, RequestHead::new(input.head_bytes(), &request.layout))
                     {
                         self.recycle(request);
                         return self.refuse(index, Refusal::MISDIRECTED);

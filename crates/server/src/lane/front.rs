@@ -1,7 +1,8 @@
-//! What a lane answers without asking its host: requests for the probe, challenges of ACME, requests that should have come by https, and requests for
-//! files.
+//! What a lane answers without asking its host: requests for the probe, challenges of ACME, requests that should have come by https,
+//! and requests for files.
 
 use super::Lane;
+use super::challenge::token;
 use super::https::redirect;
 use crate::config::Settings;
 use crate::listen::Listener;
@@ -144,10 +145,7 @@ pub(crate) fn is_probe(exchange: &impl LentRequest, path: &str) -> bool {
 
 /// The answer to a challenge of an authority that has been asked for a certificate, if the request is one.
 fn answer_to_challenge(exchange: &impl LentRequest, listeners: &[Listener]) -> Option<String> {
-    let head = exchange.head();
-    let thumbprint = || listeners.iter().find_map(|listener| listener.thumbprint.as_deref());
-    if !matches!(head.method(), b"GET" | b"HEAD") {
-        return None;
-    }
-    oribi_acme::answer(head.path(), thumbprint()?)
+    let token = token(&exchange.head())?;
+    let thumbprint = listeners.iter().find_map(|listener| listener.thumbprint.as_deref())?;
+    Some(oribi_acme::answer(token, thumbprint))
 }

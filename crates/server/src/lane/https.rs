@@ -1,5 +1,6 @@
 //! Where a client that has come by http goes on by https.
 
+use super::challenge;
 use oribi_host::Request;
 use oribi_message::{Role, TargetForm, reason};
 use std::net::Ipv6Addr;
@@ -12,9 +13,6 @@ pub(super) struct Redirect {
     pub(super) location: Option<Vec<u8>>,
 }
 
-/// Those who look whether a domain belongs to whoever asks for a certificate come by http (RFC 8555, section 8.3).
-const CHALLENGES: &[u8] = b"/.well-known/acme-challenge/";
-
 /// The longest name of a host (RFC 1035, section 2.3.4).
 const LONGEST_HOST: usize = 255;
 
@@ -25,7 +23,8 @@ const DEFAULT_PORT: u16 = 443;
 #[inline(never)]
 pub(super) fn redirect(request: &Request<'_>, port: u16) -> Option<Redirect> {
     let is_responder = request.gateway.as_ref().is_none_or(|gateway| gateway.role == Role::Responder);
-    if request.https || !is_responder || is_challenge(request) {
+    // Authorities come by http, also those whose challenges the app answers.
+    if request.https || !is_responder || challenge::token(&request.head).is_some() {
         return None;
     }
     let location = location(request, port);
@@ -45,12 +44,6 @@ impl Redirect {
             if self.location.is_some() { "" } else { ": this server is for https, and Host does not say which one it is" };
         format!("{} {}{why}\n", self.status, reason(self.status))
     }
-}
-
-fn is_challenge(request: &Request<'_>) -> bool {
-    // A token of base64url alone (RFC 8555, section 8.3) leads nowhere else.
-    let is_token = |token: &[u8]| token.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte));
-    matches!(request.head.method(), b"GET" | b"HEAD") && request.head.path().strip_prefix(CHALLENGES).is_some_and(is_token)
 }
 
 /// The URL of the request with https.

@@ -179,7 +179,8 @@ bool head_of_trailers(Head *head, VALUE body) {
     if (NIL_P(trailers))
         return false;
     if (!RB_TYPE_P(trailers, T_HASH))
-        rb_raise(response_error, "the trailers of the body must be a Hash or nil, not %" PRIsVALUE, response_describe(trailers));
+        rb_raise(response_error, "the trailers of the body must be a Hash or nil, not %" PRIsVALUE,
+                 response_describe(trailers));
     head_copy(head, trailers);
     return head->field_count > 0;
 }

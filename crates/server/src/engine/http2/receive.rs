@@ -4,6 +4,7 @@ use super::super::connection::{Connection, Fate, State};
 use super::super::content::{Room, StoredContent};
 use super::super::deadline::Deadline;
 use super::super::heed::heed;
+use super::super::misdirected::is_misdirected;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
 use super::super::{Engine, Stage};
@@ -71,10 +72,8 @@ impl<B: Backend> Engine<'_, B> {
         request.remote = connection.remote;
         let socket = &connection.line.socket;
         request.forwarded.https = self.backend.encryption(socket).is_some();
-        if request.forwarded.https
-            && let Some(host) = RequestHead::new(&request.text, &request.layout).host()
-            && self.backend.is_misdirected(socket, host)
-        {
+        let head = RequestHead::new(&request.text, &request.layout);
+        if request.forwarded.https && is_misdirected(&self.backend, socket, head) {
             self.recycle_carried(request);
             return self.refuse_request(index, id, Refusal::MISDIRECTED);
         }

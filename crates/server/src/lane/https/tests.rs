@@ -94,9 +94,7 @@ fn no_byte_of_a_host_or_of_a_target_ends_the_field() {
 fn others_are_answered_as_always() {
     let lines = "GET /x HTTP/1.1\nHost: a";
     assert_eq!(answer(lines, |request| request.https = true, 443), None);
-    for path in ["", "Abc-_9"] {
-        assert_eq!(answer(&format!("GET /.well-known/acme-challenge/{path} HTTP/1.1\nHost: a"), |_| (), 443), None);
-    }
+    assert_eq!(answer("GET /.well-known/acme-challenge/Abc-_9 HTTP/1.1\nHost: a", |_| (), 443), None);
     let by = |role: Role| move |request: &mut Request<'_>| request.gateway = Some(Gateway::new(role, b"", &[], Content::None));
     assert_eq!(answer(lines, by(Role::Responder), 443), Some((301, "https://a/x".to_owned())));
     assert_eq!(answer(lines, by(Role::Authorizer), 443), None);
