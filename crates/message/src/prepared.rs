@@ -47,7 +47,7 @@ impl PreparedFields {
 
     /// The fields themselves.
     #[inline]
-    pub fn pairs(&self) -> impl ExactSizeIterator<Item = FieldPair<'_>> {
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = FieldPair<'_>> + Clone {
         self.places.iter().map(|(name, value)| (name.of(&self.lines), value.of(&self.lines)))
     }
 }

@@ -69,7 +69,7 @@ impl<'a> LaneSetup<'a> {
             listener.tls.clone().map(|server| (server, start))
         });
         let backend = Tls::new(backend, settings.http2, speakers)?;
-        let (format, must_log) = (settings.access_log_format, self.must_log);
+        let (format, must_log) = (&settings.access_log_format, self.must_log);
         let open =
             |target| if must_log { AccessLog::open(target, format) } else { Ok(AccessLog::open_or_wait(target, format)) };
         let access_log = settings.access_log.as_ref().map(open);

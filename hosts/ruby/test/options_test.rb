@@ -250,7 +250,7 @@ class OptionsTest < Minitest::Test
     when "ADDRESS", "HOST" then "127.0.0.1"[0, 9] + (setting.placeholder == "ADDRESS" ? ":80" : "")
     when "ADDRESSES" then "127.0.0.1"
     when "NAME" then NAMES.fetch(setting.name, "localhost")
-    when "NAMES", "TEXT" then NAMES.fetch(setting.name, "8")
+    when "NAMES", "TEXT", "FORMAT" then NAMES.fetch(setting.name, "8")
     when "LEVEL" then "warn"
     when "MODE" then "660"
     when "SIZE" then "65536"

@@ -3,6 +3,7 @@
 //! One table (`table`) contains everything about a setting: its names, its environment variable, its help and how its text is
 //! read. A [`Config`] collects texts with their [`Origin`]; [`Config::finish`] makes [`Settings`] of them.
 
+mod access_pattern;
 mod acme;
 mod address;
 mod app_deadlines;
@@ -31,6 +32,8 @@ mod table;
 mod tls;
 pub mod value;
 
+pub use access_pattern::AccessPattern;
+pub(crate) use access_pattern::{AccessItem, AccessPart, Instant, TimeForm, Unit};
 pub use app_deadlines::AppDeadlines;
 pub(crate) use counted::counted;
 pub use edge_decision::Served;

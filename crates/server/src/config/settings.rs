@@ -1,5 +1,6 @@
 //! The settings of the server: one typed value for each, with its default.
 
+use super::access_pattern::AccessPattern;
 use super::handshakes::Handshakes;
 use super::life::Life;
 use super::proxies::Proxies;
@@ -228,7 +229,7 @@ pub enum LogTarget {
 }
 
 /// The format of access log lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessFormat {
     /// Apache's `common`.
     Common,
@@ -236,6 +237,8 @@ pub enum AccessFormat {
     Combined,
     /// One JSON object a line.
     Json,
+    /// As the user wrote it.
+    Pattern(AccessPattern),
 }
 
 /// All settings. The default of `workers` here is 1; [`Config`](super::Config) sets it to the number of CPUs that the process

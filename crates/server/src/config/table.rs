@@ -525,9 +525,9 @@ static TABLE: &[Setting] = &[
     Setting::new("access-log", Section::Logs, "PATH", "Write a line for each request to a file, or `-` for standard output")
         .apply(|draft, text| optional_log_target(text).map(|target| draft.settings.access_log = target))
         .show(|settings| settings.access_log.as_ref().map_or_else(|| "off".to_owned(), show_log_target)),
-    Setting::new("access-log-format", Section::Logs, "NAME", "Format of the access log: common, combined or json; times are in UTC")
+    Setting::new("access-log-format", Section::Logs, "FORMAT", "Format of the access log: common, combined, json, or a pattern in Apache's language; times are in UTC")
         .apply(|draft, text| access_format(text).map(|format| draft.settings.access_log_format = format))
-        .show(|settings| show_access_format(settings.access_log_format).to_owned()),
+        .show(|settings| show_access_format(&settings.access_log_format).to_owned()),
     Setting::new(
         "error-log",
         Section::Logs,

@@ -1,5 +1,6 @@
 //! Values in the form in which users write them: counts, sizes, durations, switches. Every error tells what is valid.
 
+use super::AccessPattern;
 use super::settings::{AcceptModel, AccessFormat, EdgeChoice, IoModel, Limits, LogTarget, Protocol, Timeouts};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -254,7 +255,8 @@ pub fn access_format(text: &str) -> Result<AccessFormat, String> {
         "common" => Ok(AccessFormat::Common),
         "combined" => Ok(AccessFormat::Combined),
         "json" => Ok(AccessFormat::Json),
-        _ => Err("expected common, combined or json".to_owned()),
+        _ if text.contains('%') => AccessPattern::parse(text).map(AccessFormat::Pattern),
+        _ => Err("expected common, combined, json, or a pattern like '%h %t \"%r\" %>s %b %D'".to_owned()),
     }
 }
 
@@ -421,12 +423,13 @@ pub fn show_log_target(target: &LogTarget) -> String {
     }
 }
 
-/// The name of a format.
-pub fn show_access_format(format: AccessFormat) -> &'static str {
+/// The name of a format, or its pattern.
+pub fn show_access_format(format: &AccessFormat) -> &str {
     match format {
         AccessFormat::Common => "common",
         AccessFormat::Combined => "combined",
         AccessFormat::Json => "json",
+        AccessFormat::Pattern(pattern) => pattern.as_str(),
     }
 }
 

@@ -5,9 +5,9 @@ use super::exchange::Received;
 use super::{Engine, Exchange};
 use crate::log::{AccessEntry, AccessLog, reopen_error_log};
 use oribi_io::Backend;
-use oribi_message::{KnownField, RequestHead};
+use oribi_message::RequestHead;
 use std::fs::File;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// The status in the log for a client that left before its answer: the code that nginx introduced.
 const CLIENT_GONE: u16 = 499;
@@ -41,43 +41,50 @@ impl<B: Backend> Engine<'_, B> {
     /// Otherwise returns what the line will need later.
     pub(super) fn record(&mut self, exchange: &Exchange, outcome: Option<Outcome>) -> Option<Box<Draft>> {
         self.access_log.as_ref()?;
-        let (status, sent, began) = match outcome {
+        let outcome = match outcome {
             Some(Outcome { finished: false, .. }) => return Some(draft(exchange)),
-            Some(Outcome { status, sent, began, .. }) => (status, sent, began),
-            None => (CLIENT_GONE, 0, self.backend.now()),
+            Some(outcome) => outcome,
+            None => self.bare(CLIENT_GONE),
         };
-        self.write_line(exchange.received.remote.address(), Some(exchange.head()), status, sent, began);
+        let request = Some((exchange.head(), exchange.received.listener));
+        self.write_line(exchange.received.remote.address(), request, &outcome);
         None
     }
 
     /// Writes the line of a response that was finished, or whose client left, after its host had returned.
     pub(super) fn record_late(&mut self, line: Option<LateLine>) {
-        let Some(LateLine { draft, outcome: Outcome { finished, status, sent, began } }) = line else { return };
+        let Some(LateLine { draft, mut outcome }) = line else { return };
+        if !outcome.finished {
+            outcome.status = CLIENT_GONE;
+        }
         let head = RequestHead::new(&draft.head, &draft.layout);
-        let status = if finished { status } else { CLIENT_GONE };
-        self.write_line(draft.remote.address(), Some(head), status, sent, began);
+        self.write_line(draft.remote.address(), Some((head, draft.listener)), &outcome);
     }
 
     /// Counts a request that was refused before it reached a host, and writes its line.
     pub(super) fn record_refusal(&mut self, remote: &[u8], status: u16) {
         self.tally.responded(status);
-        self.write_line(remote, None, status, 0, self.backend.now());
+        self.write_line(remote, None, &self.bare(status));
     }
 
-    fn write_line(&mut self, remote: &[u8], head: Option<RequestHead<'_>>, status: u16, sent: u64, began: Duration) {
+    /// A response without content, this moment.
+    fn bare(&self, status: u16) -> Outcome {
+        Outcome { finished: true, status, sent: 0, began: self.backend.now(), noted: None }
+    }
+
+    /// `request`: its head, and the number of its listener.
+    fn write_line(&mut self, remote: &[u8], request: Option<(RequestHead<'_>, u16)>, outcome: &Outcome) {
         let Some(log) = &mut self.access_log else { return };
-        let duration = self.backend.now().saturating_sub(began);
+        let duration = self.backend.now().saturating_sub(outcome.began);
         let wall_clock = SystemTime::UNIX_EPOCH + self.backend.wall_clock();
         log.record(&AccessEntry {
             // An address is rendered from numbers and is always text.
             remote: str::from_utf8(remote).unwrap_or_default(),
-            method: head.map_or(&[], |head| head.method()),
-            target: head.map_or(&[], |head| head.target()),
-            version: head.map_or("", |head| head.version().as_str()),
-            status,
-            bytes_sent: sent,
-            referer: head.and_then(|head| head.field(KnownField::Referer)),
-            user_agent: head.and_then(|head| head.field(KnownField::UserAgent)),
+            server: request.map(|(_, listener)| self.listeners[usize::from(listener)].endpoint()),
+            head: request.map(|(head, _)| head),
+            status: outcome.status,
+            bytes_sent: outcome.sent,
+            noted: outcome.noted.as_deref().unwrap_or_default(),
             time: wall_clock.checked_sub(duration).unwrap_or(wall_clock),
             duration,
         });
@@ -86,6 +93,6 @@ impl<B: Backend> Engine<'_, B> {
 
 /// The parts of a request that its line needs if it is answered later.
 fn draft(exchange: &Exchange) -> Box<Draft> {
-    let Received { layout, remote, .. } = &*exchange.received;
-    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: layout.clone(), remote: *remote })
+    let Received { layout, remote, listener, .. } = &*exchange.received;
+    Box::new(Draft { head: exchange.head_bytes().to_vec(), layout: layout.clone(), remote: *remote, listener: *listener })
 }

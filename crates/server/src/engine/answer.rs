@@ -2,6 +2,7 @@
 
 use super::moment::Moment;
 use super::remote::Remote;
+use crate::log::Noted;
 use oribi_message::HeadLayout;
 use std::time::Duration;
 
@@ -19,6 +20,8 @@ pub(super) struct Answer {
     /// Bytes of content that the client has been sent, or will be.
     pub(super) sent: u64,
     pub(super) custody: Custody,
+    /// What the access log will tell of the response's fields.
+    pub(super) noted: Option<Box<Noted>>,
 }
 
 /// Who holds the request.
@@ -37,10 +40,11 @@ pub(super) struct Draft {
     pub(super) head: Vec<u8>,
     pub(super) layout: HeadLayout,
     pub(super) remote: Remote,
+    pub(super) listener: u16,
 }
 
 /// What the access log says about a response.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) finished: bool,
     pub(super) status: u16,
@@ -48,6 +52,7 @@ pub(super) struct Outcome {
     pub(super) sent: u64,
     /// When the request was complete.
     pub(super) began: Duration,
+    pub(super) noted: Option<Box<Noted>>,
 }
 
 /// The log line of an exchange that ends after its host has returned.
@@ -58,7 +63,7 @@ pub(super) struct LateLine {
 
 impl Answer {
     pub(super) const fn new(complete_at: Moment, https: bool) -> Self {
-        Self { complete_at, status: 0, https, finished: false, sent: 0, custody: Custody::Lent }
+        Self { complete_at, status: 0, https, finished: false, sent: 0, custody: Custody::Lent, noted: None }
     }
 
     #[inline]
@@ -72,8 +77,10 @@ impl Answer {
         Some(LateLine { draft: draft.take()?, outcome: self.outcome() })
     }
 
-    pub(super) fn outcome(&self) -> Outcome {
-        let Self { finished, status, sent, complete_at, .. } = *self;
-        Outcome { finished, status, sent, began: complete_at.time() }
+    /// What the log will say; it takes what was noted, if the response is finished.
+    pub(super) fn outcome(&mut self) -> Outcome {
+        let Self { finished, status, sent, complete_at, ref mut noted, .. } = *self;
+        let noted = if finished { noted.take() } else { None };
+        Outcome { finished, status, sent, began: complete_at.time(), noted }
     }
 }

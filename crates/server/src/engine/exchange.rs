@@ -79,7 +79,7 @@ impl Exchange {
             head: self.head(),
             content: received.content.view(received.input.bytes()),
             remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
-            server: Endpoint { address: listener.server_name.as_bytes(), port: listener.server_port.as_bytes() },
+            server: listener.endpoint(),
             forwarded_port: false,
             https: received.forwarded.https,
             underscores: false,

@@ -153,7 +153,8 @@ impl<B: Backend> Engine<'_, B> {
     ) -> Result<(), ReplyError> {
         let size = body.size();
         let (others, gathers) = (self.others_wait(), self.gathers);
-        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, .. } = self;
+        let Self { connections, streams, outputs, gaps, stamp, settings, stage, prompt, answering, tally, access_log, .. } =
+            self;
         let Target { place, index, mut response, alone } = Target::find(connections, streams, exchange)?;
         let persist = alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
         let terms = Terms { size: Some(size), persist, preset: stamp.preset(prepared, response.answer.https) };
@@ -168,6 +169,9 @@ impl<B: Backend> Engine<'_, B> {
             Err(why) => return Err(self.reject(exchange, why)),
         };
         tally.responded(head.status);
+        if let Some(log) = access_log {
+            answer.noted = log.note(&head.fields.iter().copied().chain(prepared.into_iter().flat_map(PreparedFields::pairs)));
+        }
         let (mut departure, mut last, mut finished) = (Departure::AtOnce, false, false);
         if let Some(Alone { outlook, .. }) = alone {
             outlook.decide(end);
@@ -227,12 +231,15 @@ impl<B: Backend> Engine<'_, B> {
         head: ResponseHead<'_>,
         size: Option<u64>,
     ) -> Result<(), ReplyError> {
-        let Self { connections, streams, outputs, stamp, settings, stage, .. } = self;
+        let Self { connections, streams, outputs, stamp, settings, stage, access_log, .. } = self;
         let mut target = Target::find(connections, streams, exchange)?;
         let persist = target.alone.as_ref().is_some_and(|alone| alone.persists(*stage, settings));
         let terms = Terms { size, persist, preset: stamp.preset(None, target.response.answer.https) };
         if let Err(why) = target.response.write_head(head, &terms, outputs) {
             return Err(self.reject(exchange, why));
+        }
+        if let Some(log) = access_log {
+            target.response.answer.noted = log.note(&head.fields.iter().copied());
         }
         self.tally.responded(head.status);
         let index = target.index;

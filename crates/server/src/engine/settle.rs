@@ -100,8 +100,8 @@ impl<B: Backend> Engine<'_, B> {
     /// Writes the access log's line of an exchange whose host has returned, or returns what the line will need later.
     #[inline(never)]
     fn record_returned(&mut self, index: u32, serial: u32, exchange: &Exchange) -> Option<Box<Draft>> {
-        let connection = self.connections.get(index).filter(|connection| connection.serial == serial);
-        let outcome = connection.and_then(|connection| match &connection.state {
+        let connection = self.connections.get_mut(index).filter(|connection| connection.serial == serial);
+        let outcome = connection.and_then(|connection| match &mut connection.state {
             State::Answering(answering) => Some(answering.answer.outcome()),
             _ => None,
         });

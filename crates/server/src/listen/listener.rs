@@ -3,6 +3,7 @@
 use super::handshakes;
 use super::kept::Kept;
 use crate::config::{Offer, Protocol, ProxyProtocol, Settings, SocketAddress};
+use oribi_host::Endpoint;
 use oribi_tls::Server;
 use rustix::fs::Mode;
 use rustix::io::Errno;
@@ -64,6 +65,12 @@ pub(crate) fn is_any_lent(listeners: &[Listener]) -> bool {
 }
 
 impl Listener {
+    /// SERVER_NAME and SERVER_PORT of requests that arrive here.
+    #[inline]
+    pub(crate) fn endpoint(&self) -> Endpoint<'_> {
+        Endpoint { address: self.server_name.as_bytes(), port: self.server_port.as_bytes() }
+    }
+
     /// A listener that another process opened. `host` is the host that it was asked to listen on, empty if unknown; `protocol`
     /// is the protocol of its clients, which the socket does not tell.
     ///

@@ -4,13 +4,16 @@
 //! and a line is written whole, by one system call, so that the lines of several processes do not mix.
 
 mod access;
+mod entry;
 mod error;
 mod escape;
 mod output;
+mod pattern;
 mod sink;
 mod stamp;
 
-pub use access::{AccessEntry, AccessLog};
+pub use access::AccessLog;
+pub use entry::{AccessEntry, Noted};
 pub(crate) use escape::{append_json, append_quoted};
 
 use crate::config::{LogTarget, Settings};
@@ -39,7 +42,7 @@ pub fn prepare(settings: &Settings) -> Result<(), String> {
 /// Says which file cannot be opened, and why.
 pub fn check_access_log(settings: &Settings) -> Result<(), String> {
     let Some(target) = &settings.access_log else { return Ok(()) };
-    AccessLog::open(target, settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
+    AccessLog::open(target, &settings.access_log_format).map(drop).map_err(|error| failed("access", target, &error))
 }
 
 fn failed(what: &str, target: &LogTarget, error: &io::Error) -> String {

@@ -19,11 +19,12 @@ impl<B: Backend> Engine<'_, B> {
     pub(in super::super) fn give_back_stream(&mut self, number: u32, serial: u32, exchange: Exchange) {
         let stream = self.streams.get_mut(number).filter(|stream| stream.serial == serial);
         let outcome = stream.and_then(Stream::answering).map(|(_, _, answer)| answer.outcome());
+        let finished = outcome.as_ref().map(|outcome| outcome.finished);
         let draft = self.record(&exchange, outcome);
         self.recycle_carried(exchange.received);
-        let Some(outcome) = outcome else { return };
+        let Some(finished) = finished else { return };
         // A stream with content that waits to be framed is forgotten behind that.
-        if outcome.finished && !self.streams[number].waits() {
+        if finished && !self.streams[number].waits() {
             self.forget_stream(number);
         } else if let Some((_, _, answer)) = self.streams[number].answering() {
             answer.custody = Custody::Returned(draft);
