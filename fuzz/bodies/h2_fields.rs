@@ -1,13 +1,13 @@
 //! What must hold for all blocks of compressed fields, and for all fields that an app can set.
 
 use crate::frames::{self, Frame, HEADERS, PREFACE};
-use crate::http2_transcript::{Manner, read};
+use crate::http2_transcript::{Item, Manner, read};
 use oribi_message::{FieldPair, HeadLayout, ResponseHead};
 use oribi_proto::h2::{Event, Limits, Machine, Preset};
 
-/// Blocks, each with its length in front: they mean the same whole and byte by byte, and the machine bears them. Then the same
-/// bytes as fields of a response: what is written can be read again.
-pub fn check(data: &[u8]) {
+/// Blocks, each with its length in front, as heads and as trailers: they mean the same whole and byte by byte, and the machine bears them. Then the
+/// same bytes as fields of a response: what is written can be read again. Returns what happened.
+pub fn check(data: &[u8]) -> Vec<Item> {
     let mut input = [PREFACE, b"\0\0\0\x04\0\0\0\0\0"].concat();
     let (mut rest, mut id) = (data, 1);
     while let [length, behind @ ..] = rest {
@@ -18,12 +18,17 @@ pub fn check(data: &[u8]) {
             input.extend(Frame::new(HEADERS, 5, id, block).to_bytes());
             id += 2;
         }
+        // And as trailers.
+        input.extend(Frame::new(HEADERS, 4, id, b"\x83\x86\x84\x01\x01a").to_bytes());
+        input.extend(Frame::new(HEADERS, 5, id, block).to_bytes());
+        id += 2;
         rest = behind;
     }
     let limits = Limits { head_bytes: 2000, ..Limits::default() };
     let whole = read([&input[..]], &limits, Manner::Answer);
     assert_eq!(read(input.chunks(1), &limits, Manner::Answer), whole, "byte by byte");
     check_response(data);
+    whole
 }
 
 fn check_response(data: &[u8]) {

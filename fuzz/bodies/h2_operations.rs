@@ -224,7 +224,7 @@ impl Client {
                 }
                 Event::Head { id, .. } | Event::Refused { id, .. } => drop(self.known.insert(id)),
                 Event::Reset { id, .. } => assert!(self.known.remove(&id)),
-                Event::Content { id, .. } | Event::End { id } => assert!(self.known.contains(&id)),
+                Event::Content { id, .. } | Event::End { id, .. } => assert!(self.known.contains(&id)),
                 Event::Malformed { id, .. } => assert!(!self.known.contains(&id)),
                 Event::Room => assert!(self.machine.next_to_send().is_some(), "room for nobody"),
             }

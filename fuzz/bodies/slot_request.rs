@@ -16,6 +16,9 @@ pub fn check(data: &[u8]) -> bool {
         let (head, seen) = (stored.head(), seen.expect("who can answer it can tell what it is about"));
         assert_eq!(head.method(), seen.method);
         assert_eq!(head.target().split(|byte| *byte == b'?').next(), Some(seen.target));
+        let trailers = stored.request(None, None).and_then(|request| request.trailers);
+        let bytes = trailers.map_or(0, |trailers| trailers.fields().map(|(name, value)| 8 + name.len() + value.len()).sum());
+        assert!(bytes <= data.len());
     }
     is_request
 }

@@ -27,7 +27,7 @@ typedef struct oribi_bytes {
     size_t size;
 } oribi_bytes;
 
-/* A field of a response. The server validates names and values. */
+/* A field of a response, or one behind the content of a request. The server validates names and values. */
 typedef struct oribi_field {
     oribi_bytes name;
     oribi_bytes value;
@@ -82,6 +82,10 @@ typedef struct oribi_request {
     int https; /* 1: psgi.url_scheme and its like are "https" */
     /* 1: the request came through a web server, by FastCGI: no socket can be taken, no informational response sent. */
     int gateway;
+    /* What the client has sent behind the content, with names in lower case; a name may occur several times. Without what cannot be a
+     * trailer (RFC 9110, section 6.5.1), and never merged into the variables. */
+    const oribi_field *trailers;
+    size_t trailer_count;
 } oribi_request;
 
 /* ---- Replies ------------------------------------------------------------------------------------------------------- */

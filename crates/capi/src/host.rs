@@ -4,7 +4,7 @@
 use crate::crew::OribiCrew;
 use crate::fence::fence;
 use crate::table::{OribiHost, OribiInterruptFn, OribiLock};
-use crate::types::{OribiBytes, OribiContent, OribiLane, OribiRequest, OribiVariable};
+use crate::types::{OribiBytes, OribiContent, OribiField, OribiLane, OribiRequest, OribiVariable};
 use oribi_host::environment::{Environment, FIXED, Key, PathInfo};
 use oribi_host::{After, Crew, ExchangeId, GlobalLock, Host, Interruption, Order, Outlet, Reply, Request, Runtime, Wait};
 use oribi_message::Role;
@@ -221,6 +221,7 @@ pub(crate) struct CHost {
     environment: Environment,
     /// First the fixed variables, whose names stay, then those of a request.
     variables: Vec<OribiVariable>,
+    trailers: Vec<OribiField>,
     interruption: Option<Arc<CInterruption>>,
 }
 
@@ -240,7 +241,16 @@ impl CHost {
         let fixed = FIXED.iter().enumerate().map(|(place, name)| OribiVariable::of(Key(place as u32), name.as_bytes(), b""));
         let (environment, variables) = (Environment::new(), fixed.collect());
         let interruption = table.interrupt.map(|interrupt| Arc::new(CInterruption { interrupt, context }));
-        Ok(Self { table, context, own_lane: Box::default(), shared_lane, environment, variables, interruption })
+        Ok(Self {
+            table,
+            context,
+            own_lane: Box::default(),
+            shared_lane,
+            environment,
+            variables,
+            trailers: Vec::new(),
+            interruption,
+        })
     }
 
     fn call(&self, function: Option<unsafe extern "C" fn(*mut c_void)>) {
@@ -285,6 +295,10 @@ impl Host for CHost {
             variable.value = OribiBytes::of(value);
         }
         others.for_each(|(key, name, value)| variables.push(OribiVariable::of(key, name, value)));
+        self.trailers.clear();
+        if let Some(trailers) = request.trailers {
+            self.trailers.extend(trailers.fields().map(|(name, value)| OribiField::of(name, value)));
+        }
         let filtered = request.gateway.as_ref().filter(|gateway| gateway.role == Role::Filter);
         let data = filtered.map(|gateway| OribiContent::of(&gateway.data));
         let request = OribiRequest {
@@ -294,6 +308,8 @@ impl Host for CHost {
             data: data.as_ref().map_or(ptr::null(), ptr::from_ref),
             https: request.https.into(),
             gateway: request.web_server().is_some().into(),
+            trailers: self.trailers.as_ptr(),
+            trailer_count: self.trailers.len(),
         };
         // SAFETY: everything that the request points to is borrowed for this call, and the lane lives as long as the host.
         after(unsafe { answer(self.context, lane, exchange.0, &raw const request) })

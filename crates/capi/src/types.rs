@@ -64,6 +64,12 @@ pub struct OribiField {
     pub value: OribiBytes,
 }
 
+impl OribiField {
+    pub(crate) const fn of(name: &[u8], value: &[u8]) -> Self {
+        Self { name: OribiBytes::of(name), value: OribiBytes::of(value) }
+    }
+}
+
 /// `oribi_variable`
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -121,6 +127,10 @@ pub struct OribiRequest {
     pub https: c_int,
     /// Whether the request came through a web server.
     pub gateway: c_int,
+    /// What stands behind the content.
+    pub trailers: *const OribiField,
+    /// How many there are.
+    pub trailer_count: usize,
 }
 
 /// `oribi_lane`: the destination of a context's replies while a thread uses the context.

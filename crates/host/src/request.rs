@@ -1,7 +1,7 @@
 //! A complete request as a host gets it.
 
 use crate::{Content, Gateway};
-use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm};
+use oribi_message::{KnownField, KnownVariable, RequestHead, TargetForm, Trailers};
 
 /// One end of a connection: text because every CGI-like interface wants text, as bytes because languages differ in their
 /// encodings.
@@ -20,6 +20,8 @@ pub struct Request<'a> {
     pub head: RequestHead<'a>,
     /// The content.
     pub content: Content<'a>,
+    /// What stands behind the content; `None`: nothing. A host shows it apart from the fields of the head.
+    pub trailers: Option<&'a Trailers>,
     /// The other end of the connection.
     pub remote: Endpoint<'a>,
     /// The name and port of this server on the listener that took the connection.
@@ -112,6 +114,7 @@ mod tests {
         Request {
             head,
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"", port: b"0" },
             server: Endpoint { address: b"localhost", port: listener.as_bytes() },
             forwarded_port: false,

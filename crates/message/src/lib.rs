@@ -15,6 +15,7 @@ mod prepared;
 mod request;
 mod response;
 mod status;
+mod trailers;
 
 pub use equal::equal_names;
 pub use field::KnownField;
@@ -23,3 +24,4 @@ pub use prepared::PreparedFields;
 pub use request::{FieldLayout, HeadLayout, RequestHead, Span, TargetForm, Version};
 pub use response::{FieldPair, ResponseHead};
 pub use status::reason;
+pub use trailers::Trailers;

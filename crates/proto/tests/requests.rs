@@ -115,4 +115,4 @@ macro_rules! topics {
     };
 }
 
-topics! { chunked connection expect fields framing host limits lines methods ordinary targets versions }
+topics! { chunked connection expect fields framing host limits lines methods ordinary targets trailers versions }

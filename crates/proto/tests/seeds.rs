@@ -85,7 +85,7 @@ fn http2_connections() {
 
 #[test]
 fn http2_fields() {
-    replay("h2_fields", h2_fields::check);
+    replay("h2_fields", |data| drop(h2_fields::check(data)));
 }
 
 #[test]

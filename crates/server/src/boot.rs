@@ -84,6 +84,7 @@ impl<'a> Boot<'a> {
         let request = Request {
             head: RequestHead::new(bytes.as_bytes(), &layout),
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"127.0.0.1", port: b"0" },
             server: Endpoint { address: b"localhost", port: port.as_deref().unwrap_or("0").as_bytes() },
             forwarded_port: false,

@@ -160,6 +160,10 @@ unsafe extern "C-unwind" fn property(l: *mut lua_State) -> c_int {
                 push_fields(l, exchange);
                 keep(l);
             }
+            Property::Trailers => {
+                push_trailers(l, exchange);
+                keep(l);
+            }
             Property::Data => {
                 push_data(l, desk, exchange, ffi::lua_upvalueindex(INPUT_METATABLE));
                 keep(l);
@@ -201,6 +205,7 @@ enum Property {
     ContentType,
     ContentLength,
     Headers,
+    Trailers,
     Variables,
     Data,
     Read,
@@ -225,6 +230,7 @@ impl Property {
             b"content_type" => Self::ContentType,
             b"content_length" => Self::ContentLength,
             b"headers" => Self::Headers,
+            b"trailers" => Self::Trailers,
             b"variables" => Self::Variables,
             b"data" => Self::Data,
             b"read" => Self::Read,
@@ -272,20 +278,43 @@ unsafe fn push_fields(l: *mut lua_State, exchange: &Exchange<'_>) {
                 }
                 None => push_lower_case(l, name),
             }
-            ffi::lua_pushvalue(l, -1);
-            ffi::lua_rawget(l, -3);
-            if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
-                ffi::lua_settop(l, -2);
-                push_bytes(l, value);
-            } else {
-                push_bytes(l, if known == Some(KnownField::Cookie) { b"; " } else { b", " });
-                push_bytes(l, value);
-                ffi::lua_concat(l, 3);
-            }
-            ffi::lua_rawset(l, -3);
+            add_value(l, value, if known == Some(KnownField::Cookie) { b"; " } else { b", " });
         }
         ffi::lua_pushvalue(l, ffi::lua_upvalueindex(FIELDS));
         ffi::lua_setmetatable(l, -2);
+    }
+}
+
+/// Pushes a table of what stands behind the content, in the same form, or `nil` if there is nothing.
+unsafe fn push_trailers(l: *mut lua_State, exchange: &Exchange<'_>) {
+    // SAFETY: as for `property`; the bytes of a request are not Lua's.
+    unsafe {
+        let Some(trailers) = exchange.request.trailers else { return ffi::lua_pushnil(l) };
+        ffi::lua_createtable(l, 0, 4);
+        for (name, value) in trailers.fields() {
+            push_bytes(l, name);
+            add_value(l, value, b", ");
+        }
+        ffi::lua_pushvalue(l, ffi::lua_upvalueindex(FIELDS));
+        ffi::lua_setmetatable(l, -2);
+    }
+}
+
+/// Adds a value to the table below the name on top of the stack, behind those that it has under this name, and pops the name.
+unsafe fn add_value(l: *mut lua_State, value: &[u8], separator: &[u8]) {
+    // SAFETY: as for `property`; the bytes of a request are not Lua's.
+    unsafe {
+        ffi::lua_pushvalue(l, -1);
+        ffi::lua_rawget(l, -3);
+        if ffi::lua_type(l, -1) == ffi::LUA_TNIL {
+            ffi::lua_settop(l, -2);
+            push_bytes(l, value);
+        } else {
+            push_bytes(l, separator);
+            push_bytes(l, value);
+            ffi::lua_concat(l, 3);
+        }
+        ffi::lua_rawset(l, -3);
     }
 }
 

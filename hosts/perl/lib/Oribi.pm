@@ -97,6 +97,11 @@ to HTTP/1.0 clients.
 
 Writes to the error log.
 
+=item oribi.trailers
+
+What the client has sent behind the content, if anything: an array reference with names, in lower case, and values, in turn. They
+are in no C<HTTP_> variable.
+
 =item oribi.deadline
 
 If the server has deadlines for apps (see L</DEADLINES>), C<< $env->{'oribi.deadline'}->(60) >> lets the request take 60 seconds

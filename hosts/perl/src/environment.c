@@ -31,6 +31,7 @@ static const char *const psgi_names[PSGI_NAMES] = {
     [PSGIX_LOGGER] = "psgix.logger",
     [PSGIX_HARAKIRI_COMMIT] = "psgix.harakiri.commit",
     [ORIBI_DATA] = "oribi.data",
+    [ORIBI_TRAILERS] = "oribi.trailers",
     [ORIBI_DEADLINE] = "oribi.deadline",
 };
 
@@ -369,6 +370,31 @@ static void fill_objects(pTHX_ Context *context, const oribi_request *request) {
         fill_object(aTHX_ environment, PSGIX_CLEANUP_HANDLERS, newRV_noinc((SV *)newAV()));
 }
 
+/* Adds an entry as if by the app, because other requests do not have it. */
+static void add_rare(pTHX_ Environment *environment, HV *hash, U32 psgi_key, SV *value) {
+    SV *name = environment->names[environment->server_keys + psgi_key];
+    (void)hv_store_ent(hash, name, value, SvSHARED_HASH(name));
+}
+
+static void push_text(pTHX_ AV *list, oribi_bytes text) {
+    SV *value = newSVpvn(text.size ? text.data : "", text.size);
+    if (UNLIKELY(TAINTING_get))
+        SvTAINTED_on(value);
+    av_push(list, value);
+}
+
+/* A list of names and values, in the form that fields of a response have. */
+static SV *trailers_new(pTHX_ const oribi_request *request) __attribute__((noinline, cold));
+
+static SV *trailers_new(pTHX_ const oribi_request *request) {
+    AV *list = newAV();
+    for (size_t i = 0; i < request->trailer_count; i++) {
+        push_text(aTHX_ list, request->trailers[i].name);
+        push_text(aTHX_ list, request->trailers[i].value);
+    }
+    return newRV_noinc((SV *)list);
+}
+
 HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     Environment *environment = &context->environment;
     static const oribi_bytes schemes[2] = {{"http", 4}, {"https", 5}};
@@ -427,11 +453,10 @@ HV *environment_fill(pTHX_ Context *context, const oribi_request *request) {
     }
     hash = environment->hash;
     environment->hash = NULL;
-    if (UNLIKELY(request->data != NULL)) {
-        /* Added as if by the app, because other requests do not have it. */
-        SV *name = environment->names[environment->server_keys + ORIBI_DATA];
-        (void)hv_store_ent(hash, name, input_new(aTHX_ environment, request->data), SvSHARED_HASH(name));
-    }
+    if (UNLIKELY(request->data != NULL))
+        add_rare(aTHX_ environment, hash, ORIBI_DATA, input_new(aTHX_ environment, request->data));
+    if (UNLIKELY(request->trailer_count > 0))
+        add_rare(aTHX_ environment, hash, ORIBI_TRAILERS, trailers_new(aTHX_ request));
     return hash;
 }
 

@@ -51,6 +51,7 @@ enum {
     PSGI_KEYS, /* how many of them are always there */
     PSGIX_HARAKIRI_COMMIT = PSGI_KEYS,
     ORIBI_DATA,     /* what a filter is to filter */
+    ORIBI_TRAILERS, /* what stands behind the content, if anything does */
     ORIBI_DEADLINE, /* a function by which the app moves its deadline, if there are deadlines */
     PSGI_NAMES  /* how many names there are */
 };

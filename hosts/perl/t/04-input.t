@@ -1,4 +1,5 @@
-# psgi.input: read, seek, getline and eof as Perl's own handles do it, over content in memory and in a file.
+# psgi.input: read, seek, getline and eof as Perl's own handles do it, over content in memory and in a file. And oribi.trailers:
+# what stands behind it.
 
 use strict;
 use warnings;
@@ -64,6 +65,15 @@ my %actions = (
         return [ scalar(<$input>), scalar(<$input>) ];
     },
     eof => sub { return [ $_[0]->eof ? 1 : 0 ] },
+    trailers => sub {
+        my ($input, $env) = @_;
+        my $content = do { local $/; <$input> };
+        my @sums = map { $env->{$_} } grep {/SUM/} keys %{$env};
+        return [ $content, \@sums, exists $env->{'oribi.trailers'} ? @{ $env->{'oribi.trailers'} } : 'none' ];
+    },
+    # What this request leaves behind the next one must not see.
+    keep_trailers => sub { push @{ $_[1]{'oribi.trailers'} }, 'kept'; our $trailers = $_[1]{'oribi.trailers'}; return [] },
+    kept_trailers => sub { return our $trailers },
 );
 
 my $kept;
@@ -75,7 +85,7 @@ my $app = sub {
         $kept = $input;
         return [ 200, [], ['kept'] ];
     }
-    return [ 200, [], [ $json->encode($actions{$action}->($action eq 'late' ? $kept : $action =~ /kept/ ? $kept : $input)) ] ];
+    return [ 200, [], [ $json->encode($actions{$action}->($action eq 'late' ? $kept : $action eq 'kept' ? $kept : $input, $env)) ] ];
 };
 $actions{kept} = sub { my $all = do { local $/; readline $_[0] }; return [$all] };
 
@@ -125,6 +135,27 @@ for my $content ('kept content', 'k' x 100_000) {
 subtest 'chunked content' => sub {
     $connection->send("POST /twice HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
     is_deeply $json->decode($connection->response('POST')->{body}), [ md5_hex('abcde'), md5_hex('abcde'), 5 ];
+};
+
+sub ask_with_trailers {
+    my ($action, $content, $trailers) = @_;
+    my $size = sprintf '%x', length $content;
+    $connection->send("POST /$action HTTP/1.1\r\nHost: x\r\nX-Sum: head\r\nTransfer-Encoding: chunked\r\n\r\n"
+        . "$size\r\n$content\r\n0\r\n$trailers\r\n");
+    return $json->decode($connection->response('POST')->{body});
+}
+
+subtest 'trailers' => sub {
+    my $trailers = "X-Sum: 1\r\nHost: y\r\nempty:\r\nx-sum: \xe9  2 \r\n";
+    my @told     = ('x-sum', 1, 'empty', q{}, 'x-sum', "\xe9  2");
+    is_deeply ask_with_trailers('trailers', 'text', $trailers), [ 'text', ['head'], @told ], 'apart from the fields of the head';
+    is_deeply ask('trailers', 'text'), [ 'text', [], 'none' ], 'and not in the next request';
+    my $large = 'abcdefghij' x 10_000;
+    is_deeply ask_with_trailers('trailers', $large, $trailers), [ $large, ['head'], @told ], 'behind content in a file';
+    is_deeply ask_with_trailers('trailers', 'text', q{}), [ 'text', ['head'], 'none' ], 'none';
+    is_deeply ask_with_trailers('keep_trailers', 'text', "A: b\r\n"), [], 'an app keeps them';
+    is_deeply ask_with_trailers('trailers', 'text', "C: d\r\n"), [ 'text', ['head'], 'c', 'd' ], 'the next request has its own';
+    is_deeply ask('kept_trailers', 'text'), [ 'a', 'b', 'kept' ], 'and they are still what they were';
 };
 
 done_testing;

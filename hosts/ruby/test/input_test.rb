@@ -86,12 +86,31 @@ module Input
   def test_chunked_content
     connection = server.connection
     connection.write("POST /input/read HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n")
-    ["5\r\nhello\r\n", "1;extension=1\r\n \r\n", "5\r\nworld\r\n", "0\r\nTrailer: ignored\r\n\r\n"].each do |chunk|
+    ["5\r\nhello\r\n", "1;extension=1\r\n \r\n", "5\r\nworld\r\n", "0\r\nX-Behind: it\r\n\r\n"].each do |chunk|
       connection.write(chunk)
     end
     assert_equal "hello world", connection.response.body
     connection.write("POST /input/presence HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
     assert_equal [true, "abc", "3"].inspect, connection.response.body
+  end
+
+  # The response to a request with a field X-Sum in its head, chunked content and these trailers.
+  def post_chunked(connection, path, content, trailers)
+    connection.write("POST #{path} HTTP/1.1\r\nHost: a\r\nX-Sum: head\r\nTransfer-Encoding: chunked\r\n\r\n")
+    connection.write("#{content.bytesize.to_s(16)}\r\n#{content}\r\n0\r\n#{trailers}\r\n")
+    connection.response
+  end
+
+  def test_trailers_stand_apart
+    connection = server.connection
+    sent = "X-Sum: 1\r\nHost: b\r\nempty:\r\nX-Three: a\r\nx-sum:  2 \r\nX-THREE: b\r\nx-three: c\r\n"
+    expected = { "x-sum" => %w[1 2], "empty" => "", "x-three" => %w[a b c] }
+    each_size do |content|
+      seen = post_chunked(connection, "/input/trailers", content, sent).body
+      assert_equal [content.bytesize, "head", expected, [["UTF-8"], ["ASCII-8BIT"]]].inspect, seen
+      assert_equal [content.bytesize, "head", nil, [[], []]].inspect, post_chunked(connection, "/input/trailers", content, "").body
+      assert_equal [content.bytesize, nil, nil, [[], []]].inspect, connection.post("/input/trailers", content).body
+    end
   end
 
   def test_chunked_content_has_a_length_and_no_coding

@@ -81,6 +81,16 @@ local function trailers(number, length)
     end
 end
 
+-- As in app.psgi.
+local function behind(request)
+    local lines = {}
+    for name, value in pairs(request.trailers or { none = "" }) do lines[#lines + 1] = name .. ": " .. value end
+    table.sort(lines)
+    lines[#lines + 1] = "head " .. (request.headers["X-Sum"] or "-")
+    lines[#lines + 1] = #request:read("a") .. " bytes"
+    return answer(table.concat(lines, "\n"))
+end
+
 local function stream(number, length, pieces, fails)
     local text, at = letters(number, tonumber(length)), 1
     local step = math.ceil(#text / tonumber(pieces))
@@ -142,6 +152,7 @@ local behaviours = {
     big = function(_, number, length) return answer(letters(number, tonumber(length))) end,
     stream = function(_, number, length, pieces) return stream(number, length, pieces, false) end,
     trailers = function(_, number, length) return trailers(number, length) end,
+    behind = behind,
     broken = function(_, number, length, pieces) return stream(number, length, pieces, true) end,
     tls = function(request)
         local variables = request.variables

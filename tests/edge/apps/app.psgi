@@ -69,6 +69,15 @@ sub trailers ($number, $length) {
     };
 }
 
+# What stands behind the content of a request, and the field of the head that has the name of one of these.
+sub behind ($env) {
+    my @left = @{ $env->{'oribi.trailers'} // ['none', q()] };
+    my %values;
+    while (my ($name, $value) = splice @left, 0, 2) { push @{ $values{$name} }, $value }
+    my @lines = map { "$_: " . join q(, ), @{ $values{$_} } } sort keys %values;
+    return answer(join "\n", @lines, 'head ' . ($env->{HTTP_X_SUM} // q(-)), length(content($env)) . ' bytes');
+}
+
 sub stream ($number, $length, $pieces, $fails) {
     return sub ($respond) {
         my $writer = $respond->([200, ['Content-Type' => 'text/plain', 'X-Worker' => $$]]);
@@ -110,6 +119,7 @@ my %behaviours = (
     big   => sub ($env, $number, $length)  { return answer(letters($number, $length)) },
     stream => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 0) },
     trailers => sub ($env, $number, $length) { return trailers($number, $length) },
+    behind => sub ($env, @) { return behind($env) },
     broken => sub ($env, $number, $length, $pieces) { return stream($number, $length, $pieces, 1) },
     tls => sub ($env, @) { return answer(join q( ), $env->{'psgi.url_scheme'}, map { $env->{$_} // q(-) } qw(HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT)) },
     client => sub ($env, @) { return answer(join "\n", map { $env->{"SSL_CLIENT_$_"} // q(-) } qw(VERIFY S_DN I_DN M_SERIAL CERT)) },

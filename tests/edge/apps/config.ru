@@ -61,6 +61,13 @@ def trailers(number, length)
   [200, fields, body]
 end
 
+# As in app.psgi.
+def behind(env)
+  trailers = env.fetch("oribi.trailers") { { "none" => "" } }
+  lines = trailers.sort.map { |name, value| "#{name}: #{[*value].join(", ")}" }
+  answer([*lines, "head #{env.fetch("HTTP_X_SUM", "-")}", "#{env["rack.input"].read.to_s.bytesize} bytes"].join("\n"))
+end
+
 def stream(number, length, pieces, fails)
   [200, fields, Pieces.new(letters(number, length.to_i), pieces.to_i, fails)]
 end
@@ -117,6 +124,7 @@ OTHERS = {
   "/big" => ->(_, number, length) { answer(letters(number, length.to_i)) },
   "/stream" => ->(_, number, length, pieces) { stream(number, length, pieces, false) },
   "/trailers" => ->(_, number, length) { trailers(number, length) },
+  "/behind" => ->(env, *) { behind(env) },
   "/broken" => ->(_, number, length, pieces) { stream(number, length, pieces, true) },
   "/tls" => lambda { |env, *|
     values = %w[HTTPS SSL_PROTOCOL SSL_TLS_SNI SERVER_PORT].map { |name| env.fetch(name, "-") }

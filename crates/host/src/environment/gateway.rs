@@ -229,6 +229,7 @@ mod tests {
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
             forwarded_port: false,
@@ -285,6 +286,7 @@ mod tests {
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"443" },
             forwarded_port: false,

@@ -349,6 +349,7 @@ mod tests {
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content,
+            trailers: None,
             remote: Endpoint { address: b"127.0.0.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             forwarded_port: false,

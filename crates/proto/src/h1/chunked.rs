@@ -1,8 +1,8 @@
 //! The chunked transfer coding (RFC 9112, section 7.1), read strictly.
 //!
-//! Framing bytes are consumed at once, so that the caller keeps nothing but content and every byte is read once. Extensions are
-//! skipped. Trailer fields are checked like fields and dropped, because nothing in a trailer may change what a head has said
-//! (RFC 9110, section 6.5.1).
+//! Framing bytes are consumed at once, so that the caller keeps nothing but content and trailers, and every byte is read once.
+//! Extensions are skipped. Trailer fields are checked like fields and given out as they arrive; [`trailers_of`](super::trailers_of)
+//! lays them out when all are there.
 
 use super::{Limits, Refusal, grammar};
 use core::ops::Range;
@@ -53,6 +53,8 @@ pub(super) enum Found {
     Nothing,
     /// A piece of content.
     Piece(Range<usize>),
+    /// A piece of the trailer section: field lines with their ends, or parts of such lines.
+    Trailers(Range<usize>),
     /// The end of the content, just before this place in the input.
     End(usize),
 }
@@ -60,9 +62,11 @@ pub(super) enum Found {
 impl Chunks {
     pub(super) const START: Self = Self { part: Part::Size, size: 0, total: 0, bytes: 0, fields: 0 };
 
-    /// Reads up to the end of the next piece of content, the end of the content, or the end of the input.
+    /// Reads up to the end of the next piece of content or of the trailer section, the end of the content, or the end of the input.
     pub(super) fn read(&mut self, input: &[u8], limits: &Limits) -> Result<Found, Refusal> {
         let mut pos = 0;
+        // Where the trailer section begins, or goes on.
+        let mut section = 0;
         while let Some(&byte) = input.get(pos) {
             if self.part == Part::Data {
                 let length = usize::try_from(self.size).map_or(input.len() - pos, |size| size.min(input.len() - pos));
@@ -71,6 +75,9 @@ impl Chunks {
                     self.part = Part::DataCr;
                 }
                 return Ok(Found::Piece(pos..pos + length));
+            }
+            if self.part == Part::Line && byte == b'\r' && section < pos {
+                return Ok(Found::Trailers(section..pos));
             }
             pos += 1;
             if self.part >= Part::Line {
@@ -95,6 +102,7 @@ impl Chunks {
                 Part::SizeLf => {
                     expect(byte, b'\n', Refusal::BARE_CR)?;
                     self.end_size_line(limits)?;
+                    section = pos;
                 }
                 Part::DataCr => {
                     expect(byte, b'\r', Refusal::CHUNK_END)?;
@@ -136,7 +144,8 @@ impl Chunks {
                 Part::Data => {}
             }
         }
-        Ok(Found::Nothing)
+        let within = (Part::Line..Part::EndLf).contains(&self.part) && section < pos;
+        Ok(if within { Found::Trailers(section..pos) } else { Found::Nothing })
     }
 
     fn read_size(&mut self, byte: u8, limits: &Limits) -> Result<(), Refusal> {
@@ -227,6 +236,8 @@ impl FramedContent {
                     sink(&rest[range.clone()]);
                     rest = &rest[range.end..];
                 }
+                // Whoever frames content by itself does not say what may stand behind it.
+                Found::Trailers(range) => rest = &rest[range.end..],
                 Found::End(end) => {
                     self.ended = true;
                     rest = &rest[end..];

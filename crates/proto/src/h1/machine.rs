@@ -44,6 +44,9 @@ pub enum Event {
     },
     /// A piece of the content: `input[range]`, never empty. The range lies within the consumed bytes.
     Content(Range<usize>),
+    /// A piece of the trailer section behind the content: `input[range]`, never empty, within the consumed bytes. All pieces of a
+    /// request, one behind the other, are its trailers once [`Event::End`] has come; see [`trailers_of`](super::trailers_of).
+    Trailers(Range<usize>),
     /// The content is complete, and with it the request.
     End,
     /// The request is refused, and so is everything that follows: from now on every step returns this. Answer with
@@ -167,6 +170,7 @@ impl Machine {
             Reading::Chunked(chunks) => match chunks.read(input, limits) {
                 Ok(Found::Nothing) => need_input(input.len()),
                 Ok(Found::Piece(range)) => Step { consumed: range.end, event: Event::Content(range) },
+                Ok(Found::Trailers(range)) => Step { consumed: range.end, event: Event::Trailers(range) },
                 Ok(Found::End(consumed)) => self.end(consumed),
                 Err(refusal) => self.refuse(refusal),
             },

@@ -42,4 +42,5 @@ pub use refusal::Refusal;
 pub(crate) use refusal::{Words, refusals};
 pub use response::{InvalidResponse, Preset, check_head, check_informational};
 pub use target::is_authority;
-pub use trailers::check_trailers;
+pub(crate) use trailers::may_be_trailer;
+pub use trailers::{check_trailers, trailers_of};

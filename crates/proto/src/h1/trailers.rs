@@ -5,6 +5,7 @@
 
 use super::grammar;
 use super::response::{CONTROL_BYTE, InvalidResponse, NO_TOKEN};
+use memchr::memchr;
 use oribi_message::FieldPair;
 
 macro_rules! forbidden {
@@ -19,8 +20,9 @@ const FORBIDDEN: &[(&str, &str)] = forbidden! {
     "Content-Length" "Transfer-Encoding" "Connection" "Keep-Alive" "Proxy-Connection" "Upgrade" "TE" "Trailer" "Host"
     // What controls the request or the response.
     "Age" "Cache-Control" "Date" "Expect" "Expires" "If-Match" "If-Modified-Since" "If-None-Match" "If-Range" "If-Unmodified-Since"
-    "Location" "Max-Forwards" "Pragma" "Range" "Retry-After" "Vary" "Warning" "Forwarded" "X-Forwarded-For" "X-Forwarded-Host"
-    "X-Forwarded-Proto" "Strict-Transport-Security"
+    "Location" "Max-Forwards" "Pragma" "Range" "Retry-After" "Vary" "Warning" "Strict-Transport-Security"
+    // Who the client is, as proxies say.
+    "Forwarded" "X-Forwarded-For" "X-Forwarded-Host" "X-Forwarded-Port" "X-Forwarded-Proto" "X-Real-IP"
     // Authentication, and cookies.
     "Authorization" "Cookie" "Proxy-Authenticate" "Proxy-Authorization" "Set-Cookie" "WWW-Authenticate"
     // How the content is to be read.
@@ -39,9 +41,34 @@ pub fn check_trailers(fields: &[FieldPair<'_>]) -> Result<(), InvalidResponse> {
         if !grammar::is_value(value) {
             return Err(InvalidResponse(CONTROL_BYTE));
         }
-        if let Some((_, why)) = FORBIDDEN.iter().find(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes())) {
+        if let Some(why) = why_forbidden(name) {
             return Err(InvalidResponse(why));
         }
     }
     Ok(())
+}
+
+fn why_forbidden(name: &[u8]) -> Option<&'static str> {
+    FORBIDDEN.iter().find(|(other, _)| name.eq_ignore_ascii_case(other.as_bytes())).map(|(_, why)| *why)
+}
+
+/// Whether an app may get a field of this name that a client has sent behind its content. One that cannot be a trailer is dropped.
+pub(crate) fn may_be_trailer(name: &[u8]) -> bool {
+    why_forbidden(name).is_none()
+}
+
+/// The trailers of a request: `section` is what [`Event::Trailers`](super::Event::Trailers) has given out until
+/// [`Event::End`](super::Event::End), which has been checked. Fields that cannot be trailers are left out.
+pub fn trailers_of(section: &[u8]) -> impl Iterator<Item = FieldPair<'_>> {
+    let mut rest = section;
+    core::iter::from_fn(move || {
+        loop {
+            let line = &rest[..memchr(b'\r', rest)?];
+            rest = rest.get(line.len() + 2..).unwrap_or_default();
+            let (name, value) = line.split_at(memchr(b':', line)?);
+            if may_be_trailer(name) {
+                return Some((name, grammar::trimmed(value, 1, value.len()).of(value)));
+            }
+        }
+    })
 }

@@ -184,13 +184,22 @@ pub(super) fn read(
     Ok(outline)
 }
 
-/// Decodes trailers, which are checked and dropped, because nothing in them may change what a head has said (RFC 9110,
-/// section 6.5.1).
-pub(super) fn read_trailers(decoder: &mut Decoder, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<(), Trouble> {
+/// Decodes trailers into the fields of a layout, which is filled anew. Those that cannot be trailers are left out.
+pub(super) fn read_trailers(
+    decoder: &mut Decoder,
+    block: &[u8],
+    text: &mut Vec<u8>,
+    layout: &mut HeadLayout,
+    limits: &Limits,
+) -> Result<(), Trouble> {
+    layout.clear();
     let (mut malformed, mut count) = (None, 0);
-    let whole = decode(decoder, block, limits, text, |_, field| {
+    let whole = decode(decoder, block, limits, text, |text, field| {
         count += 1;
         match field.kind {
+            Kind::Regular(known) if count <= limits.fields && h1::may_be_trailer(field.name.of(text)) => {
+                layout.fields.push(FieldLayout { name: field.name, value: field.value, known });
+            }
             Kind::Regular(_) => {}
             Kind::Malformed(why) => drop(malformed.get_or_insert(why)),
             _ => drop(malformed.get_or_insert(Malformed::PseudoInTrailers)),

@@ -65,6 +65,8 @@ pub enum Event {
     End {
         /// The stream.
         id: u32,
+        /// There are trailers: they are the fields of the layout.
+        trailers: bool,
     },
     /// The request is refused, before or within its content; further input for it is skipped. Answer with
     /// [`Machine::write_refusal`] if no response has been begun, and [`Machine::finish`].
@@ -252,7 +254,8 @@ impl Machine {
     /// bytes, until it returns [`Event::NeedInput`] or [`Event::Refuse`]. [`Event::NeedInput`] leaves at most 255 bytes
     /// unconsumed.
     ///
-    /// If the step is a head, it is in `text` and `layout`; otherwise what they hold is undefined. Machines may share them.
+    /// If the step is a head, or has trailers, it is in `text` and `layout`; otherwise what they hold is undefined. Machines may share
+    /// them.
     #[inline]
     pub fn handle_input(&mut self, input: &[u8], text: &mut Vec<u8>, layout: &mut HeadLayout, limits: &Limits) -> Step {
         let mut pos = 0;

@@ -132,4 +132,4 @@ macro_rules! topics {
     };
 }
 
-topics! { connection content control fields floods ordinary pseudo streams windows }
+topics! { connection content control fields floods ordinary pseudo streams trailers windows }

@@ -28,6 +28,7 @@ pub struct Head {
 pub enum What {
     Head(Box<Head>),
     Content(Vec<u8>),
+    Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End,
     Refused(Refusal),
     Reset(Option<(u32, &'static str)>),
@@ -157,7 +158,11 @@ impl Run {
                 self.machine.consume(id, piece.len(), &mut out);
                 self.credit(&frames::decode(&out));
             }
-            Event::End { id } => {
+            Event::End { id, trailers } => {
+                if trailers {
+                    let fields = self.trailers(limits);
+                    self.items.push(Item::Of(id, What::Trailers(fields)));
+                }
                 self.items.push(Item::Of(id, What::End));
                 self.answer(id);
             }
@@ -235,6 +240,19 @@ impl Run {
         }
     }
 
+    fn trailers(&self, limits: &Limits) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let head = RequestHead::new(&self.text, &self.layout);
+        assert!((1..=limits.fields).contains(&self.layout.fields.len()));
+        for (known, name, value) in head.fields() {
+            assert_eq!(known, KnownField::lookup(name), "{name:?}");
+            assert!(!name.is_empty() && !name.iter().any(u8::is_ascii_uppercase), "{name:?}");
+            assert!(!value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')), "{value:?}");
+            assert_eq!(value.trim_ascii(), value);
+            assert!(!matches!(known, Some(KnownField::ContentLength | KnownField::Host)));
+        }
+        head.fields().map(|(_, name, value)| (name.to_vec(), value.to_vec())).collect()
+    }
+
     fn answer(&mut self, id: u32) {
         if self.manner == Manner::Hold || self.machine.response_started(id) {
             return;
@@ -272,6 +290,11 @@ impl fmt::Display for Item {
                 f.write_str(if head.complete { " complete" } else { "" })
             }
             Self::Of(id, What::Content(content)) => write!(f, "{id} content {}", content.escape_ascii()),
+            Self::Of(id, What::Trailers(fields)) => {
+                let texts = fields.iter().map(|(name, value)| (name.escape_ascii(), value.escape_ascii()));
+                let lines = texts.map(|(name, value)| format!("{name}: {value}").trim_end().to_owned()).collect::<Vec<_>>();
+                write!(f, "{id} trailers {}", lines.join("; "))
+            }
             Self::Of(id, What::End) => write!(f, "{id} end"),
             Self::Of(id, What::Refused(refusal)) => write!(f, "{id} {} {}", refusal.status(), refusal.reason()),
             Self::Of(id, What::Reset(None)) => write!(f, "{id} reset"),

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each user needs another part")]
 
 use oribi_message::{HeadLayout, RequestHead, ResponseHead, TargetForm};
-use oribi_proto::h1::{Event, Finish, Framing, Limits, Machine, Preset};
+use oribi_proto::h1::{Event, Finish, Framing, Limits, Machine, Preset, trailers_of};
 use std::fmt;
 
 /// A request head, with everything that the machine and the layout tell of it.
@@ -27,6 +27,8 @@ pub enum Item {
     Head(Box<Head>),
     /// All pieces of a content that came, joined: how it is cut depends on how it arrives.
     Content(Vec<u8>),
+    /// What the request has behind its content; said only with its end.
+    Trailers(Vec<(Vec<u8>, Vec<u8>)>),
     End,
     /// The request has been answered and the connection waits for the next one.
     Kept,
@@ -47,7 +49,7 @@ pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
     let mut items = Vec::new();
     let mut machine = Machine::new();
     let mut layout = HeadLayout::default();
-    let mut input = Vec::new();
+    let (mut input, mut section) = (Vec::new(), Vec::new());
     for piece in pieces {
         input.extend_from_slice(piece);
         loop {
@@ -71,8 +73,14 @@ pub fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, limits: &Limits) -> 
                         _ => items.push(Item::Content(piece.to_vec())),
                     }
                 }
+                Event::Trailers(range) => {
+                    assert!(!range.is_empty() && range.end <= consumed && machine.awaits_content());
+                    section.extend_from_slice(&input[range]);
+                    assert!(section.len() <= limits.trailer_bytes);
+                }
                 Event::End => {
                     assert!(machine.request_complete());
+                    items.extend(trailers(&std::mem::take(&mut section), limits));
                     items.push(Item::End);
                 }
                 Event::Refused(refusal) => {
@@ -129,6 +137,23 @@ fn head(bytes: &[u8], layout: &HeadLayout, framing: Framing, machine: &Machine) 
     }
 }
 
+/// The trailers in a section, of which all lines are fields.
+fn trailers(section: &[u8], limits: &Limits) -> Option<Item> {
+    let fields: Vec<_> = trailers_of(section).map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
+    let text = section.strip_suffix(b"\r\n").unwrap_or_default();
+    assert!(text.is_empty() == section.is_empty() && !text.ends_with(b"\r\n"));
+    let lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    assert!(lines.clone().count() <= limits.fields);
+    let mut names = lines.map(|line| line.split(|byte| *byte == b':').next().expect("a name"));
+    assert!(fields.iter().all(|(name, _)| names.any(|other| other == name)), "each stands in the section, in this order");
+    for (name, value) in &fields {
+        assert!(!name.is_empty() && !value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')), "{name:?}: {value:?}");
+        assert_eq!(value.trim_ascii(), value);
+        assert!(!name.eq_ignore_ascii_case(b"content-length") && !name.eq_ignore_ascii_case(b"host"));
+    }
+    (!fields.is_empty()).then_some(Item::Trailers(fields))
+}
+
 fn answer(machine: &mut Machine) -> Finish {
     let mut out = Vec::new();
     let close = machine.must_close();
@@ -155,6 +180,11 @@ impl fmt::Display for Item {
                 if head.expects_continue { f.write_str(" expects continue") } else { Ok(()) }
             }
             Self::Content(content) => write!(f, "content {}", content.escape_ascii()),
+            Self::Trailers(fields) => {
+                let texts = fields.iter().map(|(name, value)| (name.escape_ascii(), value.escape_ascii()));
+                let lines = texts.map(|(name, value)| format!("{name}: {value}").trim_end().to_owned()).collect::<Vec<_>>();
+                write!(f, "trailers {}", lines.join("; "))
+            }
             Self::End => f.write_str("end"),
             Self::Kept => f.write_str("kept"),
             Self::Closed => f.write_str("closed"),

@@ -5,6 +5,7 @@ use super::forwarded::Forwarded;
 use super::input::Input;
 use super::moment::Moment;
 use super::remote::Remote;
+use super::trailers::ReceivedTrailers;
 use super::variables::Variables;
 use crate::listen::Listener;
 use oribi_host::{Endpoint, ExchangeId, Request};
@@ -29,6 +30,7 @@ pub(super) struct Received {
     pub(super) input: Input,
     pub(super) layout: HeadLayout,
     pub(super) content: StoredContent,
+    pub(super) trailers: ReceivedTrailers,
     /// When it was complete.
     pub(super) complete_at: Moment,
     /// The client, as far as it is known.
@@ -78,6 +80,7 @@ impl Exchange {
         let mut request = Request {
             head: self.head(),
             content: received.content.view(received.input.bytes()),
+            trailers: received.trailers.view(),
             remote: Endpoint { address: received.remote.address(), port: received.remote.port() },
             server: listener.endpoint(),
             forwarded_port: false,

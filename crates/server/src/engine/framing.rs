@@ -1,9 +1,9 @@
 //! How each protocol writes a response, the only thing about responses that differs between protocols.
 
 use super::body::{Body, Rest};
-use super::stream::{Frames, Trailers};
+use super::stream::Frames;
 use oribi_host::Piece;
-use oribi_message::{FieldPair, ResponseHead};
+use oribi_message::{FieldPair, ResponseHead, Trailers};
 use oribi_proto::{fcgi, h1, h2};
 
 /// The exit status of a CGI program that has failed.
@@ -269,7 +269,7 @@ impl Frame for Http2<'_> {
     fn end_with(&mut self, trailers: &[FieldPair<'_>], out: &mut Vec<u8>) -> End {
         if self.frames.waiting.is_some() {
             self.frames.ends = true;
-            self.frames.trailers = Trailers::kept(trailers);
+            self.frames.trailers = Trailers::of(trailers.iter().copied());
         } else {
             finish(self.machine, self.frames.id, trailers, out);
         }

@@ -51,6 +51,7 @@ mod source;
 mod stamp;
 mod stream;
 mod taken;
+mod trailers;
 mod variables;
 mod wait;
 

@@ -86,8 +86,17 @@ impl<B: Backend> Engine<'_, B> {
                         return self.refuse_storage(index, &error);
                     }
                 }
+                Event::Trailers(range) => {
+                    if let Some(request) = &mut reading.request {
+                        request.trailers.add(&input.unread()[range]);
+                    }
+                    input.consume(step.consumed);
+                }
                 Event::End => {
                     input.consume(step.consumed);
+                    if let Some(request) = &mut reading.request {
+                        request.trailers.complete();
+                    }
                     return self.complete(index);
                 }
                 Event::Refused(refusal) => match self.opening(index) {

@@ -8,6 +8,7 @@ use super::forwarded::Forwarded;
 use super::input::Pool;
 use super::name::{Name, Place};
 use super::send::Still;
+use super::trailers::ReceivedTrailers;
 use super::{Engine, Exchange};
 use crate::config::Limits;
 use crate::totals::Counter;
@@ -113,6 +114,7 @@ impl<B: Backend> Engine<'_, B> {
     pub(super) fn recycle(&mut self, mut received: Box<Received>) {
         let content = std::mem::take(&mut received.content);
         received.forwarded = Forwarded::default();
+        received.trailers = ReceivedTrailers::None;
         content.recycle(&mut self.spare_content, self.settings.limits.content_memory_bytes);
         if self.spare_requests.len() < SPARE_REQUESTS {
             self.spare_requests.push(received);

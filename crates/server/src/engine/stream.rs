@@ -5,7 +5,7 @@ use super::exchange::Received;
 use super::output::Output;
 use super::remote::Remote;
 use super::variables::Variables;
-use oribi_message::{FieldPair, Role};
+use oribi_message::{Role, Trailers};
 use oribi_proto::fcgi;
 
 /// One request, and its response.
@@ -49,22 +49,6 @@ pub(super) struct Frames {
     pub(super) trailers: Option<Box<Trailers>>,
     /// How much content all streams of the connection had sent when the time of what waits began.
     pub(super) sent_before: u64,
-}
-
-/// Trailers that wait with the content in front of them.
-#[derive(Debug)]
-pub(super) struct Trailers(Vec<(Vec<u8>, Vec<u8>)>);
-
-impl Trailers {
-    /// A copy of these; `None`: there are none.
-    pub(super) fn kept(fields: &[FieldPair<'_>]) -> Option<Box<Self>> {
-        let copies = || fields.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
-        (!fields.is_empty()).then(|| Box::new(Self(copies())))
-    }
-
-    pub(super) fn fields(&self) -> Vec<FieldPair<'_>> {
-        self.0.iter().map(|(name, value)| (&name[..], &value[..])).collect()
-    }
 }
 
 /// The state of a stream.

@@ -86,6 +86,7 @@ mod tests {
         let request = Request {
             head: RequestHead::new(head.as_bytes(), &layout),
             content: Content::Memory(b"secret"),
+            trailers: None,
             remote: Endpoint { address: b"192.0.2.7", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"80" },
             forwarded_port: false,

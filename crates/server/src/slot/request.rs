@@ -7,10 +7,11 @@
 //! | text | the bytes that all spans refer to |
 //! | endpoints | address and port of the client, name and port of the server |
 //! | content | the content of the request, and the data for a filter, if they are not in files |
+//! | trailers | if there are any: how many, and for each the sizes of its name and its value, and both |
 
 use super::copy::copy_short;
 use oribi_host::{Content, Gateway, Request};
-use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Span, TargetForm, Version};
+use oribi_message::{FieldLayout, FieldPair, KnownField, KnownVariable, Role, Span, TargetForm, Trailers, Version};
 
 pub(super) const NUMBER: usize = size_of::<u32>();
 
@@ -33,6 +34,8 @@ pub(super) mod flag {
     pub(in super::super) const FORWARDED_PORT: u32 = 32;
     pub(in super::super) const HTTP_2: u32 = 64;
     pub(in super::super) const OWN: u32 = 128;
+    /// Two bits with the role of a web server are below.
+    pub(in super::super) const TRAILERS: u32 = 1 << 10;
 }
 
 /// Writes `request` into `room`, with `added` behind its fields, and returns the number of bytes. `None`: it does not fit. Of
@@ -102,7 +105,23 @@ pub fn encode(request: &Request<'_>, added: &[FieldPair<'_>], room: &mut [u8]) -
             room.put(bytes)?;
         }
     }
+    if let Some(trailers) = request.trailers {
+        put_trailers(trailers, &mut room)?;
+    }
     Some(room.taken)
+}
+
+#[cold]
+fn put_trailers(trailers: &Trailers, room: &mut Room<'_>) -> Option<()> {
+    let fields = trailers.fields();
+    room.put(&(fields.len() as u32).to_ne_bytes())?;
+    for (name, value) in fields {
+        let sizes = [name.len() as u32, value.len() as u32].map(u32::to_ne_bytes);
+        for bytes in [sizes.as_flattened(), name, value] {
+            room.put(bytes)?;
+        }
+    }
+    Some(())
 }
 
 /// Room that is filled from its start.
@@ -141,6 +160,7 @@ fn flags(request: &Request<'_>) -> u32 {
         | set(request.https, flag::HTTPS)
         | set(request.underscores, flag::UNDERSCORES)
         | set(request.forwarded_port, flag::FORWARDED_PORT)
+        | set(request.trailers.is_some(), flag::TRAILERS)
         | request
             .gateway
             .as_ref()

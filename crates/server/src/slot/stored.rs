@@ -4,7 +4,8 @@ use super::Malformed;
 use super::request::{LINE, MISSING, NUMBER, NUMBERS, flag};
 use oribi_host::{Content, Endpoint, Gateway, Request};
 use oribi_message::{
-    FieldLayout, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Variable, Version,
+    FieldLayout, FieldPair, HeadLayout, KnownField, KnownVariable, RequestHead, Role, Span, TargetForm, Trailers, Variable,
+    Version,
 };
 use std::os::fd::BorrowedFd;
 
@@ -44,6 +45,7 @@ pub struct Stored {
     own: bool,
     content: Place,
     data: Place,
+    trailers: Option<Box<Trailers>>,
 }
 
 impl Stored {
@@ -62,6 +64,7 @@ impl Stored {
             self.variables.clear();
             self.endpoints = <[Span; 4]>::default();
             (self.text, self.content, self.data) = (Span::default(), Place::Nowhere, Place::Nowhere);
+            self.trailers = None;
         }
         outcome
     }
@@ -101,6 +104,10 @@ impl Stored {
         };
         self.content = place(kinds, numbers.pair(10))?;
         self.data = place(kinds >> 2, numbers.pair(11))?;
+        self.trailers = match flags & flag::TRAILERS {
+            0 => None,
+            _ => Trailers::of(read_trailers(&slot[position as usize..])?),
+        };
 
         let within = |[start, end]: [u32; 2]| -> Result<Span, Malformed> {
             if start <= end && end <= text { Ok(Span { start, end }) } else { Err(Malformed) }
@@ -132,7 +139,7 @@ impl Stored {
         self.forwarded_port = flags & flag::FORWARDED_PORT != 0;
         self.underscores = flags & flag::UNDERSCORES != 0;
         self.own = flags & flag::OWN != 0;
-        self.role = (flags & flag::GATEWAY != 0).then_some(match flags >> 8 {
+        self.role = (flags & flag::GATEWAY != 0).then_some(match flags >> 8 & 3 {
             0 => Role::Responder,
             1 => Role::Authorizer,
             _ => Role::Filter,
@@ -167,6 +174,7 @@ impl Stored {
         Some(Request {
             head: self.head(),
             content: view(self.content, content)?,
+            trailers: self.trailers.as_deref(),
             remote: Endpoint { address, port },
             server: Endpoint { address: name, port: own_port },
             forwarded_port: self.forwarded_port,
@@ -237,12 +245,30 @@ fn read_line(line: &[u8; LINE], text: u32) -> Result<(Span, Span, usize), Malfor
     Ok((name, value, known as usize))
 }
 
+/// Trailers at the start of `bytes`.
+#[cold]
+fn read_trailers(bytes: &[u8]) -> Result<Vec<FieldPair<'_>>, Malformed> {
+    let (count, mut rest) = bytes.split_first_chunk().ok_or(Malformed)?;
+    let mut fields = Vec::new();
+    for _ in 0..u32::from_ne_bytes(*count) {
+        let mut sizes = [0; 2];
+        for size in &mut sizes {
+            let (bytes, behind) = rest.split_first_chunk().ok_or(Malformed)?;
+            (*size, rest) = (u32::from_ne_bytes(*bytes) as usize, behind);
+        }
+        let (name, behind) = rest.split_at_checked(sizes[0]).ok_or(Malformed)?;
+        let (value, behind) = behind.split_at_checked(sizes[1]).ok_or(Malformed)?;
+        fields.push((name, value));
+        rest = behind;
+    }
+    Ok(fields)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::slot::encode_request as encode;
     use crate::slot::numbers::Numbers as Random;
-    use oribi_message::FieldPair;
     use std::fs::File;
     use std::os::fd::AsFd;
 
@@ -258,6 +284,7 @@ mod tests {
         flags: u64,
         contents: [Option<(Vec<u8>, Option<u64>)>; 2],
         added: Vec<(Vec<u8>, Vec<u8>)>,
+        trailers: Option<Box<Trailers>>,
         file: File,
     }
 
@@ -300,6 +327,7 @@ mod tests {
             1 => Some((random.text(300), None)),
             _ => Some((Vec::new(), Some(random.next() >> 8))),
         };
+        let trailers: Vec<_> = (0..random.below(8).saturating_sub(4)).map(|_| (random.text(20), random.text(20))).collect();
         Made {
             layout,
             variables: (0..random.below(20)).map(|_| variables(random)).collect(),
@@ -308,6 +336,7 @@ mod tests {
             flags: random.next(),
             contents: [content(random), content(random)],
             added: (0..random.below(3)).map(|_| (random.text(20), random.text(20))).collect(),
+            trailers: Trailers::of(trailers.iter().map(|(name, value)| (&name[..], &value[..]))),
             file: File::open("/dev/null").expect("a file"),
             text,
             apart,
@@ -326,6 +355,7 @@ mod tests {
             Request {
                 head: RequestHead::new(&self.text, &self.layout),
                 content: content(0),
+                trailers: self.trailers.as_deref(),
                 remote: Endpoint { address, port },
                 server: Endpoint { address: name, port: own_port },
                 forwarded_port: self.flags & 4 != 0,
@@ -360,7 +390,7 @@ mod tests {
         });
         let layout = head.layout();
         format!(
-            "{parts:?} {} {:?} {:?} {} {:?} {fields:?} {} {:?} {:?} {} {} {} {gateway:?}",
+            "{parts:?} {} {:?} {:?} {} {:?} {fields:?} {} {:?} {:?} {} {} {} {gateway:?} {:?}",
             layout.query.is_some(),
             head.authority(),
             head.form(),
@@ -372,6 +402,7 @@ mod tests {
             request.forwarded_port,
             request.https,
             request.underscores,
+            request.trailers,
         )
     }
 
@@ -387,7 +418,9 @@ mod tests {
         let contents = content(&request.content) + request.gateway.as_ref().map_or(0, |gateway| content(&gateway.data));
         let rest = (head.authority().map(<[u8]>::len), head.form(), head.https(), head.version());
         let bytes = fields + parts.map(<[u8]>::len).iter().sum::<usize>() + places[0] + places[1] + contents;
-        std::hint::black_box((bytes + variables.map_or(0, Iterator::sum), rest));
+        let trailers =
+            request.trailers.map_or(0, |trailers| trailers.fields().map(|(name, value)| name.len() + value.len()).sum());
+        std::hint::black_box((bytes + trailers + variables.map_or(0, Iterator::sum), rest));
     }
 
     #[test]
@@ -464,6 +497,7 @@ mod tests {
         let request = Request {
             head,
             content: Content::None,
+            trailers: None,
             remote: endpoint,
             server: endpoint,
             forwarded_port: false,

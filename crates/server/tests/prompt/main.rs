@@ -31,6 +31,8 @@ mod order;
 mod proxies;
 #[path = "../scenarios/random.rs"]
 mod random;
+#[path = "../scenarios/request_trailers.rs"]
+mod request_trailers;
 #[path = "../scenarios/responses.rs"]
 mod responses;
 #[path = "../scenarios/sharing.rs"]

@@ -16,6 +16,7 @@ mod limits;
 mod order;
 mod proxies;
 mod random;
+mod request_trailers;
 mod responses;
 mod sharing;
 mod stopping;

@@ -6,7 +6,7 @@ use oribi_host::{
 use oribi_lua::script_path::ScriptSource;
 use oribi_lua::{LuaRuntime, LuaSettings};
 use oribi_message::{
-    FieldLayout, FieldPair, HeadLayout, KnownField, KnownVariable, RequestHead, ResponseHead, Role, Span, Variable,
+    FieldLayout, FieldPair, HeadLayout, KnownField, KnownVariable, RequestHead, ResponseHead, Role, Span, Trailers, Variable,
 };
 use std::cell::{Cell, RefCell};
 use std::io::{self, Write};
@@ -131,9 +131,11 @@ impl Site {
         let role = if call.data.is_some() { Role::Filter } else { Role::Responder };
         let data = call.data.map_or(Content::None, Content::Memory);
         let gateway = call.variables.map(|_| Gateway::new(role, text.as_bytes(), &variables, data));
+        let trailers = Trailers::of(call.trailers.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
         let request = Request {
             head: RequestHead::new(text.as_bytes(), &layout),
             content,
+            trailers: trailers.as_deref(),
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             forwarded_port: false,
@@ -164,6 +166,8 @@ pub struct Call<'a> {
     pub variables: Option<&'a [(&'a str, &'a str)]>,
     pub content: Option<&'a [u8]>,
     pub in_file: bool,
+    /// What stands behind the content.
+    pub trailers: &'a [(&'a str, &'a str)],
     pub https: bool,
     /// What the web server wants filtered, if it wants that.
     pub data: Option<&'a [u8]>,
@@ -171,7 +175,8 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     pub fn new(method: &'a str, target: &'a str) -> Self {
-        Self { method, target, fields: &[], variables: None, content: None, in_file: false, https: false, data: None }
+        let (fields, trailers, variables, content, data) = (&[], &[], None, None, None);
+        Self { method, target, fields, variables, content, in_file: false, trailers, https: false, data }
     }
 
     pub fn post(content: &'a [u8]) -> Self {

@@ -250,6 +250,25 @@ fn an_iterator_of_a_coroutine_can_be_a_body() {
 }
 
 #[test]
+fn trailers_of_a_request_stand_apart() {
+    let script = "return function(request)
+        local trailers = request.trailers
+        if not trailers then return 'none' end
+        local names = {}
+        for name in pairs(trailers) do names[#names + 1] = name end
+        table.sort(names)
+        assert(request.trailers == trailers and request.headers['x-late'] == nil and trailers.Host == nil)
+        local twice, sum, empty = trailers['x-twice'], trailers['X-Sum'], trailers.empty
+        return table.concat({ table.concat(names, ' '), twice, sum, empty, request.headers['X-Sum'] }, '|')
+    end";
+    let site = Site::new(script);
+    let trailers = &[("x-sum", "1"), ("x-twice", "a"), ("empty", ""), ("x-twice", "b"), ("x-late", "1")];
+    let call = Call { trailers, fields: &[("X-Sum", "head")], ..Call::post(b"text") };
+    assert_eq!(site.answer(&call).body, "empty x-late x-sum x-twice|a, b|1||head");
+    assert_eq!(site.answer(&Call::post(b"text")).body, "none");
+}
+
+#[test]
 fn an_iterator_ends_with_trailers() {
     let script = "return function(request)
         local left = tonumber(request.query)

@@ -13,7 +13,7 @@ static VALUE *server_keys;
 static uint32_t server_key_count;
 
 static VALUE key_version, key_url_scheme, key_input, key_errors, key_multithread, key_multiprocess, key_run_once, key_is_hijack,
-    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_deadline,
+    key_hijack, key_early_hints, key_finished, key_after_reply, key_protocol, key_data, key_trailers, key_deadline,
     key_http_version, key_server_software;
 VALUE key_hijack_io;
 
@@ -60,6 +60,7 @@ void environment_define(void) {
     key_after_reply = interned(LITERAL("rack.after_reply"));
     key_protocol = interned(LITERAL("rack.protocol"));
     key_data = interned(LITERAL("oribi.data"));
+    key_trailers = interned(LITERAL("oribi.trailers"));
     key_deadline = interned(LITERAL("oribi.deadline"));
     key_http_version = interned(LITERAL("HTTP_VERSION"));
     key_server_software = interned(LITERAL("SERVER_SOFTWARE"));
@@ -352,6 +353,22 @@ static void adapt_to_gateway(Call *call) {
     }
 }
 
+/* What stands behind the content, in the form that fields of a response have. */
+static void add_trailers(Call *call) {
+    const oribi_request *request = call->request;
+    VALUE trailers = rb_hash_new();
+    for (size_t i = 0; i < request->trailer_count; i++) {
+        const oribi_field *field = &request->trailers[i];
+        VALUE name = rb_enc_interned_str(field->name.data, (long)field->name.size, rb_utf8_encoding());
+        VALUE value = text(&field->value), before = rb_hash_lookup(trailers, name);
+        if (RB_TYPE_P(before, T_ARRAY))
+            rb_ary_push(before, value);
+        else
+            rb_hash_aset(trailers, name, NIL_P(before) ? value : rb_ary_new_from_args(2, before, value));
+    }
+    rb_hash_aset(call->environment, key_trailers, trailers);
+}
+
 /* The connection carries other requests, too: nobody gets its socket. */
 static void adapt_to_shared_connection(VALUE environment) {
     rb_hash_aset(environment, key_is_hijack, Qfalse);
@@ -382,5 +399,7 @@ void environment_fill(Call *call) {
         adapt_to_gateway(call);
     else if (RB_UNLIKELY(is_http2(&request->variables[ORIBI_SERVER_PROTOCOL].value)))
         adapt_to_shared_connection(call->environment);
+    if (RB_UNLIKELY(request->trailer_count > 0))
+        add_trailers(call);
     ticket_bind(call->ticket, call->environment);
 }

@@ -30,6 +30,7 @@ impl Asked {
         Request {
             head: RequestHead::new(self.text.as_bytes(), &self.layout),
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
             server: Endpoint { address: b"localhost", port: b"5000" },
             forwarded_port: false,

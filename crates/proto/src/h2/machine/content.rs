@@ -130,7 +130,7 @@ impl Machine {
         if stream.announced && stream.left > 0 {
             return self.fail(id, StreamError::CONTENT_SHORT, limits);
         }
-        Ok(Some(Event::End { id }))
+        Ok(Some(Event::End { id, trailers: false }))
     }
 
     /// Tells the machine that `size` bytes of content have been consumed, or that there is room for as many more; the client is

@@ -156,7 +156,7 @@ impl Machine {
         self.continuing = false;
         let id = self.frame.id;
         if id <= self.last {
-            return self.end_trailers(id, block, text, limits);
+            return self.end_trailers(id, block, text, layout, limits);
         }
         self.last_but_one = self.last;
         self.last = id;
@@ -221,7 +221,14 @@ impl Machine {
     }
 
     #[cold]
-    fn end_trailers(&mut self, id: u32, block: &[u8], text: &mut Vec<u8>, limits: &Limits) -> Result<Option<Event>, Violation> {
+    fn end_trailers(
+        &mut self,
+        id: u32,
+        block: &[u8],
+        text: &mut Vec<u8>,
+        layout: &mut HeadLayout,
+        limits: &Limits,
+    ) -> Result<Option<Event>, Violation> {
         let Some(stream) = self.streams.find(id) else {
             self.skip_block(block, text, limits)?;
             if self.block_ends {
@@ -233,7 +240,7 @@ impl Machine {
             self.skip_block(block, text, limits)?;
             return self.fail(id, StreamError::HALF_CLOSED, limits);
         }
-        let read = head::read_trailers(&mut self.decoder, block, text, limits);
+        let read = head::read_trailers(&mut self.decoder, block, text, layout, limits);
         if let Err(Trouble::Fault(fault)) = read {
             return Err(violation(fault));
         }
@@ -246,7 +253,10 @@ impl Machine {
                 Ok(Some(Event::Refused { id, refusal }))
             }
             Err(Trouble::Malformed(_)) => self.fail(id, StreamError::MALFORMED_TRAILERS, limits),
-            _ => self.end_content(id, limits),
+            _ => Ok(match self.end_content(id, limits)? {
+                Some(Event::End { id, .. }) => Some(Event::End { id, trailers: !layout.fields.is_empty() }),
+                other => other,
+            }),
         }
     }
 

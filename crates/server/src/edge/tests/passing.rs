@@ -73,6 +73,35 @@ fn content_that_is_larger_than_a_slot_comes_in_a_file() {
 }
 
 #[test]
+fn trailers_reach_a_worker_with_content_in_the_slot_and_in_a_file() {
+    let mut site = Site::standard();
+    let mut app = site.worker();
+    for (length, is_in_file) in [(5, false), (20_000, false), (100_000, true)] {
+        let mut request =
+            format!("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n{length:x}\r\n").into_bytes();
+        request.resize(request.len() + length, b'x');
+        request.extend_from_slice(b"\r\n0\r\nX-Sum: 1\r\nHost: b\r\n");
+        // As long as they may be.
+        request.extend_from_slice(&[b"Y: ", &b"z".repeat(8150)[..], b"\r\n\r\n"].concat());
+        let client = site.asking(&request);
+        let taken = app.take();
+        assert_eq!(app.stored.has_content_file(), is_in_file);
+        let file = std::fs::File::open("/dev/null").expect("a file");
+        let request = app.stored.request(Some(file.as_fd()), None).expect("all of it");
+        let trailers: Vec<_> = request.trailers.expect("some").fields().collect();
+        assert_eq!(trailers, [(&b"x-sum"[..], &b"1"[..]), (b"y", &b"z".repeat(8150))]);
+        app.answer(taken, "read");
+        assert_response(&site.received(&client), "200", "read");
+        // The slot is used again.
+        site.exchange(&client, &post("/", b"content"));
+        let taken = app.take();
+        assert_eq!(app.stored.request(None, None).expect("all of it").trailers, None);
+        app.answer(taken, "read");
+        site.received(&client);
+    }
+}
+
+#[test]
 fn pieces_are_sent_as_they_come_and_a_head_alone_as_well() {
     let mut site = Site::standard();
     let mut app = site.worker();

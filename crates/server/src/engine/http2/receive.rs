@@ -7,6 +7,7 @@ use super::super::heed::heed;
 use super::super::misdirected::is_misdirected;
 use super::super::send::Still;
 use super::super::stream::{Stream, StreamState};
+use super::super::trailers::ReceivedTrailers;
 use super::super::{Engine, Stage};
 use crate::config::Forwarding;
 use core::ops::Range;
@@ -29,8 +30,13 @@ impl<B: Backend> Engine<'_, B> {
                 Event::NeedInput => return Still::Open,
                 Event::Head { id, outline, complete } => self.begin_request(index, id, outline, complete),
                 Event::Content { id, range } => self.take_piece(index, id, start + range.start..start + range.end),
-                Event::End { id } => match self.reading_stream(index, id) {
-                    Some(number) => self.complete_stream(number),
+                Event::End { id, trailers } => match self.reading_stream(index, id) {
+                    Some(number) => {
+                        if trailers {
+                            self.take_trailers(number);
+                        }
+                        self.complete_stream(number)
+                    }
                     None => Still::Open,
                 },
                 Event::Refused { id, refusal } => self.refuse_request(index, id, refusal),
@@ -160,6 +166,13 @@ impl<B: Backend> Engine<'_, B> {
             line.trim(outputs);
         }
         self.flush(index)
+    }
+
+    /// Trailers have been read: they are the fields of the blank request.
+    fn take_trailers(&mut self, number: u32) {
+        let StreamState::Reading(reading) = &mut self.streams[number].state else { return };
+        let fields = RequestHead::new(&self.head_text, &self.blank.layout).fields();
+        reading.request.trailers = ReceivedTrailers::of(fields.map(|(_, name, value)| (name, value)));
     }
 
     /// Answers a request that the machine refuses, of which the engine may have heard nothing yet.

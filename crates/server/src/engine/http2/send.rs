@@ -110,7 +110,7 @@ impl<B: Backend> Engine<'_, B> {
         let stream = &mut streams[number];
         let StreamFraming::Http2(Frames { id, ends: true, trailers, .. }) = &mut stream.framing else { return };
         let (id, trailers) = (*id, trailers.take());
-        let trailers = trailers.as_ref().map_or_else(Vec::new, |trailers| trailers.fields());
+        let trailers = trailers.as_ref().map_or_else(Vec::new, |trailers| trailers.fields().collect());
         let Connection { line, state, .. } = &mut connections[index];
         if let State::Carrying(carrier) = state
             && let Some(machine) = carrier.http2()

@@ -171,6 +171,7 @@ fn submit(edge: &mut Edge, target: &str, content: Content<'_>) -> Ticket {
     let request = Request {
         head: RequestHead::new(text.as_bytes(), &layout),
         content,
+        trailers: None,
         remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
         server: Endpoint { address: b"example.org", port: b"80" },
         forwarded_port: false,

@@ -2,7 +2,7 @@
 
 use super::*;
 use oribi_host::Gateway;
-use oribi_message::{KnownVariable, Role, Variable};
+use oribi_message::{KnownVariable, Role, Trailers, Variable};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -46,6 +46,26 @@ fn a_request_is_lent_as_it_was_submitted_and_in_its_order() {
 }
 
 #[test]
+fn trailers_are_lent_with_their_request_and_not_with_the_next() {
+    let mut site = Site::new();
+    let (text, layout) = (b"GET/", HeadLayout::default());
+    let (head, endpoint) = (RequestHead::new(text, &layout), Endpoint { address: b"", port: b"0" });
+    let (content, remote, server) = (Content::Memory(b"content"), endpoint, endpoint);
+    let (https, forwarded_port, underscores, gateway) = (false, false, false, None);
+    let sent = Trailers::of([(&b"x"[..], &b"y"[..]), (b"empty", b""), (b"x", b"z")]);
+    for trailers in [sent.as_deref(), None] {
+        submit_request(
+            &mut site.edge,
+            &Request { head, content, trailers, remote, server, forwarded_port, https, underscores, gateway },
+        );
+        let lent = site.lend();
+        assert_eq!(lent.request(&[]).trailers, trailers);
+        assert_eq!(text_of(lent.request(&[]).content), Some(b"content".to_vec()));
+        site.intake.give_back(lent);
+    }
+}
+
+#[test]
 fn content_in_a_file_is_asked_for() {
     let mut site = Site::new();
     let content = file(b"a long content");
@@ -68,7 +88,8 @@ fn content_in_a_file_is_asked_for() {
     let content = Content::None;
     let (remote, server) = (endpoint, endpoint);
     let gateway = Some(gateway);
-    let request = Request { head, content, remote, server, forwarded_port: false, https: true, underscores: false, gateway };
+    let (trailers, forwarded_port) = (None, false);
+    let request = Request { head, content, trailers, remote, server, forwarded_port, https: true, underscores: false, gateway };
     submit_request(edge, &request);
     thread::scope(|scope| {
         scope.spawn(|| fulfil(edge, Wish::Data, data.as_fd()));

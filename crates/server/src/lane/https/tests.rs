@@ -13,6 +13,7 @@ fn answer(lines: &str, change: impl FnOnce(&mut Request<'_>), port: u16) -> Opti
     let mut request = Request {
         head: RequestHead::new(bytes.as_bytes(), &layout),
         content: Content::None,
+        trailers: None,
         remote: Endpoint { address: b"192.0.2.1", port: b"4711" },
         server: Endpoint { address: b"localhost", port: b"80" },
         forwarded_port: false,
@@ -77,6 +78,7 @@ fn no_byte_of_a_host_or_of_a_target_ends_the_field() {
         let request = Request {
             head: RequestHead::new(&text, &layout),
             content: Content::None,
+            trailers: None,
             remote: Endpoint { address: b"", port: b"" },
             server: Endpoint { address: b"", port: b"" },
             forwarded_port: false,

@@ -39,6 +39,15 @@ module Probe
   on("/input/read") { |env| [200, {}, [input(env)&.read || "none"]] }
   on("/input/unread") { |_env| text("unread") }
 
+  # What stands behind the content, and how it is encoded.
+  on "/input/trailers" do |env|
+    trailers = env["oribi.trailers"]
+    names = trailers.to_h.keys
+    values = trailers.to_h.values.flatten.reject(&:empty?)
+    encodings = [names, values].map { |texts| texts.map { |text| text.encoding.name }.uniq }
+    text([input(env).read.bytesize, env["HTTP_X_SUM"], trailers, encodings].inspect)
+  end
+
   on "/input/digest" do |env|
     digest = Digest::SHA256.new
     size = 0
