@@ -322,6 +322,10 @@ fn a_server_that_stops_answers_what_has_begun() {
     server.run();
     frames.read(&client);
     assert_eq!((frames.content(1), frames.content(3)), (("late".to_owned(), true), ("late".to_owned(), true)));
+    // While the client reads, it makes room; on a closed socket that would bring about a reset.
+    client.send(&window_update(0, 8));
+    server.run();
+    assert!(client.saw_end() && !server.finished(), "the server reads on behind its end");
     client.end();
     server.run();
     assert!(client.saw_end() && !client.saw_reset() && server.finished());

@@ -116,8 +116,11 @@ impl<B: Backend> Engine<'_, B> {
             return Still::Open;
         }
         debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
-        connection.state = State::Flushing(Fate::Close);
-        if connection.line.output.is_none() { self.go_on(index, Fate::Close) } else { self.flush(index) }
+        // A client of HTTP/2 goes on making room while it reads the last response. On a closed socket that would bring about a reset,
+        // which takes what has not arrived.
+        let fate = if carrier.speaks_http2() { Fate::Linger } else { Fate::Close };
+        connection.state = State::Flushing(fate);
+        if connection.line.output.is_none() { self.go_on(index, fate) } else { self.flush(index) }
     }
 
     /// Removes a finished request from its connection.
