@@ -2,6 +2,7 @@
 
 use crate::in_every_language;
 use crate::language::{Language, Launcher, Site, content_of_file};
+use crate::response::letters;
 use crate::server::{Folder, wait_until};
 use crate::turn;
 use rustix::process::Signal;
@@ -14,6 +15,9 @@ in_every_language!(
     certificates_are_exchanged_when_files_change,
     clients_show_certificates
 );
+
+crate::in_language!(perl_sockets, Perl, what_an_app_has_sent_is_passed_on_when_its_process_ends);
+crate::in_language!(ruby_sockets, Ruby, what_an_app_has_sent_is_passed_on_when_its_process_ends);
 
 /// A certificate of `localhost` and its key in one file.
 fn certificate(folder: &Folder, name: &str) -> PathBuf {
@@ -106,6 +110,30 @@ fn apps_are_served_over_tls(language: Language) {
             Command::new("curl").args(["-sS", &format!("http://127.0.0.1:{port}/")]).output().expect("curl is installed");
         assert!(String::from_utf8_lossy(&plain.stdout).contains("https://"), "{plain:?}");
         site.server.signal(Signal::TERM);
+    }
+}
+
+/// The process that encrypts what an app sends on a socket that it has taken has the end of it when the app has finished, and would
+/// end, too, before a client has it that is not fast.
+fn what_an_app_has_sent_is_passed_on_when_its_process_ends(language: Language) {
+    const LENGTH: usize = 8 << 20;
+    let _turn = turn::beside_others();
+    for (number, edge, signal) in [(1, "off", Signal::TERM), (2, "off", Signal::HUP), (3, "on", Signal::TERM)] {
+        let folder = Folder::new();
+        let file = certificate(&folder, "first");
+        let listen = format!("https://127.0.0.1:0?cert={}", file.display());
+        let mut site = Site::start(Launcher::Oribi, language, &["--listen", &listen, "--edge", edge, "--workers", "1"]);
+        let target = format!("SITE/hijack?{number}&{LENGTH}");
+        let received = std::thread::scope(|scope| {
+            let client = scope.spawn(|| curl(&site, &file, &["--limit-rate", "6M", &target]));
+            site.wait_inside(number);
+            site.server.signal(signal);
+            client.join().expect("curl had an answer")
+        });
+        assert!(received == letters(number, LENGTH), "edge {edge}, {signal:?}: {}", received.len());
+        if signal == Signal::TERM {
+            assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! that there is no room. Two kinds of news are this backend's own: an end that a client has announced together with its last
 //! bytes, and the room for a handshake message that has not left, which nobody but the protocol waits for.
 
-use crate::given::{self, Given};
+use crate::given::{Given, Passages};
 use crate::outgoing::{Flushed, Haste, Outgoing, flush};
 use crate::server::{Server, Speaker};
 use crate::session::{Over, Session};
@@ -38,6 +38,8 @@ pub struct Tls<B> {
     news: Vec<Event>,
     /// Connections whose own messages wait for room.
     stalled: Vec<Token>,
+    /// Connections that hosts have taken.
+    passages: Passages,
 }
 
 /// When the encryption of a connection begins.
@@ -98,6 +100,7 @@ impl<B: Backend> Tls<B> {
             of_file: Vec::new(),
             news: Vec::new(),
             stalled: Vec::new(),
+            passages: Passages::default(),
         })
     }
 
@@ -227,6 +230,15 @@ fn begin(speaker: &mut Speaker) -> Stage {
 /// The news that a receive is worth trying.
 fn news(token: Token, ended: bool) -> Event {
     Event::Socket { token, readable: true, writable: false, ended, broken: false }
+}
+
+/// Behind the last connection the process ends, and with it the threads that serve those which hosts have taken.
+impl<B> Drop for Tls<B> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.passages.finish();
+        }
+    }
 }
 
 impl<B: Backend> Backend for Tls<B> {
@@ -424,7 +436,7 @@ impl<B: Backend> Backend for Tls<B> {
         let Stage::Session(session) = std::mem::replace(&mut secure.stage, Stage::Aborted) else {
             return Err(io::ErrorKind::NotConnected.into());
         };
-        let (given, descriptor) = given::pass(session, connection, received)?;
+        let (given, descriptor) = self.passages.pass(session, connection, received)?;
         secure.stage = Stage::Given(given);
         Ok((descriptor, Vec::new()))
     }

@@ -1,17 +1,22 @@
 //! Encrypted connections that a host takes, because its app speaks another protocol with the client.
 //!
 //! The host cannot have the socket, on which only TLS is spoken. It gets one end of a pair of sockets, and a thread decrypts
-//! what comes from the client and encrypts what comes from the app, until both have ended.
+//! what comes from the client and encrypts what comes from the app, until both have ended. What an app has sent to such a thread when its
+//! process ends, the process must still pass on: see [`Passages`].
 
 use crate::session::{Over, Session};
 use oribi_io::Attempt;
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, shutdown};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU8, AtomicU64};
+use std::sync::{Arc, Weak};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Bytes that are read at once: one record's.
 const READ: usize = 16 << 10;
@@ -44,16 +49,90 @@ impl Given {
     }
 }
 
-/// Starts the thread, and returns the end for the host. `received` has come already and was not decrypted.
-pub(crate) fn pass(session: Session, connection: OwnedFd, received: Vec<u8>) -> io::Result<(Given, OwnedFd)> {
-    let (ours, theirs) = UnixStream::pair()?;
-    let kept = theirs.try_clone()?;
-    rustix::io::ioctl_fionbio(&connection, true)?;
-    ours.set_nonblocking(true)?;
+/// How long the end of a process waits for clients that take nothing, and how long for those that do.
+const STALLED: Duration = Duration::from_secs(5);
+const LONGEST_END: Duration = Duration::from_secs(30);
+
+/// More than an app has sent that has not left when a process begins to end: what stands in the pair of sockets and in the passage.
+const MOST_UNDER_WAY: u64 = 512 << 10;
+
+/// The connections that hosts have taken from one backend.
+#[derive(Debug, Default)]
+pub(crate) struct Passages(Vec<Weak<Course>>);
+
+/// How far a passage is.
+#[derive(Debug)]
+struct Course {
+    /// The end on which the app's bytes are read.
+    app: UnixStream,
+    state: AtomicU8,
+    /// How many bytes have been read from the app, and how many have left for the client.
+    read: AtomicU64,
+    left: AtomicU64,
+}
+
+/// Nothing of the app's waits for the client.
+const QUIET: u8 = 0;
+/// Something may.
+const BUSY: u8 = 1;
+/// The app has ended, and all that it has sent has left, with the word for the end.
+const ENDED: u8 = 2;
+
+impl Passages {
+    /// Starts the thread, and returns the end for the host. `received` has come already and was not decrypted.
+    pub(crate) fn pass(&mut self, session: Session, client: OwnedFd, received: Vec<u8>) -> io::Result<(Given, OwnedFd)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        let kept = theirs.try_clone()?;
+        rustix::io::ioctl_fionbio(&client, true)?;
+        ours.set_nonblocking(true)?;
+        let course =
+            Arc::new(Course { app: ours, state: AtomicU8::new(BUSY), read: AtomicU64::new(0), left: AtomicU64::new(0) });
+        self.0.retain(|course| course.strong_count() > 0);
+        self.0.push(Arc::downgrade(&course));
+        pass(session, client, course, received)?;
+        Ok((Given(kept), theirs.into()))
+    }
+
+    /// Waits until what apps have sent has left, because the process is about to end and the threads end with it. The kernel does
+    /// that for sockets without encryption.
+    pub(crate) fn finish(&self) {
+        let living = self.0.iter().filter_map(Weak::upgrade);
+        let courses: Vec<_> = living.map(|course| (course.read.load(SeqCst), course)).collect();
+        let (begun, mut moved, mut left) = (Instant::now(), Instant::now(), 0);
+        // An app in another process may go on sending: what it sends from now on is not waited for.
+        while courses.iter().any(|(before, course)| !course.has_left(*before)) {
+            let now: u64 = courses.iter().map(|(_, course)| course.left.load(SeqCst)).sum();
+            if now != left {
+                (left, moved) = (now, Instant::now());
+            }
+            if moved.elapsed() > STALLED || begun.elapsed() > LONGEST_END {
+                log::info!("the end of this process cuts connections that apps have taken, whose clients take nothing");
+                return;
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Course {
+    /// Whether everything has left that the app had sent when `before` bytes had been read from it.
+    fn has_left(&self, before: u64) -> bool {
+        let mut polled = [PollFd::new(&self.app, PollFlags::IN | PollFlags::RDHUP)];
+        // The state is asked after the socket: the passage says that it is busy before it reads there.
+        let silent = poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready == 0);
+        match self.state.load(SeqCst) {
+            ENDED => true,
+            QUIET if silent => true,
+            _ => self.read.load(SeqCst) > before + MOST_UNDER_WAY,
+        }
+    }
+}
+
+fn pass(session: Session, client: OwnedFd, course: Arc<Course>, received: Vec<u8>) -> io::Result<()> {
     let passage = Passage {
         session,
-        client: connection,
-        app: ours,
+        client,
+        course,
         to_app: Vec::new(),
         plain: vec![0; READ],
         incoming: Vec::new(),
@@ -62,13 +141,13 @@ pub(crate) fn pass(session: Session, connection: OwnedFd, received: Vec<u8>) -> 
         client_told: false,
     };
     thread::Builder::new().name("tls".to_owned()).spawn(move || passage.run(received))?;
-    Ok((Given(kept), theirs.into()))
+    Ok(())
 }
 
 struct Passage {
     session: Session,
     client: OwnedFd,
-    app: UnixStream,
+    course: Arc<Course>,
     /// Decrypted bytes that the app has not taken.
     to_app: Vec<u8>,
     plain: Vec<u8>,
@@ -87,7 +166,8 @@ impl Passage {
         // When one side has gone, the thread ends, and the other side learns it by its own socket.
         while self.turn() {}
         let _ = shutdown(&self.client, Shutdown::Both);
-        let _ = shutdown(&self.app, Shutdown::Both);
+        let _ = shutdown(&self.course.app, Shutdown::Both);
+        self.course.state.store(ENDED, SeqCst);
     }
 
     /// Passes on what there is, and waits once; `false`: it is over.
@@ -97,17 +177,22 @@ impl Passage {
             let count = self.session.take(&mut self.plain[..room]);
             self.to_app.extend_from_slice(&self.plain[..count]);
         }
-        if !write(self.app.as_fd(), &mut self.to_app) || !write(self.client.as_fd(), &mut self.session.waiting) {
+        let waiting = self.session.waiting.len();
+        if !write(self.course.app.as_fd(), &mut self.to_app) || !write(self.client.as_fd(), &mut self.session.waiting) {
             return false;
         }
+        self.course.left.fetch_add((waiting - self.session.waiting.len()) as u64, SeqCst);
         if self.session.over == Some(Over::Broken) && self.to_app.is_empty() {
             return false;
         }
         if self.session.over.is_some() && self.to_app.is_empty() && !std::mem::replace(&mut self.client_told, true) {
-            let _ = shutdown(&self.app, Shutdown::Write);
+            let _ = shutdown(&self.course.app, Shutdown::Write);
         }
         if self.session.waiting.is_empty() && (self.app_gone || (self.app_ended && self.session.over.is_some())) {
             return false;
+        }
+        if self.session.waiting.is_empty() {
+            self.course.state.store(if self.app_ended { ENDED } else { QUIET }, SeqCst);
         }
         let (client, app) = match self.wait() {
             Ok(found) => found,
@@ -140,7 +225,7 @@ impl Passage {
         of_client.set(PollFlags::OUT, !self.session.waiting.is_empty());
         of_app.set(PollFlags::IN, self.hears_app());
         of_app.set(PollFlags::OUT, !self.to_app.is_empty());
-        let mut polled = [PollFd::new(&self.app, of_app), PollFd::new(&self.client, of_client)];
+        let mut polled = [PollFd::new(&self.course.app, of_app), PollFd::new(&self.client, of_client)];
         let polled = match (self.app_gone, of_client.is_empty()) {
             (true, _) => &mut polled[1..],
             (false, true) => &mut polled[..1],
@@ -171,14 +256,18 @@ impl Passage {
     }
 
     fn hear_app(&mut self) -> bool {
+        self.course.state.store(BUSY, SeqCst);
         let mut waiting = std::mem::take(&mut self.session.waiting);
-        let goes_on = match rustix::io::read(&self.app, self.plain.as_mut_slice()) {
+        let goes_on = match rustix::io::read(&self.course.app, self.plain.as_mut_slice()) {
             Ok(0) => {
                 self.app_ended = true;
                 self.session.say_goodbye(&mut waiting);
                 true
             }
-            Ok(count) => self.session.encrypt(&self.plain[..count], &mut waiting),
+            Ok(count) => {
+                self.course.read.fetch_add(count as u64, SeqCst);
+                self.session.encrypt(&self.plain[..count], &mut waiting)
+            }
             Err(Errno::AGAIN | Errno::INTR) => true,
             Err(_) => false,
         };

@@ -127,11 +127,12 @@ my %behaviours = (
     upload => sub ($env, $number) { return answer(content($env)) },
     unmodified => sub ($env, $number) { return [304, ['X-Worker' => $$, 'ETag' => qq("$number")], []] },
     named => sub ($env, $number) { return answer(q(), 'X-Sendfile' => "$ENV{ORIBI_TEST_FILES}/small") },
-    hijack => sub ($env, $number) {
+    hijack => sub ($env, $number, $length = undef) {
+        enter($number);
         return sub ($respond) {
             my $socket = $env->{'psgix.io'};
-            my $text   = "hijack $number\n";
-            syswrite $socket, "HTTP/1.1 200 OK\r\nContent-Length: " . length($text) . "\r\nConnection: close\r\n\r\n$text";
+            my $text   = defined $length ? letters($number, $length) : "hijack $number\n";
+            print {$socket} 'HTTP/1.1 200 OK', "\r\nContent-Length: ", length $text, "\r\nConnection: close\r\n\r\n", $text;
             close $socket;
         };
     },

@@ -72,9 +72,10 @@ def stream(number, length, pieces, fails)
   [200, fields, Pieces.new(letters(number, length.to_i), pieces.to_i, fails)]
 end
 
-def hijack(env, number)
+def hijack(env, number, length = nil)
+  enter(number)
   socket = env["rack.hijack"].call
-  text = "hijack #{number}\n"
+  text = length ? letters(number, length.to_i) : "hijack #{number}\n"
   socket.write("HTTP/1.1 200 OK\r\nContent-Length: #{text.bytesize}\r\nConnection: close\r\n\r\n#{text}")
   socket.close
   [200, {}, []]
@@ -137,7 +138,7 @@ OTHERS = {
   "/upload" => ->(env, _) { answer(env["rack.input"].read.to_s) },
   "/unmodified" => ->(_, number) { [304, { "X-Worker" => Process.pid.to_s, "ETag" => "\"#{number}\"" }, []] },
   "/named" => ->(*) { answer("", "X-Sendfile" => "#{ENV.fetch("ORIBI_TEST_FILES")}/small") },
-  "/hijack" => ->(env, number) { hijack(env, number) }
+  "/hijack" => ->(env, number, length = nil) { hijack(env, number, length) }
 }.freeze
 
 run(lambda { |env|
