@@ -24,6 +24,9 @@ class Connection
   # The server closed or reset the connection before a response was there.
   class Ended < StandardError; end
 
+  # It did so over TLS without the word for the end, as those do that are killed or cut a response.
+  class Cut < Ended; end
+
   attr_reader :socket
 
   def initialize(socket)
@@ -35,7 +38,7 @@ class Connection
   def write(bytes)
     bytes = bytes.b
     until bytes.empty?
-      raise Waiting::TimeOver, "the server takes no more bytes" unless @socket.wait_writable(Waiting::PATIENCE)
+      raise Waiting::TimeOver, "the server takes no more bytes" unless @socket.to_io.wait_writable(Waiting::PATIENCE)
 
       count = @socket.write_nonblock(bytes, exception: false)
       bytes = bytes.byteslice(count..) unless count == :wait_writable
@@ -110,16 +113,25 @@ class Connection
   # True when the server has closed the connection and sent nothing more.
   def ended?
     !fill && @buffer.empty?
+  rescue Cut
+    @buffer.empty?
   end
 
+  # Over TLS the end has a word of its own, without which a client counts as broken.
   def finish_sending
-    @socket.close_write
+    @socket.__send__(:stop) if encrypted?
+    @socket.to_io.close_write
   end
 
   # Ends the connection at once, as a client does that is killed.
   def reset
-    @socket.setsockopt(Socket::Option.linger(true, 0))
-    @socket.close
+    socket = @socket.to_io
+    socket.setsockopt(Socket::Option.linger(true, 0))
+    socket.close
+  end
+
+  def encrypted?
+    @socket != @socket.to_io
   end
 
   def close
@@ -130,16 +142,19 @@ class Connection
 
   # One more piece into the buffer; false at the end.
   def fill
-    raise Waiting::TimeOver, "no answer; so far: #{@buffer.inspect[0, 500]}" unless @socket.wait_readable(Waiting::PATIENCE)
-
-    piece = @socket.read_nonblock(262_144, exception: false)
-    return true if piece == :wait_readable
+    # What is decrypted already shows at no socket.
+    while (piece = @socket.read_nonblock(262_144, exception: false)) == :wait_readable
+      readable = @socket.to_io.wait_readable(Waiting::PATIENCE)
+      raise Waiting::TimeOver, "no answer; so far: #{@buffer.inspect[0, 500]}" unless readable
+    end
     return false unless piece
 
     @buffer << piece
     true
   rescue Errno::ECONNRESET
     false
+  rescue OpenSSL::SSL::SSLError => e
+    raise Cut, e.message
   end
 
   def take(count)

@@ -3,7 +3,8 @@
 require "minitest/autorun"
 require_relative "test_server"
 
-# Runs the tests of a module in each way in which a server may run an app: processes and threads, TCP and Unix socket.
+# Runs the tests of a module in each way in which a server may run an app: processes and threads, TCP and Unix socket, which
+# knows no TLS.
 module Matrix
   MODES = {
     "OneWorker" => { workers: 1 },
@@ -15,7 +16,7 @@ module Matrix
   # Defines one class of tests for each.
   def self.of(tests, **options)
     MODES.each do |name, settings|
-      [false, true].each do |unix|
+      (TestServer::TLS ? [false] : [false, true]).each do |unix|
         testcase = Class.new(Minitest::Test) do
           extend SharedServer
           include tests
@@ -75,6 +76,10 @@ module Matrix
 
     def unix?
       server.unix?
+    end
+
+    def encrypted?
+      server.encrypted?
     end
 
     def rack3?

@@ -2,6 +2,7 @@
 
 require "fileutils"
 require "json"
+require "openssl"
 require "rbconfig"
 require "rack"
 require "socket"
@@ -20,6 +21,9 @@ class TestServer
 
   # Whether the suite runs with servers that have an edge, unless a test says otherwise (ORIBI_EDGE=on).
   EDGE = ENV["ORIBI_EDGE"] == "on"
+
+  # Whether clients come over TLS, where servers listen at a port (ORIBI_TEST_TLS=on).
+  TLS = ENV["ORIBI_TEST_TLS"] == "on"
 
   # What the caller's shell says must not reach the servers.
   CLEAN = %w[PORT HOST WEB_CONCURRENCY RACK_ENV RAILS_ENV APP_ENV SERVER_STARTER_PORT LISTEN_FDS RUBYOPT].to_h do |name|
@@ -77,7 +81,7 @@ class TestServer
   # A connection, made as soon as the server listens.
   def connection
     Waiting.wait_until(-> { "a listener; the log says:\n#{log}" }) do
-      Connection.new(unix? ? UNIXSocket.new(@path) : TCPSocket.new("127.0.0.1", @port)).tap { |made| @connections << made }
+      Connection.new(unix? ? UNIXSocket.new(@path) : tcp_socket).tap { |made| @connections << made }
     rescue Errno::ENOENT, Errno::ECONNREFUSED
       raise "the server has ended with #{@status}; the log says:\n#{log}" if ended?
     end
@@ -110,13 +114,22 @@ class TestServer
     !@path.nil?
   end
 
+  # Whether its clients come over TLS.
+  def encrypted?
+    TLS && !unix?
+  end
+
   # What curl needs to reach the server.
   def curl_arguments
-    unix? ? ["--unix-socket", @path] : []
+    return ["--unix-socket", @path] if unix?
+
+    encrypted? ? ["--cacert", certificate] : []
   end
 
   def url(target)
-    unix? ? "http://localhost#{target}" : "http://127.0.0.1:#{@port}#{target}"
+    return "http://localhost#{target}" if unix?
+
+    "#{encrypted? ? 'https' : 'http'}://127.0.0.1:#{@port}#{target}"
   end
 
   # ---- What the server and its app say -------------------------------------------------------------------------------
@@ -224,6 +237,35 @@ class TestServer
 
   private
 
+  def tcp_socket
+    socket = TCPSocket.new("127.0.0.1", @port)
+    return socket unless encrypted?
+
+    context = OpenSSL::SSL::SSLContext.new
+    context.set_params(ca_file: certificate)
+    OpenSSL::SSL::SSLSocket.new(socket, context).tap do |encrypted|
+      encrypted.sync_close = true
+      encrypted.connect
+      encrypted.post_connection_check("127.0.0.1")
+    end
+  end
+
+  # The file of a certificate for 127.0.0.1 and its key.
+  def certificate
+    @certificate ||= File.join(@directory, "certificate").tap do |path|
+      key = OpenSSL::PKey::EC.generate("prime256v1")
+      made = OpenSSL::X509::Certificate.new
+      made.version = 2
+      made.serial = 1
+      made.subject = made.issuer = OpenSSL::X509::Name.parse("/CN=test")
+      made.not_before = Time.now - 60
+      made.not_after = Time.now + 86_400
+      made.public_key = key
+      made.add_extension(OpenSSL::X509::ExtensionFactory.new.create_extension("subjectAltName", "IP:127.0.0.1"))
+      File.write(path, made.sign(key, "SHA256").to_pem + key.to_pem)
+    end
+  end
+
   def app_path(app)
     return app if File.file?(app)
 
@@ -247,10 +289,12 @@ class TestServer
   end
 
   def listener
-    @path || "127.0.0.1:#{@port}"
+    @path || (encrypted? ? "https://127.0.0.1:#{@port}?cert=#{certificate}" : "127.0.0.1:#{@port}")
   end
 
   def rackup_listener
-    @path ? ["-O", "Path=#{@path}"] : ["-o", "127.0.0.1", "-p", @port.to_s]
+    return ["-O", "Path=#{@path}"] if @path
+
+    ["-o", "127.0.0.1", "-p", @port.to_s, *(["-O", "ssl_cert=#{certificate}"] if encrypted?)]
   end
 end
