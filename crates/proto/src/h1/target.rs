@@ -92,18 +92,10 @@ fn is_unusual_authority(bytes: &[u8]) -> bool {
 /// Whether this is a port, or empty.
 #[inline]
 fn is_port(digits: &[u8]) -> bool {
-    if digits.len() > 5 {
-        return false;
-    }
-    let mut port = 0;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return false;
-        }
-        port = port * 10 + u32::from(digit);
-    }
-    port <= u32::from(u16::MAX)
+    const LARGEST: &[u8; 5] = b"65535";
+    // Digits compare as the numbers that they spell, if there are as many.
+    digits.iter().all(u8::is_ascii_digit)
+        && (digits.len() < LARGEST.len() || digits.len() == LARGEST.len() && digits <= LARGEST)
 }
 
 #[cfg(test)]
