@@ -288,13 +288,13 @@ impl Host for CHost {
         // `leave`, which closes the lane, or until the work of a crew is done, which drops the lane.
         unsafe { (*lane).open(outlet) };
         let path = if self.table.raw_path == 0 { PathInfo::Decoded } else { PathInfo::AsSent };
-        let (fixed, others) = self.environment.describe_in_two(request, path);
         let variables = &mut self.variables;
-        variables.truncate(fixed.len());
-        for (variable, value) in variables.iter_mut().zip(fixed) {
-            variable.value = OribiBytes::of(value);
+        variables.truncate(FIXED.len());
+        let described = self.environment.describe_in_two(request, path);
+        if let Some(fixed) = variables.first_chunk_mut::<{ FIXED.len() }>() {
+            described.fixed(|place, value| fixed[place].value = OribiBytes::of(value));
         }
-        others.for_each(|(key, name, value)| variables.push(OribiVariable::of(key, name, value)));
+        described.others().for_each(|(key, name, value)| variables.push(OribiVariable::of(key, name, value)));
         self.trailers.clear();
         if let Some(trailers) = request.trailers {
             self.trailers.extend(trailers.fields().map(|(name, value)| OribiField::of(name, value)));

@@ -36,7 +36,7 @@ pub const FIXED: [&str; 10] = [
     "REMOTE_PORT",
 ];
 /// The values of these variables.
-pub type Fixed<'a> = [&'a [u8]; FIXED.len()];
+type Fixed<'a> = [&'a [u8]; FIXED.len()];
 
 const CONTENT_TYPE: u32 = FIXED.len() as u32;
 const CONTENT_LENGTH: u32 = CONTENT_TYPE + 1;
@@ -159,49 +159,20 @@ impl Environment {
         path_info: PathInfo,
         mut sink: impl FnMut(Key, &'a [u8], &'a [u8]),
     ) {
-        let (fixed, others) = self.describe_in_two(request, path_info);
+        let described = self.describe_in_two(request, path_info);
+        let mut fixed: Fixed<'a> = [b""; FIXED.len()];
+        described.fixed(|place, value| fixed[place] = value);
         for (place, value) in fixed.into_iter().enumerate() {
             sink(Key(place as u32), FIXED[place].as_bytes(), value);
         }
-        others.for_each(|(key, name, value)| sink(key, name, value));
+        described.others().for_each(|(key, name, value)| sink(key, name, value));
     }
 
-    /// The same for a host that keeps the names of the [fixed](FIXED) variables: their values, and then all others.
+    /// The same for a host that keeps the names of the [fixed](FIXED) variables.
     #[inline]
-    pub fn describe_in_two<'a, 'r>(
-        &'a mut self,
-        request: &'r Request<'a>,
-        path_info: PathInfo,
-    ) -> (Fixed<'a>, impl Iterator<Item = (Key, &'a [u8], &'a [u8])> + use<'a, 'r>) {
+    pub fn describe_in_two<'a, 'r>(&'a mut self, request: &'r Request<'a>, path_info: PathInfo) -> Described<'a, 'r> {
         self.lay_out(request, path_info);
-        let this: &'a Self = self;
-        let head = &request.head;
-        let uri = if head.form() == TargetForm::Authority { head.target() } else { head.path_and_query() };
-        let mut fixed: Fixed<'a> = [
-            head.method(),
-            b"",
-            head.path(),
-            uri,
-            head.query(),
-            request.server.address,
-            request.server_port(),
-            head.version().as_str().as_bytes(),
-            request.remote_address(),
-            request.remote.port,
-        ];
-        for &(place, text) in &this.replaced {
-            fixed[place] = this.value(text, request).unwrap_or_default();
-        }
-        let others = this.entries.iter().filter_map(move |entry| {
-            let value = this.value(entry.value, request)?;
-            let name = match (entry.key.name(), entry.value) {
-                (Some(name), _) => name.as_bytes(),
-                (None, Text::Variable(number)) => given(request, number).0,
-                (None, _) => entry.name.of(&this.rendered),
-            };
-            Some((entry.key, name, value))
-        });
-        (fixed, others)
+        Described { environment: self, request }
     }
 
     /// The bytes of a value; `None` for nothing.
@@ -266,7 +237,7 @@ impl Environment {
         } else if matches!(form, TargetForm::Asterisk | TargetForm::Authority) {
             // There is no path: PATH_INFO must be empty or begin with a slash.
             self.replaced.push((PATH_INFO, Text::Rendered(Span::default())));
-        } else if path_info != PathInfo::AsSent && memchr::memchr(b'%', path).is_some() {
+        } else if path_info != PathInfo::AsSent && path.contains(&b'%') {
             let start = self.rendered.len();
             decode_percent(path, &mut self.rendered);
             self.replaced.push((PATH_INFO, Text::Rendered(Span::new(start, self.rendered.len()))));
@@ -280,6 +251,56 @@ impl Environment {
             let value = Text::Rendered(Span::new(start, self.rendered.len()));
             self.push(Key(CONTENT_LENGTH), value);
         }
+    }
+}
+
+/// The variables of a request that has been laid out.
+#[derive(Clone, Copy, Debug)]
+pub struct Described<'a, 'r> {
+    environment: &'a Environment,
+    request: &'r Request<'a>,
+}
+
+impl<'a, 'r> Described<'a, 'r> {
+    /// Gives the places and values of the [fixed](FIXED) variables to `set`, some of them twice: the later counts.
+    #[inline]
+    pub fn fixed(&self, mut set: impl FnMut(usize, &'a [u8])) {
+        let Self { environment, request } = *self;
+        let head = &request.head;
+        let uri = if head.form() == TargetForm::Authority { head.target() } else { head.path_and_query() };
+        let fixed: Fixed<'a> = [
+            head.method(),
+            b"",
+            head.path(),
+            uri,
+            head.query(),
+            request.server.address,
+            request.server_port(),
+            head.version().as_str().as_bytes(),
+            request.remote_address(),
+            request.remote.port,
+        ];
+        for (place, value) in fixed.into_iter().enumerate() {
+            set(place, value);
+        }
+        for &(place, text) in &environment.replaced {
+            set(place, environment.value(text, request).unwrap_or_default());
+        }
+    }
+
+    /// All other variables: key, name and value.
+    #[inline]
+    pub fn others(&self) -> impl Iterator<Item = (Key, &'a [u8], &'a [u8])> + use<'a, 'r> {
+        let Self { environment, request } = *self;
+        environment.entries.iter().filter_map(move |entry| {
+            let value = environment.value(entry.value, request)?;
+            let name = match (entry.key.name(), entry.value) {
+                (Some(name), _) => name.as_bytes(),
+                (None, Text::Variable(number)) => given(request, number).0,
+                (None, _) => entry.name.of(&environment.rendered),
+            };
+            Some((entry.key, name, value))
+        })
     }
 }
 
