@@ -63,6 +63,8 @@ pub struct Intake<'a> {
     woken: bool,
     /// When to ask for such news although there is always a next request, on the clock of [`rest`].
     news_due: Moment,
+    /// What time it was when the lane last asked for a request.
+    now: Moment,
     #[expect(clippy::vec_box, reason = "a box goes out with a request and comes back")]
     spare: Vec<Box<Received>>,
     /// Where heads are written first.
@@ -92,6 +94,7 @@ impl<'a> Intake<'a> {
             left: false,
             woken: false,
             news_due: Moment::default(),
+            now: Moment::default(),
             spare: Vec::new(),
             head: Vec::new(),
             running: None,

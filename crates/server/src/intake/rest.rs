@@ -25,7 +25,7 @@ const LOOK_FOR_END: Duration = Duration::from_millis(20);
 
 /// A time of the clock that edges have, too, in nanoseconds. It is asked for before each request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Moment(u64);
+pub(super) struct Moment(pub(super) u64);
 
 impl Moment {
     #[inline]
@@ -68,7 +68,7 @@ impl Intake<'_> {
             if now >= self.news_due {
                 self.look(Some(Duration::ZERO))?;
             }
-            self.pools.iter_mut().for_each(|pool| pool.tell_time(now.0));
+            self.now = now;
             if self.woken || self.finished() {
                 return Ok(Next::Command);
             }

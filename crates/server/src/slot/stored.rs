@@ -146,12 +146,16 @@ impl Stored {
         });
         let (field_lines, variable_lines) = lines.split_at(fields);
         // Those of the last request are overwritten: many requests have as many.
-        layout.fields.resize(fields, NO_FIELD);
+        if layout.fields.len() != fields {
+            layout.fields.resize(fields, NO_FIELD);
+        }
         for (field, line) in layout.fields.iter_mut().zip(field_lines) {
             let (name, value, number) = read_line(line, text)?;
             *field = FieldLayout { name, value, known: KnownField::ALL.get(number).copied() };
         }
-        self.variables.resize(variables, NO_VARIABLE);
+        if self.variables.len() != variables {
+            self.variables.resize(variables, NO_VARIABLE);
+        }
         for (variable, line) in self.variables.iter_mut().zip(variable_lines) {
             let (name, value, number) = read_line(line, text)?;
             *variable = Variable { name, value, known: KnownVariable::ALL.get(number).copied() };
