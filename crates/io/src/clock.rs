@@ -17,11 +17,37 @@ pub(crate) fn wall() -> Duration {
 /// Rounded up: a wait that ended before its deadline would spin until the deadline. Whole milliseconds suit the older system
 /// calls, which every sandbox allows. No deadline is longer than a day.
 pub(crate) fn whole_milliseconds(time: Duration) -> Timespec {
-    let milliseconds = time.min(Duration::from_secs(86_400)).as_nanos().div_ceil(1_000_000) as i64;
-    Timespec { tv_sec: milliseconds / 1000, tv_nsec: milliseconds % 1000 * 1_000_000 }
+    let time = time.min(Duration::from_secs(86_400));
+    // This may make a whole second more.
+    let rounded = Duration::new(time.as_secs(), time.subsec_nanos().next_multiple_of(1_000_000));
+    Timespec { tv_sec: rounded.as_secs() as i64, tv_nsec: rounded.subsec_nanos().into() }
 }
 
 fn duration(time: Timespec) -> Duration {
     // Both clocks count up from zero, and the nanoseconds of a timespec are fewer than a second's.
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_rounded_up_to_whole_milliseconds() {
+        for (nanoseconds, milliseconds) in [
+            (0, 0),
+            (1, 1),
+            (1_000_000, 1),
+            (1_000_001, 2),
+            (999_000_001, 1000),
+            (1_999_999_999, 2000),
+            (2_000_000_000, 2000),
+            (86_400_000_000_000, 86_400_000),
+            (u64::MAX, 86_400_000),
+        ] {
+            let Timespec { tv_sec, tv_nsec } = whole_milliseconds(Duration::from_nanos(nanoseconds));
+            assert!((0..1_000_000_000).contains(&tv_nsec) && tv_nsec % 1_000_000 == 0);
+            assert_eq!(tv_sec * 1000 + tv_nsec / 1_000_000, milliseconds, "{nanoseconds}");
+        }
+    }
 }
