@@ -68,7 +68,7 @@ my %actions = (
     trailers => sub {
         my ($input, $env) = @_;
         my $content = do { local $/; <$input> };
-        my @sums = map { $env->{$_} } grep {/SUM/} keys %{$env};
+        my @sums = map { $env->{$_} } grep {/X_SUM/} keys %{$env};
         return [ $content, \@sums, exists $env->{'oribi.trailers'} ? @{ $env->{'oribi.trailers'} } : 'none' ];
     },
     # What this request leaves behind the next one must not see.
