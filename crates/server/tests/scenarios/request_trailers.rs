@@ -55,12 +55,15 @@ fn trailers_of_chunked_content_arrive_however_they_are_cut() {
 fn the_next_request_has_none_of_them() {
     let mut server = Server::standard(tell);
     let client = server.connect();
-    let all = [chunked("A: 1\r\n"), chunked(""), chunked("Date: x\r\n"), chunked("B: 2\r\n"), get("/")].concat();
+    // Two without trailers, because memory is used again by the next but one.
+    let sent = ["A: 1\r\n", "", "", "Date: x\r\n", "B: 2\r\n"].map(chunked).concat();
+    let all = [sent, get("/"), get("/")].concat();
     let answers = String::from_utf8(server.exchange(&client, &all)).expect("text");
     let texts: Vec<&str> =
         answers.split("\r\n\r\n").skip(1).map(|text| text.split("HTTP/1.1").next().expect("a text")).collect();
     let said = |behind: &str| format!("{SAID} hello |{behind}");
-    assert_eq!(texts, [said(" a: 1;"), said(""), said(""), said(" b: 2;"), "host |  |".to_owned()]);
+    let chunks = [" a: 1;", "", "", "", " b: 2;"].map(said);
+    assert_eq!((&texts[..5], &texts[5..]), (&chunks.each_ref().map(|text| &text[..])[..], &["host |  |"; 2][..]));
     // Nor has that of another client, who gets the memory of one that has gone in the middle of its trailers.
     let left = server.connect();
     left.send(&chunked("C: 3\r\nD: 4\r\n")[..HEAD.len() + 25]);
@@ -68,7 +71,9 @@ fn the_next_request_has_none_of_them() {
     left.reset();
     server.run();
     let client = server.connect();
-    assert_eq!(read_only(&server.exchange(&client, &chunked(""))).text(), said(""));
+    for _ in 0..3 {
+        assert_eq!(read_only(&server.exchange(&client, &chunked(""))).text(), said(""));
+    }
 }
 
 #[test]
