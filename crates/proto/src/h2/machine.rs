@@ -149,6 +149,8 @@ pub struct Machine {
     /// The next frame must be SETTINGS.
     first: bool,
     leaving: Leaving,
+    /// The last stream at the first step of leaving, if none was active then.
+    last_of_all: Option<u32>,
     tunnels: bool,
     /// A block of fields has begun in a HEADERS frame, and its last frame has not come.
     continuing: bool,
@@ -200,6 +202,7 @@ impl Machine {
             padding: 0,
             first: true,
             leaving: Leaving::No,
+            last_of_all: None,
             tunnels: limits.connect_protocol,
             continuing: false,
             block_ends: false,
@@ -248,6 +251,13 @@ impl Machine {
     #[must_use]
     pub fn must_close(&self) -> bool {
         self.refused.is_some() || (matches!(self.leaving, Leaving::Decided) && self.streams.len() == 0)
+    }
+
+    /// Whether the client has read all answers: no stream was active when the first GOAWAY was written, none has been opened since, and
+    /// the client has acknowledged what was written behind that.
+    #[must_use]
+    pub fn has_delivered(&self) -> bool {
+        self.leaving == Leaving::Decided && self.last_of_all == Some(self.last)
     }
 
     /// Takes one step on the input, which is all bytes received and not yet consumed. Call it again, without the consumed

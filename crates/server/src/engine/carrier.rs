@@ -64,6 +64,14 @@ impl Carrier {
         }
     }
 
+    /// Whether the client may still be reading answers, and making room for them.
+    pub(super) fn makes_room(&self) -> bool {
+        match &self.multiplexer {
+            Multiplexer::FastCgi(_) => false,
+            Multiplexer::Http2(machine) => !machine.has_delivered(),
+        }
+    }
+
     /// How many requests it carries.
     pub(super) fn carries(&self) -> usize {
         self.streams.len()

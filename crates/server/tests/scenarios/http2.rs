@@ -332,6 +332,21 @@ fn a_server_that_stops_answers_what_has_begun() {
 }
 
 #[test]
+fn a_client_that_has_read_everything_is_not_waited_for() {
+    let mut server = Server::standard(echo);
+    let (client, mut frames) = (server.connect(), Frames::default());
+    client.send(&[opening(&[]), asks(1, "/")].concat());
+    server.run();
+    server.stop(false);
+    server.run();
+    let ping = frames.read(&client).of(PING)[0].content.clone();
+    client.send(&frame(PING, ACK, 0, &ping));
+    server.run();
+    assert_eq!(frames.read(&client).of(GOAWAY).last().expect("the second").content[..4], [0, 0, 0, 1]);
+    assert!(client.saw_end() && !client.saw_reset() && server.finished());
+}
+
+#[test]
 fn a_client_that_breaks_a_rule_is_told_which() {
     let mut server = Server::standard(echo);
     let (client, mut frames) = (server.connect(), Frames::default());

@@ -269,6 +269,7 @@ impl Machine {
     pub fn retire(&mut self, out: &mut Vec<u8>) {
         if self.leaving == Leaving::No && self.refused.is_none() && self.has_begun() {
             self.leaving = Leaving::Announced;
+            self.last_of_all = (self.streams.len() == 0).then_some(self.last);
             frame::write_goaway(HIGHEST_STREAM, ErrorCode::NO_ERROR, out);
             frame::write(frame::PING, 0, 0, LEAVING_PING, out);
         }
@@ -277,6 +278,7 @@ impl Machine {
     /// Ignores streams from now on, except the active ones, and tells the client so, if its preface has come.
     pub fn retire_at_once(&mut self, out: &mut Vec<u8>) {
         if self.leaving != Leaving::Decided && self.refused.is_none() {
+            self.last_of_all = None;
             if self.answer == Some(Answer::Leave) {
                 self.answer = None;
             }

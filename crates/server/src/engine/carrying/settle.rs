@@ -118,7 +118,7 @@ impl<B: Backend> Engine<'_, B> {
         debug_assert!(carrier.streams.is_empty() || !stopping, "a machine closes behind its last request");
         // A client of HTTP/2 goes on making room while it reads the last response. On a closed socket that would bring about a reset,
         // which takes what has not arrived.
-        let fate = if carrier.speaks_http2() { Fate::Linger } else { Fate::Close };
+        let fate = if carrier.makes_room() { Fate::Linger } else { Fate::Close };
         connection.state = State::Flushing(fate);
         if connection.line.output.is_none() { self.go_on(index, fate) } else { self.flush(index) }
     }
