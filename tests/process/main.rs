@@ -13,9 +13,12 @@ mod farewell;
 mod io_model;
 mod lent;
 mod listening;
+mod metrics;
 mod notify;
 mod replacing;
 mod sandbox;
+#[allow(dead_code)]
+mod scrape;
 #[allow(dead_code)]
 mod server;
 mod service_manager;

@@ -7,6 +7,8 @@ mod client;
 mod outliving;
 mod roles;
 #[allow(dead_code)]
+mod scrape;
+#[allow(dead_code)]
 mod server;
 #[allow(dead_code)]
 mod service_manager;
@@ -78,6 +80,7 @@ fn main() {
             ("a_service_manager_follows_an_upgrade", upgrades::a_service_manager_follows_an_upgrade),
             ("counters_outlive_reloads_and_molds", outliving::counters_outlive_reloads_and_molds),
             ("counters_outlive_upgrades", outliving::counters_outlive_upgrades),
+            ("metrics_are_told_without_a_gap", outliving::metrics_are_told_without_a_gap),
             (
                 "counters_that_cannot_be_read_begin_anew_and_the_log_says_so",
                 outliving::counters_that_cannot_be_read_begin_anew_and_the_log_says_so,
@@ -147,6 +150,7 @@ fn settings() -> Settings {
         edge,
         edge_sandbox,
         control: std::env::var_os("ORIBI_TEST_CONTROL").map_or(ControlChoice::Auto, |path| ControlChoice::At(path.into())),
+        metrics: std::env::var_os("ORIBI_TEST_METRICS").map(|path| ListenAddress::unix(path, None)),
         protocol: if std::env::var_os("ORIBI_TEST_FASTCGI").is_some() { Protocol::FastCgi } else { Protocol::Http },
         app_name,
         probe: Some("/healthz".to_owned()),

@@ -2,6 +2,7 @@
 
 use crate::client::{Load, Manner, Target, get};
 use crate::roles;
+use crate::scrape::{Place, Scrape};
 use crate::server::{Folder, Server, children, send, title, wait_for, wait_until};
 use crate::status::{Counters, order};
 use rustix::process::Signal;
@@ -111,6 +112,43 @@ pub fn counters_outlive_upgrades() {
         assert!(!server.log().contains("counters of the server begin anew"), "{}", server.log());
         server.signal(Signal::TERM);
         assert_eq!(server.wait(), 0, "{}", server.log());
+    }
+}
+
+pub fn metrics_are_told_without_a_gap() {
+    for edge in SHAPES {
+        let folder = Folder::new();
+        let path = folder.file("metrics");
+        let name = path.to_str().expect("it is ASCII");
+        let mut server = roles::start("master of mold", &[("ORIBI_EDGE", edge), ("ORIBI_TEST_METRICS", name)]);
+        let target = Target::Tcp(server.address());
+        let place = Place::Unix(path.clone());
+        let mut seen = Scrape::of(&place);
+        // The socket is there all the time, and somebody answers at it.
+        let mut expect = |series: &str, value: f64| {
+            wait_until(&format!("{series} is {value}"), || {
+                let now = Scrape::of(&place);
+                now.must_not_shrink(&seen);
+                seen = now;
+                seen.get(series) == value
+            });
+        };
+        for number in 1..=3 {
+            let number = f64::from(number);
+            (0..10).for_each(|_| assert!(get(&target).expect("it serves").text.ends_with("hello")));
+            expect("oribi_responses_total{class=\"2xx\"}", number * 10.0);
+            server.signal(Signal::HUP);
+            expect("oribi_generation", 2.0);
+            expect("oribi_generations_loaded_total", number * 2.0);
+            expect("oribi_workers{state=\"ready\"}", 2.0);
+            server.signal(Signal::USR2);
+            expect("oribi_upgrades_total", number);
+            expect("oribi_generation", 1.0);
+            wait_until("only the new master is left", || children(server.pid()).len() == 1);
+        }
+        server.signal(Signal::TERM);
+        assert_eq!(server.wait(), 0, "{}", server.log());
+        assert!(!path.exists(), "the socket goes with the server");
     }
 }
 

@@ -1,14 +1,19 @@
 //! The `oribi` command itself is replaced: by itself, and by programs that cannot take its place.
 
 use crate::client::{Load, Manner, Target, get};
+use crate::scrape::{Place, Scrape};
 use crate::server::{Folder, Server, children, runs, send, title, wait_for, wait_until};
 use crate::service_manager::ServiceManager;
 use rustix::process::Signal;
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 const ORIBI: &str = env!("CARGO_BIN_EXE_oribi");
 
@@ -112,7 +117,7 @@ fn descriptors(process: u32) -> Vec<String> {
 
 #[test]
 fn after_five_upgrades_every_process_has_the_same_descriptors_and_no_connection_was_closed() {
-    let mut site = Site::start(&["--edge", "on"]);
+    let mut site = Site::start(&["--edge", "on", "--metrics", "127.0.0.1:0"]);
     let target = Target::Tcp(site.address());
     let kept = Load::start(&target, 8, Manner::KeepAlive);
     let short = Load::start(&target, 2, Manner::ConnectionPerRequest);
@@ -132,6 +137,60 @@ fn after_five_upgrades_every_process_has_the_same_descriptors_and_no_connection_
         assert_eq!(load.stop(), Vec::<String>::new(), "{}", site.server.log());
     }
     site.stop();
+}
+
+#[test]
+fn metrics_are_told_without_a_gap_through_upgrades() {
+    for edge in ["on", "off"] {
+        let mut site = Site::start(&["--edge", edge, "--metrics", "127.0.0.1:0"]);
+        let target = Target::Tcp(site.address());
+        let place = Place::said_in(&site.server.log());
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            // Nobody is refused, and nothing goes back.
+            let scraper = scope.spawn(|| {
+                let mut seen = Scrape::of(&place);
+                while !done.load(Relaxed) {
+                    let now = Scrape::of(&place);
+                    now.must_not_shrink(&seen);
+                    seen = now;
+                }
+                seen
+            });
+            for _ in 0..3 {
+                (0..10).for_each(|_| assert!(get(&target).expect("it serves").text.ends_with("hello")));
+                site.upgrade();
+                assert!(!scraper.is_finished(), "{}", site.server.log());
+            }
+            wait_until("all counts", || Scrape::of(&place).get("oribi_responses_total{class=\"2xx\"}") == 30.0);
+            done.store(true, Relaxed);
+            assert_eq!(scraper.join().expect("it has seen nothing wrong").get("oribi_upgrades_total"), 3.0);
+        });
+        assert_eq!(site.server.log().matches("metrics are at").count(), 1, "{}", site.server.log());
+        site.stop();
+    }
+}
+
+#[test]
+fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
+    for edge in ["on", "off"] {
+        let mut site = Site::start(&["--edge", edge, "--metrics", "127.0.0.1:0"]);
+        site.address();
+        let Place::Tcp(address) = Place::said_in(&site.server.log()) else { panic!("it is a port") };
+        let mut stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\n").expect("it is open");
+        // It was accepted before whoever comes later is answered.
+        Scrape::of(&Place::Tcp(address));
+        assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+        stream.write_all(b"Host: test\r\n\r\n").expect("it is open");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it ends");
+        assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer:?}: {}", site.server.log());
+        drop(stream);
+        wait_until("only the new server is left", || site.present().is_some());
+        site.stop();
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! `engine` drives connections, which arrive through `listen`, with deadlines and one backend; a *lane* is a `source` of
 //! requests, such as an engine, with a host's context, which the threads of a `crew` may share; `process` is the life of master,
-//! supervisor and workers, which communicate by the `scoreboard` and count in `totals`; `config` has the settings; `log` writes the logs.
+//! supervisor and workers, which communicate by the `scoreboard` and count in `totals`;
+//! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
 mod attention;
@@ -21,6 +22,8 @@ pub mod lane;
 pub mod listen;
 mod load_error;
 pub mod log;
+mod metrics;
+mod outgoing;
 pub mod process;
 mod sandbox;
 pub mod scoreboard;

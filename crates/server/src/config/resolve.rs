@@ -7,7 +7,7 @@ use super::given::Given;
 use super::origin::Origin;
 use super::proxy_protocol::ProxyProtocol;
 use super::setting::{Draft, Setting};
-use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings};
+use super::settings::{ControlChoice, ListenAddress, LogTarget, Protocol, Settings, SocketAddress};
 use super::table::table;
 use super::value::{show_limit, show_size};
 use std::path::PathBuf;
@@ -222,6 +222,9 @@ fn make_absolute(settings: &mut Settings) {
     settings.acme.authorities.as_mut().map(absolute);
     settings.pid_file.as_mut().map(absolute);
     if let ControlChoice::At(path) = &mut settings.control {
+        absolute(path);
+    }
+    if let Some(SocketAddress::Unix { path, .. }) = settings.metrics.as_mut().map(|address| &mut address.socket) {
         absolute(path);
     }
     settings.restart_file.as_mut().map(absolute);
@@ -502,6 +505,7 @@ mod tests {
             "app-name=shop",
             "restart-file=/srv/app/tmp/restart.txt",
             "control=/run/oribi/shop.sock",
+            "metrics=/run/oribi/metrics.sock?mode=660",
         ];
         for command_line in [&[][..], &all] {
             let original = config(&["WEB_CONCURRENCY=2", "TMPDIR=/var/tmp"], command_line).resolve().expect("fits");

@@ -359,6 +359,8 @@ pub struct Settings {
     pub umask: Option<u32>,
     /// Where `oribi ctl` reaches the server.
     pub control: ControlChoice,
+    /// Where Prometheus gets the server's metrics.
+    pub metrics: Option<ListenAddress>,
     /// Where the process id of the master is written.
     pub pid_file: Option<PathBuf>,
     /// The file whose change reloads the app.
@@ -491,6 +493,7 @@ impl Default for Settings {
             new_privileges: true,
             umask: None,
             control: ControlChoice::Off,
+            metrics: None,
             pid_file: None,
             restart_file: None,
         }

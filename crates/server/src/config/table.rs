@@ -10,6 +10,7 @@ mod fastcgi;
 mod https;
 mod life;
 mod listening;
+mod metrics;
 mod requests;
 mod tls;
 
@@ -549,6 +550,7 @@ static TABLE: &[Setting] = &[
         .apply(|draft, text| path(text).map(|path| draft.settings.pid_file = Some(path)))
         .show(|settings| settings.pid_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),
     control::CONTROL,
+    metrics::METRICS,
     Setting::new("restart-file", Section::Logs, "PATH", "Load the app anew, as on HUP, whenever this file is touched")
         .apply(|draft, text| path(text).map(|path| draft.settings.restart_file = Some(path)))
         .show(|settings| settings.restart_file.as_ref().map_or_else(String::new, |path| path.display().to_string())),

@@ -5,6 +5,7 @@
 
 use super::json::Object;
 use super::order::Order;
+use crate::outgoing::Outgoing;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -41,7 +42,7 @@ enum Stage {
     /// Its order is being carried out.
     Waiting,
     /// Its answer has not left completely.
-    Answered { rest: Vec<u8>, until: Instant },
+    Answered(Outgoing),
     /// It has its answer, and waits for the end of this process.
     Done,
 }
@@ -155,7 +156,7 @@ impl Clients {
     pub(super) fn answer_finally(&mut self, caller: Caller, mut answer: String) {
         answer.push('\n');
         let Some(client) = self.connected.iter_mut().find(|client| client.caller == caller) else { return };
-        client.stage = Stage::Answered { rest: answer.into_bytes(), until: Instant::now() + PATIENCE };
+        client.stage = Stage::Answered(Outgoing::new(answer.into_bytes(), Instant::now() + PATIENCE));
         client.send();
     }
 
@@ -176,7 +177,7 @@ impl Stage {
     fn awaited(&self) -> PollFlags {
         match self {
             Self::Asking { .. } => PollFlags::IN,
-            Self::Answered { .. } => PollFlags::OUT,
+            Self::Answered(_) => PollFlags::OUT,
             // The system reports a client that has gone whatever is asked for.
             Self::Waiting | Self::Done => PollFlags::empty(),
         }
@@ -184,7 +185,7 @@ impl Stage {
 
     fn until(&self) -> Option<Instant> {
         match self {
-            Self::Asking { until, .. } | Self::Answered { until, .. } => Some(*until),
+            Self::Asking { until, .. } | Self::Answered(Outgoing { until, .. }) => Some(*until),
             Self::Waiting | Self::Done => None,
         }
     }
@@ -197,13 +198,13 @@ impl Client {
         }
         match &mut self.stage {
             Stage::Asking { .. } if seen.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) => self.receive(now),
-            Stage::Answered { .. } if !seen.is_empty() => {
+            Stage::Answered(_) if !seen.is_empty() => {
                 self.send();
                 if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
             }
             Stage::Done => Next::Leave,
             Stage::Waiting if seen.intersects(PollFlags::HUP | PollFlags::ERR) => Next::Leave,
-            Stage::Asking { .. } | Stage::Waiting | Stage::Answered { .. } => Next::Stay,
+            Stage::Asking { .. } | Stage::Waiting | Stage::Answered(_) => Next::Stay,
         }
     }
 
@@ -228,8 +229,8 @@ impl Client {
                 Next::Order(order)
             }
             Err(why) => {
-                let rest = format!("{}\n", Object::failure(&why)).into_bytes();
-                self.stage = Stage::Answered { rest, until: now + PATIENCE };
+                let answer = format!("{}\n", Object::failure(&why)).into_bytes();
+                self.stage = Stage::Answered(Outgoing::new(answer, now + PATIENCE));
                 self.send();
                 if matches!(self.stage, Stage::Done) { Next::Leave } else { Next::Stay }
             }
@@ -238,20 +239,10 @@ impl Client {
 
     /// Sends what its socket takes of its answer.
     fn send(&mut self) {
-        let Stage::Answered { rest, .. } = &mut self.stage else { return };
-        loop {
-            match send(&self.socket, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-                Ok(sent) => {
-                    rest.drain(..sent);
-                }
-                Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => return,
-                Err(_) => rest.clear(),
-            }
-            if rest.is_empty() {
-                self.stage = Stage::Done;
-                return;
-            }
+        if let Stage::Answered(answer) = &mut self.stage
+            && answer.send(&self.socket)
+        {
+            self.stage = Stage::Done;
         }
     }
 }

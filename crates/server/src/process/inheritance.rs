@@ -36,6 +36,8 @@ pub(super) const UPGRADE: &str = "ORIBI_UPGRADE";
 pub(super) const GUARDIAN: &str = "ORIBI_GUARDIAN";
 /// Names the file with the totals of that server.
 pub(super) const TOTALS: &str = "ORIBI_TOTALS";
+/// Names the listeners for metrics of that server: their address, a space, and the same as in [`LISTENERS`].
+pub(super) const METRICS: &str = "ORIBI_METRICS_LISTENERS";
 pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 
 pub(super) const BOARD: &str = "ORIBI_BOARD";
@@ -298,8 +300,10 @@ pub fn claim_inheritance() {
     let vault = number_of_vault();
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let totals = std::env::var(TOTALS).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
-    let entries = std::env::var(LISTENERS).ok().and_then(|value| parse(&value).ok()).unwrap_or_default();
-    let numbers = entries.into_iter().flat_map(|entry| entry.numbers);
+    let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
+    let values = std::env::var(LISTENERS).ok().into_iter().chain(metrics);
+    let entries = values.filter_map(|value| parse(&value).ok()).flatten();
+    let numbers = entries.flat_map(|entry| entry.numbers);
     for number in numbers.chain(board).chain(vault).chain(master).chain(before).chain(guardian).chain(totals) {
         // The later take-over reports what is wrong.
         let _ = claim(number);
@@ -362,9 +366,25 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
 /// # Errors
 /// Says which one cannot be used, and why.
 pub(super) fn inherit_listeners() -> Result<Vec<Listener>, String> {
-    let entries = parse(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)?;
+    adopt_listeners(&std::env::var(LISTENERS).map_err(|error| format!("{LISTENERS}: {error}"))?)
+}
+
+/// The listeners for metrics of the server before, and the name of their address.
+pub(super) fn inherit_metrics() -> Option<(String, Vec<Listener>)> {
+    let (address, listeners) = metrics_left()?;
+    let adopted = adopt_listeners(&listeners).inspect_err(|why| log::warn!("metrics: {why}; they are opened anew")).ok()?;
+    Some((address, adopted))
+}
+
+fn metrics_left() -> Option<(String, String)> {
+    let value = std::env::var(METRICS).ok()?;
+    // What describes listeners has no spaces, and the path of a socket may.
+    value.rsplit_once(' ').map(|(address, listeners)| (address.to_owned(), listeners.to_owned()))
+}
+
+fn adopt_listeners(value: &str) -> Result<Vec<Listener>, String> {
     let mut listeners = Vec::new();
-    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in entries {
+    for Entry { numbers, display, server_name, lent, protocol, proxy_protocol, offer, thumbprint } in parse(value)? {
         let adopt = |number: i32| {
             let failed = |why: String| format!("{LISTENERS}: descriptor {number}: {why}");
             let socket = adopt(number).map_err(|error| failed(error.to_string()))?;

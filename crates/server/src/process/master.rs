@@ -38,6 +38,7 @@ use super::watch::{self, Watch};
 use crate::config::Settings;
 use crate::control::{self, Control};
 use crate::listen::{Listener, is_any_lent};
+use crate::metrics::{self, Metrics};
 use generation::Generation;
 use oribi_io::process::fork;
 use rolling::Rolling;
@@ -69,6 +70,7 @@ pub fn run(settings: &Settings, mold: Command, lanes: usize) -> i32 {
     let status = master.run();
     let status = upgrade::conclude(&mut master, status);
     master.listeners.iter_mut().for_each(Listener::end);
+    master.metrics.iter_mut().for_each(Metrics::end);
     status
 }
 
@@ -101,6 +103,7 @@ struct Master<'a> {
     /// `None`: no certificate is ordered.
     certifier: Option<Certifier>,
     control: Option<Control>,
+    metrics: Option<Metrics>,
     books: Books,
     born: Instant,
     /// How many workers each generation should have.
@@ -161,9 +164,10 @@ impl<'a> Master<'a> {
             .inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let made = Edges::new(settings, lanes).and_then(|edges| {
             // The socket for orders is that of the server before until this one takes over.
-            Ok((edges, if is_first { Control::open(settings, is_any_lent(&listeners))? } else { None }))
+            let control = if is_first { Control::open(settings, is_any_lent(&listeners))? } else { None };
+            Ok((edges, control, upgrade::metrics(settings, is_first, &listeners)?))
         });
-        let (mut edges, control) = made.inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
+        let (mut edges, control, metrics) = made.inspect_err(|_| listeners.iter_mut().for_each(Listener::remove_file))?;
         let mut notifier = Notifier::default();
         if is_first {
             notifier = Notifier::of_environment();
@@ -197,6 +201,7 @@ impl<'a> Master<'a> {
             certificates,
             certifier: Certifier::new(settings),
             control,
+            metrics,
             books,
             born: Instant::now(),
             wanted: settings.workers.max(1),
@@ -241,6 +246,7 @@ impl<'a> Master<'a> {
                     return status;
                 }
             }
+            metrics::attend(self);
             if !matches!(self.stage, Stage::Ended { .. }) && !control::steer(self) {
                 self.sleep();
             }
@@ -290,7 +296,7 @@ impl<'a> Master<'a> {
     fn become_edge(&mut self, birth: Birth) -> ! {
         // If an edge kept the sockets to the molds, these would not learn of the master's death.
         self.generations.clear();
-        (self.control, self.certifier) = (None, None);
+        (self.control, self.metrics, self.certifier) = (None, None, None);
         self.succession.close();
         self.books.leave();
         self.watch = None;

@@ -34,6 +34,11 @@ pub(super) fn proportional(process: u32) -> io::Result<u64> {
     kibibytes.map(|number| number << 10).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
+/// Memory in bytes as it is shown: [`proportional`], or else [`resident_of_its_own`]. `None`: there is no such process.
+pub(super) fn of(process: u32) -> Option<u64> {
+    proportional(process).or_else(|_| resident_of_its_own(process)).ok()
+}
+
 /// Resident memory, and the part of it that belongs to files or is shared by intent (proc(5), statm).
 fn pages(process: u32) -> io::Result<[u64; 2]> {
     let text = fs::read_to_string(format!("/proc/{process}/statm"))?;

@@ -5,6 +5,7 @@
 
 use crate::config::{AppDeadlines, Settings, Timeouts};
 use crate::control::{About, MOST_REQUESTS, ProcessReport, RequestReport, Requests, WorkerOfRequest};
+use crate::metrics::Traffic;
 use crate::scoreboard::Shown;
 use crate::scoreboard::running::OwnDeadline;
 use crate::slot::{Malformed, glance, size_for_glance};
@@ -31,8 +32,7 @@ pub(super) fn in_pools(pools: &[Memory], settings: &Settings, processes: &[Proce
         seen.extend(memory.survey().map_err(failed)?.into_iter().map(|sighting| (edge, sighting)));
     }
     seen.sort_by_key(|(_, sighting)| (sighting.since, position(sighting)));
-    let now = clock_gettime(ClockId::Monotonic);
-    let now = Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32);
+    let now = clock();
     let (mut shown, mut ended) = (Vec::new(), 0);
     for (edge, sighting) in &seen {
         if shown.len() == MOST_REQUESTS {
@@ -85,6 +85,32 @@ pub(super) fn in_workers(running: &[Shown], settings: &Settings, processes: &[Pr
     let shown: Vec<RequestReport> = running.iter().take(MOST_REQUESTS).map(report).collect();
     let more = running.len() - shown.len();
     Ok(Requests { shown, more })
+}
+
+/// How many requests are in the pools of all edges. What cannot be read is not counted.
+pub(super) fn traffic_in_pools(pools: &[Memory]) -> Traffic {
+    let (mut queued, mut running, mut oldest) = (0, 0, None::<Duration>);
+    for sighting in pools.iter().filter_map(|memory| memory.survey().ok()).flatten() {
+        if matches!(sighting.stage, Stage::Queued(_)) {
+            queued += 1;
+            oldest = Some(oldest.map_or(sighting.since, |before| before.min(sighting.since)));
+        } else {
+            running += 1;
+        }
+    }
+    let waited = oldest.map_or(Duration::ZERO, |since| clock().saturating_sub(since));
+    Traffic { queue: Some((queued, waited)), running: Some(running) }
+}
+
+/// The same where workers have their own connections, and are seen to run that many.
+pub(super) fn traffic_in_workers(running: usize, settings: &Settings) -> Traffic {
+    Traffic { queue: None, running: (settings.watched_threads() > 0).then_some(running) }
+}
+
+/// The time on the clock of the edges.
+fn clock() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
 fn position(sighting: &Sighting) -> Option<usize> {

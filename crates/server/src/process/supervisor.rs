@@ -41,6 +41,7 @@ use super::{descriptor_shortage, raise_descriptor_limit, scaling};
 use crate::config::Settings;
 use crate::control::{self, Control};
 use crate::listen::{self, Listener, is_any_lent};
+use crate::metrics::{self, Metrics};
 use crate::scoreboard::{Scoreboard, WorkerCommand};
 use crate::totals::{Counter, Totals};
 use oribi_host::Runtime;
@@ -80,6 +81,7 @@ fn run(started: Result<Supervisor<'_>, String>) -> i32 {
     let status = upgrade::conclude(&mut supervisor, status);
     if supervisor.master.is_none() {
         supervisor.listeners.iter_mut().for_each(Listener::end);
+        supervisor.metrics.iter_mut().for_each(Metrics::end);
     }
     status
 }
@@ -159,6 +161,8 @@ struct Supervisor<'a> {
     certifier: Option<Certifier>,
     /// `None`: the master has it, or there is none.
     control: Option<Control>,
+    /// The same.
+    metrics: Option<Metrics>,
     born: Instant,
     /// Why the last replacement of the workers was given up; `None`: it was not.
     replacement_failure: Option<String>,
@@ -240,6 +244,7 @@ impl<'a> Supervisor<'a> {
             certificates: CertificateFiles::default(),
             certifier: None,
             control: None,
+            metrics: None,
             born: Instant::now(),
             replacement_failure: None,
             watch: None,
@@ -258,6 +263,7 @@ impl<'a> Supervisor<'a> {
             let lanes = lanes_of_worker(settings, runtime);
             let started = handed_over.and_then(|()| {
                 supervisor.edges = Edges::new(settings, lanes)?;
+                supervisor.metrics = upgrade::metrics(settings, is_first, &supervisor.listeners)?;
                 // The socket for orders and the pid file are those of the server before until this one takes over.
                 if is_first {
                     supervisor.control = Control::open(settings, is_any_lent(&supervisor.listeners))?;
@@ -267,6 +273,7 @@ impl<'a> Supervisor<'a> {
             });
             if let Err(message) = started {
                 supervisor.listeners.iter_mut().for_each(Listener::remove_file);
+                supervisor.metrics.iter_mut().for_each(Metrics::end);
                 return Err(message);
             }
             if is_first {
@@ -347,6 +354,7 @@ impl<'a> Supervisor<'a> {
             if finished {
                 break;
             }
+            metrics::attend(self);
             if !control::steer(self) {
                 self.sleep();
             }

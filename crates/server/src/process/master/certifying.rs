@@ -16,7 +16,7 @@ impl Master<'_> {
         let Some(birth) = self.certifier.as_mut().and_then(|certifier| certifier.keep_running(fork)) else { return };
         // It is the new process.
         self.generations.clear();
-        (self.control, self.certifier, self.watch, self.edges) = (None, None, None, None);
+        (self.control, self.metrics, self.certifier, self.watch, self.edges) = (None, None, None, None, None);
         self.listeners.clear();
         self.succession.close();
         self.books.leave();

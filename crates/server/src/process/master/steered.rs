@@ -4,9 +4,10 @@ use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::super::inheritance::Word;
 use super::super::reloads::Outcome;
-use super::super::{requests, upgrade};
+use super::super::{memory_use, requests, upgrade};
 use super::{Generation, Master, Stage};
 use crate::control::{Control, GenerationReport, ProcessReport, Progress, Report, Requests, Steered};
+use crate::metrics::{Measured, Metrics, Traffic};
 use crate::scoreboard::Shown;
 use std::time::Instant;
 
@@ -125,5 +126,25 @@ impl Steered for Master<'_> {
 
     fn upgrade_progress(&self) -> Progress {
         self.succession.outcome()
+    }
+}
+
+impl Measured for Master<'_> {
+    fn metrics(&mut self) -> Option<&mut Metrics> {
+        self.metrics.as_mut()
+    }
+
+    fn traffic(&self) -> Traffic {
+        match &self.edges {
+            Some(edges) => requests::traffic_in_pools(edges.pools()),
+            None => {
+                let running = self.generations.iter().map(|generation| generation.board.shown().len()).sum();
+                requests::traffic_in_workers(running, self.settings)
+            }
+        }
+    }
+
+    fn memory_of(process: u32) -> Option<u64> {
+        memory_use::of(process)
     }
 }

@@ -4,6 +4,7 @@ use super::super::certifier::Certifier;
 use super::super::edges::Edges;
 use super::{Generation, Master, Stage};
 use crate::control::Control;
+use crate::metrics::Metrics;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -28,6 +29,7 @@ impl Master<'_> {
         let waits = waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now));
         let waits = waits.chain(self.watch.as_ref().and_then(|watch| watch.wait(now))).chain(self.next_late_load(now));
         let waits = waits.chain(self.certificates.wait(now)).chain(self.certifier_patience(now));
+        let waits = waits.chain(self.metrics.iter().filter_map(|metrics| metrics.patience(now)));
         let next = next.chain(waits.map(|wait| now + wait)).min();
         let timeout = next.and_then(|moment| Timespec::try_from(moment.saturating_duration_since(now)).ok());
         let arrival = self.signals.arrival().into_iter();
@@ -43,6 +45,7 @@ impl Master<'_> {
         let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
         polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
+        polled.extend(self.metrics.iter().flat_map(Metrics::polled));
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => {

@@ -20,7 +20,7 @@ impl Supervisor<'_> {
         let Some(birth) = born else { return };
         // It is the new process.
         self.members.clear();
-        (self.control, self.certifier, self.watch, self.edges) = (None, None, None, None);
+        (self.control, self.metrics, self.certifier, self.watch, self.edges) = (None, None, None, None, None);
         self.listeners.clear();
         self.succession.close();
         self.books.leave();

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 impl<'a> Replaceable<'a> for Supervisor<'a> {
     fn parts(&mut self) -> Parts<'_, 'a> {
-        let Self { settings, succession, listeners, edges, notifier, control, pid_file, signals, books, .. } = self;
-        Parts { settings, succession, listeners, edges, notifier, control, pid_file, signals, books }
+        let Self { settings, succession, listeners, edges, notifier, control, metrics, pid_file, signals, books, .. } = self;
+        Parts { settings, succession, listeners, edges, notifier, control, metrics, pid_file, signals, books }
     }
 
     fn condition(&self) -> Condition {

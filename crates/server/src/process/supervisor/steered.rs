@@ -1,9 +1,10 @@
 //! What `oribi ctl` asks of a supervisor without a master.
 
 use super::super::edges::Edges;
-use super::super::{requests, upgrade};
+use super::super::{memory_use, requests, upgrade};
 use super::{Stage, Supervisor};
 use crate::control::{Control, ProcessReport, Progress, Report, Requests, Steered};
+use crate::metrics::{Measured, Metrics, Traffic};
 use std::time::Instant;
 
 impl Steered for Supervisor<'_> {
@@ -93,5 +94,22 @@ impl Steered for Supervisor<'_> {
 
     fn upgrade_progress(&self) -> Progress {
         self.succession.outcome()
+    }
+}
+
+impl Measured for Supervisor<'_> {
+    fn metrics(&mut self) -> Option<&mut Metrics> {
+        self.metrics.as_mut()
+    }
+
+    fn traffic(&self) -> Traffic {
+        match &self.edges {
+            Some(edges) => requests::traffic_in_pools(edges.pools()),
+            None => requests::traffic_in_workers(self.scoreboard.shown().len(), self.settings),
+        }
+    }
+
+    fn memory_of(process: u32) -> Option<u64> {
+        memory_use::of(process)
     }
 }

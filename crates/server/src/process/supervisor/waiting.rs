@@ -5,6 +5,7 @@ use super::super::edges::Edges;
 use super::super::{LOOK_FOR_ENDED, LOOK_FOR_HANDSHAKES};
 use super::{Stage, Supervisor};
 use crate::control::Control;
+use crate::metrics::Metrics;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::io;
@@ -45,12 +46,14 @@ impl Supervisor<'_> {
         }
         let of_edges = self.edges.as_ref().and_then(|edges| edges.patience(now));
         let of_control = self.control.as_ref().and_then(|control| control.patience(now));
-        let waits = of_edges.into_iter().chain(of_control).chain(farewell);
+        let of_metrics = self.metrics.as_ref().and_then(|metrics| metrics.patience(now));
+        let waits = of_edges.into_iter().chain(of_control).chain(of_metrics).chain(farewell);
         waits.chain(self.notifier.patience(now)).chain(self.succession.patience(self.served, now)).for_each(&mut at_most);
         polled.extend(self.succession.descriptors().map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         let certifier = self.certifier.iter().filter_map(Certifier::descriptor);
         polled.extend(certifier.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)));
         polled.extend(self.control.iter().flat_map(Control::polled));
+        polled.extend(self.metrics.iter().flat_map(Metrics::polled));
         if let Some(watch) = &self.watch {
             polled.push(PollFd::from_borrowed_fd(watch.descriptor(), PollFlags::IN));
             watch.wait(now).into_iter().for_each(&mut at_most);

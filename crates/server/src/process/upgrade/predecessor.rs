@@ -1,10 +1,12 @@
 //! The new server's view of the old one, until that has ended.
 
-use super::super::inheritance::{GUARDIAN, TOTALS, UPGRADE, inherit_listeners, inherit_socket};
+use super::super::inheritance::{GUARDIAN, TOTALS, UPGRADE, inherit_listeners, inherit_metrics, inherit_socket};
 use super::guardian::GuardianLink;
 use super::{Heard, Kind, hear, say};
+use crate::config::Settings;
 use crate::handover::Sender;
-use crate::listen::Listener;
+use crate::listen::{Listener, is_any_lent};
+use crate::metrics::Metrics;
 use crate::totals::Totals;
 use oribi_io::process::adopt;
 use std::io;
@@ -69,6 +71,22 @@ impl Predecessor {
 pub(in super::super) fn guardian() -> Option<GuardianLink> {
     let (socket, process) = std::env::var(GUARDIAN).ok().and_then(|value| inherit_socket(&value))?;
     Some(GuardianLink::new(socket, process))
+}
+
+/// The metrics of a server with these listeners, if `settings` ask for them. Until a server that takes the place of another one serves,
+/// that one answers.
+///
+/// # Errors
+/// Their address cannot be opened.
+pub(in super::super) fn metrics(
+    settings: &Settings,
+    is_first: bool,
+    listeners: &[Listener],
+) -> Result<Option<Metrics>, String> {
+    if is_first {
+        return Metrics::open(settings, is_any_lent(listeners));
+    }
+    Ok(Metrics::of_server_before(settings, inherit_metrics()))
 }
 
 /// The totals of the server: those of the one before, if this one can read them.

@@ -11,9 +11,10 @@ use super::super::{announce, describe_end};
 use super::succession::{Ended, Succession, exit_status};
 use super::successor::Progress;
 use crate::config::Settings;
-use crate::control::{self, Control, Steered};
+use crate::control::{self, Control};
 use crate::handover::Sender;
 use crate::listen::Listener;
+use crate::metrics::{self, Measured, Metrics};
 use crate::totals::Counter;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, wait};
@@ -40,13 +41,14 @@ pub(in super::super) struct Parts<'p, 'a> {
     pub(in super::super) edges: &'p mut Option<Edges<'a>>,
     pub(in super::super) notifier: &'p mut Notifier,
     pub(in super::super) control: &'p mut Option<Control>,
+    pub(in super::super) metrics: &'p mut Option<Metrics>,
     pub(in super::super) pid_file: &'p mut Option<PidFile>,
     pub(in super::super) signals: &'p mut Signals,
     pub(in super::super) books: &'p mut Books,
 }
 
 /// A server process that can be replaced.
-pub(in super::super) trait Replaceable<'a>: Steered {
+pub(in super::super) trait Replaceable<'a>: Measured {
     fn parts(&mut self) -> Parts<'_, 'a>;
 
     fn condition(&self) -> Condition;
@@ -81,11 +83,12 @@ pub(in super::super) trait Replaceable<'a>: Steered {
 /// Says why no new server was started.
 pub(in super::super) fn begin<'a>(server: &mut impl Replaceable<'a>) -> Result<(), String> {
     let condition = server.condition();
-    let Parts { settings, succession, listeners, notifier, books, .. } = server.parts();
+    let Parts { settings, succession, listeners, notifier, metrics, books, .. } = server.parts();
     if succession.is_possible() && condition != Condition::Serves {
         return Err("not upgraded: the server is starting or stopping".to_owned());
     }
-    let pid = succession.start_successor(listeners, books.totals(), Notifier::is_wanted(), settings.life.upgrade_timeout)?;
+    let (has_manager, limit) = (Notifier::is_wanted(), settings.life.upgrade_timeout);
+    let pid = succession.start_successor(listeners, books.totals(), metrics.as_ref(), has_manager, limit)?;
     log::info!("upgrading: a new server is starting (pid {pid})");
     notifier.reloading();
     Ok(())
@@ -152,12 +155,13 @@ fn yield_to<'a>(server: &mut impl Replaceable<'a>, edges: &[Sender]) {
     control::steer(server);
     control::say_replaced(server);
     *server.parts().control = None;
+    server.parts().metrics.iter_mut().for_each(Metrics::pass_on);
 }
 
 /// Takes over from the server before as soon as this one serves, and notes its end.
 fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
     let condition = server.condition();
-    let Parts { settings, succession, listeners, edges, control, books, .. } = server.parts();
+    let Parts { settings, succession, listeners, edges, control, metrics, books, .. } = server.parts();
     let known_as = succession.known_as();
     let Some(before) = &mut succession.before else { return };
     if !before.serves() {
@@ -175,6 +179,7 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
         log::error!("`oribi ctl` cannot reach this server: {why}");
         None
     });
+    metrics.iter_mut().for_each(Metrics::take_over);
     before.take_over(&receivers, listeners);
     books.count(Counter::Upgrades);
     if !listeners.iter().any(|listener| listener.lent) {
@@ -233,13 +238,15 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
     if !succession.has_yielded() {
         return status;
     }
+    metrics::finish(server);
+    let succession = server.parts().succession;
     if succession.ward.is_none() {
         return 0;
     }
     server.entitle_guardian();
-    let Parts { settings, succession, listeners, edges, signals, .. } = server.parts();
+    let Parts { settings, succession, listeners, edges, signals, metrics, .. } = server.parts();
     listeners.clear();
-    *edges = None;
+    (*edges, *metrics) = (None, None);
     // The new server learns by this that nothing is left here.
     succession.after = None;
     let Some(ward) = &mut succession.ward else { return 0 };

@@ -7,6 +7,7 @@ use super::program::Program;
 use super::successor::{Dismissed, Successor};
 use crate::control::Progress;
 use crate::listen::Listener;
+use crate::metrics::Metrics;
 use crate::totals::Totals;
 use rustix::process::{Pid, WaitStatus};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -118,6 +119,7 @@ impl Succession {
         &mut self,
         listeners: &[Listener],
         totals: &Totals,
+        metrics: Option<&Metrics>,
         has_manager: bool,
         limit: Duration,
     ) -> Result<Pid, String> {
@@ -134,7 +136,7 @@ impl Succession {
             // Later servers become children of the guardian when the one before them has ended.
             rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
             let link = own.as_ref().map(|(_, link)| link).or(self.guardian.as_ref());
-            let successor = Successor::start(program, listeners, link, totals, limit)?;
+            let successor = Successor::start(program, listeners, link, totals, metrics, limit)?;
             Ok((successor, own.map(|(reports, _)| reports)))
         });
         let (successor, reports) = started.map_err(|error| format!("cannot start {}: {error}", program.file().display()))?;

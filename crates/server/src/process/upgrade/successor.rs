@@ -1,12 +1,13 @@
 //! The old server's view of the new one, until that serves.
 
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{GUARDIAN, LISTENERS, TOTALS, UPGRADE, VAULT, describe};
+use super::super::inheritance::{GUARDIAN, LISTENERS, METRICS, TOTALS, UPGRADE, VAULT, describe};
 use super::guardian::GuardianLink;
 use super::program::Program;
 use super::{Heard, hear};
 use crate::handover::Sender;
 use crate::listen::{Listener, Vault};
+use crate::metrics::Metrics;
 use crate::totals::Totals;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -48,6 +49,7 @@ impl Successor {
         listeners: &[Listener],
         guardian: Option<&GuardianLink>,
         totals: &Totals,
+        metrics: Option<&Metrics>,
         limit: Duration,
     ) -> io::Result<Self> {
         let (link, given) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -61,15 +63,20 @@ impl Successor {
             None => command.env_remove(VAULT),
         };
         // It is the process that the service manager watches from then on.
-        command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN).env_remove(TOTALS);
+        command.env_remove("WATCHDOG_PID").env_remove(GUARDIAN).env_remove(TOTALS).env_remove(METRICS);
         if let Some(guardian) = guardian {
             command.env(GUARDIAN, guardian.describe());
         }
         if let Some(file) = totals.descriptor() {
             command.env(TOTALS, file.as_raw_fd().to_string());
         }
+        let left = metrics.map(Metrics::left).filter(|(_, listeners)| !listeners.is_empty());
+        if let Some((address, listeners)) = &left {
+            command.env(METRICS, format!("{address} {}", describe(listeners)));
+        }
         let spawned = {
-            let sockets = listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
+            let of_metrics = left.iter().flat_map(|(_, listeners)| *listeners);
+            let sockets = listeners.iter().chain(of_metrics).flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd);
             let _inherited = Inheritable::new(
                 sockets
                     .chain(guardian.map(GuardianLink::socket))

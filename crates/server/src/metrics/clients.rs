@@ -1,0 +1,398 @@
+//! Those who are connected to ask for metrics.
+//!
+//! A client sends one request and gets one response. It has a few seconds for each; meanwhile nobody waits for it. Anybody who reaches
+//! the address may connect, so there is room for the newest: a client that asks at once is answered however many others stall.
+
+use super::exchange::{Asked, Exchange, HEAD_BYTES};
+use super::text::Format;
+use crate::outgoing::Outgoing;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, Shutdown, SocketFlags, accept_with, recv, shutdown};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// The most clients at a time, because each costs a descriptor. If more come, the oldest goes.
+const CLIENTS: usize = 32;
+/// How many clients are accepted at a time, before the process goes on with its own work.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// How long a client may take to send its request, and to take its response.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long nobody is accepted if the system refuses, for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How long a client that has its response may go on sending. If its connection were closed before, what it has sent would make the
+/// system cut it, perhaps before it has read the response (RFC 9112, section 9.6).
+const LINGER: Duration = Duration::from_secs(1);
+/// How many bytes of such a client are read in one turn.
+const READ_AT_ONCE: usize = 16 << 10;
+
+/// A client, for as long as it is connected. No other one gets the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scraper(u64);
+
+#[derive(Debug)]
+struct Client {
+    scraper: Scraper,
+    socket: OwnedFd,
+    exchange: Exchange,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Its request has not come completely.
+    Asking { until: Instant },
+    /// It gets the metrics before this process waits again.
+    Asked,
+    /// Its response has not left completely.
+    Answered(Outgoing),
+    /// It has its response, and may see from the end of the connection that it is complete.
+    Leaving { until: Instant },
+}
+
+/// All clients, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Clients {
+    connected: Vec<Client>,
+    count: u64,
+    /// Until when nobody is accepted.
+    paused: Option<Instant>,
+}
+
+impl Clients {
+    pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.connected.iter().map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), client.stage.awaited()))
+    }
+
+    /// Whether new ones are accepted.
+    pub(super) fn are_welcome(&self) -> bool {
+        self.paused.is_none()
+    }
+
+    /// Whether nobody is connected.
+    pub(super) fn are_gone(&self) -> bool {
+        self.connected.is_empty()
+    }
+
+    /// When the first of them has waited long enough for, or new ones are accepted again.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.connected.iter().filter_map(|client| client.stage.until()).chain(self.paused).min()
+    }
+
+    /// Accepts those who wait at `listener`.
+    pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            if self.paused.is_some_and(|until| now < until) {
+                return;
+            }
+            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(socket) => self.admit(socket, now),
+                Err(Errno::INTR | Errno::CONNABORTED) => {}
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    log::warn!("nobody is given metrics for a moment: {}", std::io::Error::from(error));
+                    self.paused = Some(now + PAUSE);
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, socket: OwnedFd, now: Instant) {
+        if self.connected.len() >= CLIENTS {
+            self.connected.remove(0);
+        }
+        self.count += 1;
+        let (scraper, stage) = (Scraper(self.count), Stage::Asking { until: now + PATIENCE });
+        self.connected.push(Client { scraper, socket, exchange: Exchange::default(), stage });
+    }
+
+    /// Goes on with all clients; returns those who have asked for metrics, which they get by [`Self::answer`].
+    pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Format)> {
+        self.paused = self.paused.filter(|until| now < *until);
+        if self.connected.is_empty() {
+            return Vec::new();
+        }
+        let mut polled: Vec<_> = self.polled().collect();
+        if poll(&mut polled, Some(&Timespec::default())).is_err() {
+            return Vec::new();
+        }
+        let seen: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
+        let (mut asked, mut seen) = (Vec::new(), seen.into_iter());
+        self.connected.retain_mut(|client| {
+            let seen = seen.next().unwrap_or(false);
+            match client.go_on(seen, now) {
+                Next::Stay => true,
+                Next::Metrics(format) => {
+                    asked.push((client.scraper, format));
+                    true
+                }
+                Next::Leave => false,
+            }
+        });
+        asked
+    }
+
+    /// Gives a client the metrics.
+    pub(super) fn answer(&mut self, scraper: Scraper, format: Format, text: &str, now: Instant) {
+        let Some(client) = self.connected.iter_mut().find(|client| client.scraper == scraper) else { return };
+        let response = client.exchange.metrics(format, text);
+        client.respond(response, now);
+    }
+}
+
+/// What becomes of a client.
+enum Next {
+    Stay,
+    Metrics(Format),
+    Leave,
+}
+
+impl Stage {
+    fn awaited(&self) -> PollFlags {
+        match self {
+            Self::Asking { .. } | Self::Leaving { .. } => PollFlags::IN,
+            Self::Answered(_) => PollFlags::OUT,
+            Self::Asked => PollFlags::empty(),
+        }
+    }
+
+    fn until(&self) -> Option<Instant> {
+        match self {
+            Self::Asking { until } | Self::Leaving { until } | Self::Answered(Outgoing { until, .. }) => Some(*until),
+            Self::Asked => None,
+        }
+    }
+}
+
+impl Client {
+    fn go_on(&mut self, seen: bool, now: Instant) -> Next {
+        if self.stage.until().is_some_and(|until| now >= until) {
+            return Next::Leave;
+        }
+        match self.stage {
+            Stage::Asking { .. } if seen => self.receive(now),
+            Stage::Answered(_) if seen => {
+                self.send(now);
+                Next::Stay
+            }
+            Stage::Leaving { .. } if seen => self.disregard(),
+            Stage::Asking { .. } | Stage::Asked | Stage::Answered(_) | Stage::Leaving { .. } => Next::Stay,
+        }
+    }
+
+    fn receive(&mut self, now: Instant) -> Next {
+        // One look takes the longest head that is accepted.
+        let mut bytes = [0; HEAD_BYTES];
+        let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => return Next::Leave,
+            Ok((received, _)) => received,
+            Err(Errno::INTR | Errno::AGAIN) => return Next::Stay,
+            Err(_) => return Next::Leave,
+        };
+        match self.exchange.receive(&bytes[..received]) {
+            Asked::Nothing => Next::Stay,
+            Asked::Metrics(format) => {
+                self.stage = Stage::Asked;
+                Next::Metrics(format)
+            }
+            Asked::Refused(response) => {
+                self.respond(response, now);
+                Next::Stay
+            }
+        }
+    }
+
+    fn respond(&mut self, response: Vec<u8>, now: Instant) {
+        self.stage = Stage::Answered(Outgoing::new(response, now + PATIENCE));
+        self.send(now);
+    }
+
+    /// Sends what its socket takes of its response.
+    fn send(&mut self, now: Instant) {
+        if let Stage::Answered(response) = &mut self.stage
+            && response.send(&self.socket)
+        {
+            // If it has gone, the next look finds that out.
+            let _ = shutdown(&self.socket, Shutdown::Write);
+            self.stage = Stage::Leaving { until: now + LINGER };
+        }
+    }
+
+    /// Reads what nobody wants to know.
+    fn disregard(&mut self) -> Next {
+        let mut bytes = [0; READ_AT_ONCE];
+        match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
+            Ok((1.., _)) | Err(Errno::INTR | Errno::AGAIN) => Next::Stay,
+            Ok((0, _)) | Err(_) => Next::Leave,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    struct Site {
+        listener: TcpListener,
+        clients: Clients,
+        now: Instant,
+    }
+
+    impl Site {
+        fn new() -> Self {
+            let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("loopback is there");
+            listener.set_nonblocking(true).expect("it is ours");
+            Self { listener, clients: Clients::default(), now: Instant::now() }
+        }
+
+        fn connect(&self) -> TcpStream {
+            let stream = TcpStream::connect(self.listener.local_addr().expect("it has one")).expect("it listens");
+            stream.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+            stream
+        }
+
+        fn turn(&mut self) {
+            self.clients.accept(self.listener.as_fd(), self.now);
+            for (scraper, format) in self.clients.attend(self.now) {
+                self.clients.answer(scraper, format, "a 1\n", self.now);
+            }
+        }
+
+        /// Turns until the client has been answered.
+        fn answer(&mut self, mut stream: TcpStream) -> String {
+            stream.set_nonblocking(true).expect("it is ours");
+            let (mut answer, mut bytes) = (Vec::new(), [0; 4096]);
+            let patience = Instant::now() + Duration::from_secs(30);
+            while Instant::now() < patience {
+                self.turn();
+                match stream.read(&mut bytes) {
+                    Ok(0) => return String::from_utf8(answer).expect("it is text"),
+                    Ok(size) => answer.extend_from_slice(&bytes[..size]),
+                    Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    Err(error) => panic!("{error} behind {:?}", String::from_utf8_lossy(&answer)),
+                }
+            }
+            panic!("it is not answered: {:?}", String::from_utf8_lossy(&answer));
+        }
+
+        /// Turns until nobody is connected.
+        fn wait_for_end(&mut self) {
+            let patience = Instant::now() + Duration::from_secs(30);
+            while !self.clients.connected.is_empty() {
+                assert!(Instant::now() < patience, "{:?}", self.clients.connected);
+                self.turn();
+            }
+        }
+    }
+
+    #[test]
+    fn a_client_is_answered_and_gone() {
+        let mut site = Site::new();
+        for _ in 0..3 {
+            let mut stream = site.connect();
+            stream.write_all(GET).expect("it is open");
+            let answer = site.answer(stream);
+            assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\na 1\n"), "{answer}");
+            site.wait_for_end();
+        }
+    }
+
+    #[test]
+    fn who_floods_gets_an_answer_and_is_not_read_for_long() {
+        let mut site = Site::new();
+        let mut stream = site.connect();
+        // More than the socket of the server takes, behind a head that is too long.
+        let mut writer = stream.try_clone().expect("a descriptor");
+        let flood = std::thread::spawn(move || {
+            writer.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n").expect("it is open");
+            while writer.write_all(&[b'x'; 4096]).is_ok() {}
+        });
+        let mut answer = [0; 12];
+        stream.set_nonblocking(true).expect("it is ours");
+        let patience = Instant::now() + Duration::from_secs(30);
+        while stream.read_exact(&mut answer).is_err() {
+            assert!(Instant::now() < patience, "it is not answered");
+            site.turn();
+        }
+        assert_eq!(&answer, b"HTTP/1.1 431");
+        assert_eq!(site.clients.next_deadline(), Some(site.now + LINGER));
+        site.now += LINGER;
+        site.turn();
+        assert!(site.clients.connected.is_empty());
+        drop(stream);
+        flood.join().expect("it was cut off");
+    }
+
+    #[test]
+    fn who_stalls_keeps_nobody() {
+        let mut site = Site::new();
+        let silent = site.connect();
+        let mut slow = site.connect();
+        slow.write_all(&GET[..20]).expect("it is open");
+        while site.clients.connected.len() < 2 {
+            site.turn();
+        }
+        assert_eq!(site.clients.next_deadline(), Some(site.now + PATIENCE));
+        let mut quick = site.connect();
+        quick.write_all(GET).expect("it is open");
+        assert!(site.answer(quick).starts_with("HTTP/1.1 200 OK\r\n"));
+        site.now += PATIENCE;
+        site.turn();
+        assert!(site.clients.connected.is_empty() && site.clients.next_deadline().is_none());
+        drop((silent, slow));
+    }
+
+    #[test]
+    fn who_comes_last_finds_room_however_many_stall() {
+        let mut site = Site::new();
+        let crowd: Vec<TcpStream> = (0..3 * CLIENTS)
+            .map(|_| {
+                let stream = site.connect();
+                site.turn();
+                stream
+            })
+            .collect();
+        let mut last = site.connect();
+        last.write_all(GET).expect("it is open");
+        assert!(site.answer(last).starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(site.clients.connected.len() <= CLIENTS, "{}", site.clients.connected.len());
+        drop(crowd);
+        site.wait_for_end();
+    }
+
+    #[test]
+    fn who_does_not_take_the_answer_keeps_nobody() {
+        let mut site = Site::new();
+        let mut slow = site.connect();
+        slow.write_all(GET).expect("it is open");
+        let mut asked = Vec::new();
+        while asked.is_empty() {
+            site.clients.accept(site.listener.as_fd(), site.now);
+            asked = site.clients.attend(site.now);
+        }
+        site.clients.answer(asked[0].0, Format::Plain, &"x".repeat(64 << 20), site.now);
+        assert!(matches!(site.clients.connected[0].stage, Stage::Answered(_)), "no socket takes so much");
+        site.now += PATIENCE;
+        site.turn();
+        assert!(site.clients.connected.is_empty());
+        drop(slow);
+    }
+
+    #[test]
+    fn who_goes_is_forgotten_wherever_the_request_was_cut() {
+        let mut site = Site::new();
+        for end in 0..GET.len() {
+            let mut stream = site.connect();
+            stream.write_all(&GET[..end]).expect("it is open");
+            drop(stream);
+            while site.clients.count <= end as u64 {
+                site.turn();
+            }
+            site.wait_for_end();
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! An answer of the first process to one of its own clients, on its way. It waits in memory until the socket takes it, so that nobody
+//! waits for a slow client.
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+/// What has not left of an answer.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    bytes: Vec<u8>,
+    sent: usize,
+    /// When the client has had time enough.
+    pub(crate) until: Instant,
+}
+
+impl Outgoing {
+    pub(crate) fn new(bytes: Vec<u8>, until: Instant) -> Self {
+        Self { bytes, sent: 0, until }
+    }
+
+    /// Sends what `socket` takes. Returns whether nothing is left to send, because all has left, or because the client has gone.
+    pub(crate) fn send(&mut self, socket: &OwnedFd) -> bool {
+        while self.sent < self.bytes.len() {
+            match send(socket, &self.bytes[self.sent..], SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(sent) => self.sent += sent,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+}

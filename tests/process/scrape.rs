@@ -1,0 +1,86 @@
+//! A client of a server's metrics.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where metrics are.
+#[derive(Clone, Debug)]
+pub enum Place {
+    Tcp(SocketAddr),
+    Unix(PathBuf),
+}
+
+impl Place {
+    /// The port that a server names in its log.
+    pub fn said_in(log: &str) -> Self {
+        let said = log.split("metrics are at http://").nth(1).unwrap_or_else(|| panic!("it names no port:\n{log}"));
+        Self::Tcp(said.split('/').next().and_then(|address| address.parse().ok()).expect("an address"))
+    }
+
+    /// The whole response to these bytes.
+    pub fn request(&self, request: &str) -> String {
+        self.ask(request).expect("it answers")
+    }
+
+    /// The same; `None`: nobody answers.
+    fn ask(&self, request: &str) -> Option<String> {
+        let (mut answer, patience) = (String::new(), Some(Duration::from_secs(30)));
+        match self {
+            Self::Tcp(address) => {
+                let mut stream = TcpStream::connect(address).ok()?;
+                stream.set_read_timeout(patience).ok()?;
+                stream.write_all(request.as_bytes()).ok()?;
+                stream.read_to_string(&mut answer).ok()?;
+            }
+            Self::Unix(path) => {
+                let mut stream = UnixStream::connect(path).ok()?;
+                stream.set_read_timeout(patience).ok()?;
+                stream.write_all(request.as_bytes()).ok()?;
+                stream.read_to_string(&mut answer).ok()?;
+            }
+        }
+        Some(answer).filter(|answer| !answer.is_empty())
+    }
+}
+
+/// What was told at one moment: the values of all series.
+#[derive(Clone, Debug)]
+pub struct Scrape(BTreeMap<String, f64>);
+
+impl Scrape {
+    /// The metrics at a place where somebody answers.
+    pub fn of(place: &Place) -> Self {
+        Self::ask(place).expect("it answers")
+    }
+
+    /// The same; `None`: nobody answers.
+    pub fn ask(place: &Place) -> Option<Self> {
+        let answer = place.ask("GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n")?;
+        let (head, text) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        let length = head.split("Content-Length: ").nth(1).and_then(|rest| rest.lines().next()?.parse().ok());
+        assert_eq!(length, Some(text.len()), "it is whole");
+        let samples = text.lines().filter(|line| !line.starts_with('#')).map(|line| {
+            let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+            (series.to_owned(), value.parse().expect("a number"))
+        });
+        Some(Self(samples.collect()))
+    }
+
+    pub fn get(&self, series: &str) -> f64 {
+        *self.0.get(series).unwrap_or_else(|| panic!("{series} is not there: {self:#?}"))
+    }
+
+    /// No counter may be less than `before`.
+    pub fn must_not_shrink(&self, before: &Self) {
+        for (series, value) in
+            before.0.iter().filter(|(series, _)| series.split('{').next().is_some_and(|name| name.ends_with("_total")))
+        {
+            assert!(self.get(series) >= *value, "{series} has shrunk from {value} to {}", self.get(series));
+        }
+    }
+}
