@@ -193,6 +193,63 @@ fn who_has_begun_to_ask_for_metrics_is_answered_by_the_server_before() {
     }
 }
 
+/// Larger than what sockets take of an answer that nobody reads.
+const LARGE: u64 = 32 << 20;
+
+/// A server after one upgrade, and after another one that its present server does not finish for, until somebody reads an answer.
+fn site_that_finishes(edge: &str) -> (Site, Folder, TcpStream) {
+    let files = Folder::new();
+    fs::File::create(files.file("large")).and_then(|file| file.set_len(LARGE)).expect("the folder is ours");
+    let place = format!("/files={}", files.0.display());
+    let mut site = Site::start(&["--edge", edge, "--static", &place]);
+    let address = site.address();
+    site.upgrade();
+    let mut client = TcpStream::connect(address).expect("it listens");
+    client.set_read_timeout(Some(Duration::from_secs(30))).expect("it is ours");
+    client.write_all(b"GET /files/large HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n").expect("it is open");
+    let mut status = [0; 15];
+    client.read_exact(&mut status).expect("it answers");
+    assert_eq!(&status, b"HTTP/1.1 200 OK");
+    assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+    (site, files, client)
+}
+
+fn read_rest(mut client: TcpStream, site: &Site) {
+    let mut rest = Vec::new();
+    client.read_to_end(&mut rest).unwrap_or_else(|error| panic!("{error}: {}", site.server.log()));
+    assert!(rest.len() as u64 > LARGE, "{} bytes: {}", rest.len(), site.server.log());
+}
+
+#[test]
+fn a_server_that_takes_long_to_finish_stops_none_that_comes_later() {
+    for edge in ["on", "off"] {
+        let (mut site, _files, client) = site_that_finishes(edge);
+        let target = Target::Tcp(site.address());
+        for number in 3..=4 {
+            assert_eq!(site.ctl("upgrade").status.code(), Some(0), "{}", site.server.log());
+            // The one between has nothing to finish: the first one is the parent from then on.
+            wait_until("it follows", || site.server.log().matches("follows the first process").count() == number - 1);
+            assert!(get(&target).expect("it serves").text.ends_with("hello"));
+        }
+        read_rest(client, &site);
+        wait_until("only the last server is left", || site.present().is_some());
+        assert!(get(&target).expect("it serves").text.ends_with("hello"));
+        site.stop();
+    }
+}
+
+#[test]
+fn a_stop_waits_for_servers_that_finish_and_no_longer() {
+    for edge in ["on", "off"] {
+        let (mut site, _files, client) = site_that_finishes(edge);
+        site.server.signal(Signal::TERM);
+        wait_until("the last server ends", || TcpStream::connect(site.address()).is_err());
+        assert_eq!(site.server.exit_status(), None, "{}", site.server.log());
+        read_rest(client, &site);
+        assert_eq!(site.server.wait(), 0, "{}", site.server.log());
+    }
+}
+
 #[test]
 fn upgrades_of_workers_with_connections_lose_no_request() {
     let mut site = Site::start(&["--edge", "off"]);

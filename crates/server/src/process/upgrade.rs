@@ -12,8 +12,8 @@
 //!    workers end.
 //! 5. The old process ends, too, if a service manager follows the number of the main process. Otherwise somebody knows this server
 //!    by the number of its first process, which may be process 1: so that one stays as its guardian, passes signals on, and ends
-//!    with the status of the last server (see [`guardian`]). Each later process is the child of the one before, and becomes the
-//!    guardian's when that one ends.
+//!    with the status of the last server, when those before it have ended, too (see [`guardian`]). Each later process is the child of
+//!    the one before, and becomes the guardian's when that one ends, even if a server before that one still finishes.
 
 mod guardian;
 mod predecessor;

@@ -2,8 +2,10 @@
 //! the present master, and ends when that does, with its status.
 
 use super::super::signals;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, test_kill_process};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -59,12 +61,40 @@ impl GuardianLink {
     }
 }
 
-/// A guardian's ward: the present master.
+/// A master that has reported.
+#[derive(Debug)]
+struct Master {
+    pid: Pid,
+    /// Readable when it has ended. `None`: the system has no descriptors for processes, or it has ended already.
+    process: Option<OwnedFd>,
+}
+
+impl Master {
+    fn of(pid: Pid) -> Self {
+        Self { pid, process: pidfd_open(pid, PidfdFlags::empty()).ok() }
+    }
+
+    /// Whether it has ended, whoever has waited for it.
+    fn has_ended(&self) -> bool {
+        match &self.process {
+            Some(process) => {
+                let mut polled = [PollFd::new(process, PollFlags::IN)];
+                poll(&mut polled, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
+            }
+            None => test_kill_process(self.pid) == Err(Errno::SRCH),
+        }
+    }
+}
+
+/// A guardian's wards: the present master, and those before it that still finish what they have.
 #[derive(Debug)]
 pub(in super::super) struct Ward {
-    pid: Pid,
+    present: Master,
+    finishing: Vec<Master>,
     /// Each later master sends its process id.
     reports: OwnedFd,
+    /// The exit status of the present master, if that has ended.
+    status: Option<i32>,
 }
 
 /// Both ends of the socket to a guardian, which this process is.
@@ -78,35 +108,55 @@ pub(in super::super) fn socket() -> io::Result<(OwnedFd, GuardianLink)> {
 
 impl Ward {
     pub(in super::super) fn new(pid: Pid, reports: OwnedFd) -> Self {
-        Self { pid, reports }
+        Self { present: Master::of(pid), finishing: Vec::new(), reports, status: None }
     }
 
-    /// Whether `pid` is the present master.
-    pub(in super::super) fn is(&mut self, pid: Pid) -> bool {
+    /// Learns who is the present master.
+    fn hear_reports(&mut self) {
         let mut bytes = [0; 4];
         while matches!(recv(&self.reports, &mut bytes, RecvFlags::DONTWAIT), Ok((4, _))) {
-            if let Some(next) = i32::try_from(u32::from_ne_bytes(bytes)).ok().and_then(Pid::from_raw) {
-                self.pid = next;
+            let next = i32::try_from(u32::from_ne_bytes(bytes)).ok().and_then(Pid::from_raw);
+            if let Some(next) = next.filter(|next| *next != self.present.pid) {
+                let before = std::mem::replace(&mut self.present, Master::of(next));
+                self.finishing.push(before);
+                self.status = None;
             }
         }
-        self.pid == pid
+    }
+
+    /// Notes the end of a process. Returns the exit status of the server if no master is left.
+    pub(in super::super) fn note_end(&mut self, pid: Pid, status: i32) -> Option<i32> {
+        self.hear_reports();
+        let finishing = self.finishing.len();
+        self.finishing.retain(|master| master.pid != pid);
+        let present_ended = self.present.pid == pid || self.present.has_ended();
+        if self.present.pid == pid {
+            self.status = Some(status);
+        } else if present_ended && self.finishing.len() < finishing {
+            // The master before it was its parent, has waited for it, and has ended with its status.
+            self.status = self.status.or(Some(status));
+        }
+        self.status.filter(|_| present_ended && self.finishing.iter().all(Master::has_ended))
     }
 
     /// Passes on the signals that have arrived. Returns whether one of them was for those who have logs open.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
-        // A later master may have reported.
-        let _ = self.is(self.pid);
-        pass_signals_on(self.pid)
+        self.hear_reports();
+        if !self.present.has_ended() {
+            return pass_signals_on(&[self.present.pid]);
+        }
+        let left: Vec<Pid> = self.finishing.iter().filter(|master| !master.has_ended()).map(|master| master.pid).collect();
+        pass_signals_on(&left)
     }
 }
 
-/// Passes the signals that have arrived on to `master`. Returns whether one of them was for those who have logs open.
-pub(in super::super) fn pass_signals_on(master: Pid) -> bool {
+/// Passes the signals that have arrived on to `masters`. Returns whether one of them was for those who have logs open.
+pub(in super::super) fn pass_signals_on(masters: &[Pid]) -> bool {
     let mut reopen = false;
     for signal in PASSED_ON {
         for _ in 0..signals::take(signal) {
             reopen |= signal == Signal::USR1;
-            let _ = kill_process(master, signal);
+            masters.iter().for_each(|master| _ = kill_process(*master, signal));
         }
     }
     reopen
@@ -115,16 +165,61 @@ pub(in super::super) fn pass_signals_on(master: Pid) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    /// A process that ends when it is told to.
+    fn living() -> (Pid, Child) {
+        let child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("it is everywhere");
+        (Pid::from_raw(i32::try_from(child.id()).expect("it is a number")).expect("it is one"), child)
+    }
+
+    fn end((_, mut child): (Pid, Child)) {
+        drop(child.stdin.take());
+        child.wait().expect("it is a child");
+    }
+
+    fn report(link: &GuardianLink, pid: Pid) {
+        send(&link.socket, &pid.as_raw_nonzero().get().to_ne_bytes(), SendFlags::NOSIGNAL).expect("there is room");
+    }
 
     #[test]
-    fn the_latest_master_that_has_reported_is_the_ward() {
+    fn a_server_has_ended_when_the_latest_master_that_has_reported_has() {
         let (reports, link) = socket().expect("a socket");
-        let own = rustix::process::getpid();
-        let other = Pid::from_raw(1).expect("there is one");
-        let mut ward = Ward::new(other, reports);
-        assert!(ward.is(other) && !ward.is(own));
-        link.report();
-        assert!(ward.is(own) && !ward.is(other));
         assert_eq!(link.describe(), format!("{}:{}", link.socket.as_raw_fd(), std::process::id()));
+        let own = rustix::process::getpid();
+        let first = living();
+        let mut ward = Ward::new(first.0, reports);
+        link.report();
+        let pid = first.0;
+        end(first);
+        assert_eq!(ward.note_end(pid, 0), None, "this process is the master now");
+        assert_eq!(ward.note_end(own, 3), Some(3));
+    }
+
+    #[test]
+    fn masters_that_finish_are_waited_for() {
+        let (reports, link) = socket().expect("a socket");
+        let (first, second) = (living(), living());
+        let mut ward = Ward::new(first.0, reports);
+        report(&link, second.0);
+        let pids = (first.0, second.0);
+        end(second);
+        assert_eq!(ward.note_end(pids.1, 3), None, "the first one finishes");
+        end(first);
+        assert_eq!(ward.note_end(pids.0, 0), Some(3));
+    }
+
+    #[test]
+    fn the_status_of_a_master_that_another_one_has_waited_for_is_told_by_that_one() {
+        let (reports, link) = socket().expect("a socket");
+        let (first, second, stranger) = (living(), living(), living());
+        let mut ward = Ward::new(first.0, reports);
+        report(&link, second.0);
+        let (first_pid, stranger_pid) = (first.0, stranger.0);
+        end(second);
+        end(stranger);
+        assert_eq!(ward.note_end(stranger_pid, 5), None);
+        end(first);
+        assert_eq!(ward.note_end(first_pid, 3), Some(3));
     }
 }

@@ -41,9 +41,18 @@ impl Predecessor {
         !self.told
     }
 
-    /// Tells the old server that this one serves, and where connections may go. The listeners are this server's from now on.
-    pub(in super::super) fn take_over(&mut self, edges: &[Sender], listeners: &mut [Listener]) {
+    /// Tells the guardian and the old server that this one serves, and the latter where connections may go. The listeners are this
+    /// server's from now on.
+    pub(in super::super) fn take_over(
+        &mut self,
+        edges: &[Sender],
+        listeners: &mut [Listener],
+        guardian: Option<&GuardianLink>,
+    ) {
         self.told = true;
+        // The old server may end at once when it is told. A guardian that has not heard of this one by then would take that for the
+        // end of the whole server.
+        guardian.iter().for_each(|guardian| guardian.report());
         for (listener, lent) in listeners.iter_mut().zip(&self.lent) {
             listener.lent = *lent;
             listener.own_file();
@@ -107,4 +116,24 @@ pub(in super::super) fn totals(is_first: bool) -> io::Result<Totals> {
 fn totals_of_predecessor() -> Option<Result<Totals, String>> {
     let number = std::env::var(TOTALS).ok()?.parse().ok()?;
     Some(adopt(number).map_err(|error| error.to_string()).and_then(Totals::adopt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, recv, socketpair};
+
+    #[test]
+    fn the_guardian_hears_of_a_new_server_before_the_old_one_does() {
+        let (own, link) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("sockets are to be had");
+        // What comes first at one socket was said first.
+        let guardian = GuardianLink::new(link.try_clone().expect("a descriptor"), 1);
+        let mut before = Predecessor { link, pid: 1, lent: Vec::new(), told: false };
+        before.take_over(&[], &mut [], Some(&guardian));
+        let mut bytes = [0; 64];
+        assert_eq!(recv(&own, &mut bytes, RecvFlags::DONTWAIT).expect("a report").0, 4);
+        assert_eq!(bytes[..4], std::process::id().to_ne_bytes());
+        assert!(matches!(hear(&own), Heard::Ready));
+    }
 }

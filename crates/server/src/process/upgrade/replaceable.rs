@@ -180,19 +180,18 @@ fn take_over_when_ready<'a>(server: &mut impl Replaceable<'a>) {
         None
     });
     metrics.iter_mut().for_each(Metrics::take_over);
-    before.take_over(&receivers, listeners);
+    before.take_over(&receivers, listeners, succession.guardian.as_ref());
     books.count(Counter::Upgrades);
     if !listeners.iter().any(|listener| listener.lent) {
         server.own_listeners();
     }
     let Parts { succession, listeners, notifier, pid_file, .. } = server.parts();
-    match &succession.guardian {
-        Some(guardian) => guardian.report(),
+    if succession.guardian.is_none() {
         // From now on the server is known by the number of this process.
-        None => match settings.pid_file.as_deref().map(PidFile::write).transpose() {
+        match settings.pid_file.as_deref().map(PidFile::write).transpose() {
             Ok(file) => *pid_file = file,
             Err(message) => log::error!("{message}"),
-        },
+        }
     }
     *notifier = Notifier::of_environment();
     notifier.ready("serving, upgraded");
@@ -241,7 +240,8 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
     metrics::finish(server);
     let succession = server.parts().succession;
     if succession.ward.is_none() {
-        return 0;
+        // The guardian is told of no other end of the next server, if this process has waited for that.
+        return succession.ended.unwrap_or(0);
     }
     server.entitle_guardian();
     let Parts { settings, succession, listeners, edges, signals, metrics, .. } = server.parts();
@@ -259,11 +259,9 @@ pub(in super::super) fn conclude<'a>(server: &mut impl Replaceable<'a>, status: 
             log::error!("cannot open the error log again: {error}");
         }
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-            if ward.is(pid) {
-                succession.ward_ended = Some(exit_status(status));
-            }
+            succession.ended = ward.note_end(pid, exit_status(status)).or(succession.ended);
         }
-        if let Some(status) = succession.ward_ended {
+        if let Some(status) = succession.ended {
             return status;
         }
         // It is interrupted by nothing but what ends it.

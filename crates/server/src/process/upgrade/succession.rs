@@ -35,8 +35,8 @@ pub(in super::super) struct Succession {
     /// The server that serves instead of this one, and the socket by which it learns of the end of this one.
     pub(super) after: Option<Successor>,
     pub(super) ward: Option<Ward>,
-    /// The exit status of the server, if the ward has ended.
-    pub(super) ward_ended: Option<i32>,
+    /// The exit status of the server, if no ward is left, or without any if the server that serves instead of this one has ended.
+    pub(super) ended: Option<i32>,
 }
 
 impl Succession {
@@ -62,7 +62,7 @@ impl Succession {
             outcome: Progress::Failed("nobody has asked for an upgrade".to_owned()),
             after: None,
             ward: None,
-            ward_ended: None,
+            ended: None,
         }
     }
 
@@ -170,6 +170,13 @@ impl Succession {
         let pid = after.pid;
         self.after = Some(after);
         self.ward = self.reports.take().map(|reports| Ward::new(pid, reports));
+        if self.ward.is_none()
+            && let Err(error) = rustix::process::set_child_subreaper(None)
+        {
+            // It may take longer to finish than that server takes to be replaced by yet another one. That one is to be the guardian's
+            // child then, who waits for it and whose death it follows.
+            log::error!("cannot leave the processes of later servers to the first one: {}", std::io::Error::from(error));
+        }
         self.outcome = Progress::Done(format!("the new server has taken over (pid {pid})"));
         Some(pid)
     }
@@ -180,21 +187,25 @@ impl Succession {
             self.reports = None;
             return Ended::Successor;
         }
-        if self.ward.as_mut().is_some_and(|ward| ward.is(pid)) {
-            self.ward_ended = Some(exit_status(status));
-            return Ended::Other;
+        let is_after = self.after.as_ref().is_some_and(|after| after.pid == pid);
+        match &mut self.ward {
+            Some(ward) => self.ended = ward.note_end(pid, exit_status(status)),
+            None if is_after => self.ended = Some(exit_status(status)),
+            None => {}
         }
         let dismissed = self.dismissed.len();
         self.dismissed.retain(|dismissed| dismissed.pid != pid);
-        let known = dismissed > self.dismissed.len() || self.after.as_ref().is_some_and(|after| after.pid == pid);
+        let known = dismissed > self.dismissed.len() || is_after;
         if known { Ended::Other } else { Ended::Stranger }
     }
 
     /// Passes signals on if another server serves; `false`: they are for this one.
     pub(in super::super) fn pass_signals_on(&mut self) -> bool {
         match (&mut self.ward, &self.after) {
+            // Nobody else is left.
+            _ if self.ended.is_some() => return false,
             (Some(ward), _) => _ = ward.pass_signals_on(),
-            (None, Some(after)) => _ = guardian::pass_signals_on(after.pid),
+            (None, Some(after)) => _ = guardian::pass_signals_on(&[after.pid]),
             (None, None) => return false,
         }
         true
