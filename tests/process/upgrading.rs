@@ -128,8 +128,10 @@ fn after_five_upgrades_every_process_has_the_same_descriptors_and_no_connection_
         let present = site.upgrade();
         site.server.wait_for_log("follows the first process");
         wait_until("it follows", || site.server.log().matches("follows the first process").count() == number);
-        let found = (descriptors(site.server.pid()), descriptors(present));
-        assert_eq!(*first.get_or_insert(found.clone()), found, "after upgrade {number}: {}", site.server.log());
+        let look = || (descriptors(site.server.pid()), descriptors(present));
+        let expected = first.get_or_insert_with(look).clone();
+        // The first process watches the one between until it has waited for it.
+        wait_until(&format!("{expected:?} after upgrade {number}"), || look() == expected);
     }
     kept.wait_for_more(100);
     assert_eq!(kept.connections(), 8, "{}", site.server.log());
