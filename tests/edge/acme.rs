@@ -10,16 +10,17 @@ use std::cell::RefCell;
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
-in_every_language!(certificates_are_ordered_and_renewed);
+in_every_language!(certificates_are_ordered_and_renewed, certificates_are_ordered_where_there_is_only_tls);
 crate::in_language!(
     once,
     Lua,
     an_authority_that_is_down_is_asked_again,
     a_challenge_that_fails_changes_nothing,
+    proof_is_given_in_handshakes_to_those_who_shall_have_it,
     an_upgrade_keeps_ordering
 );
 
@@ -54,12 +55,17 @@ impl Authority {
         Self { address, folder, processes: RefCell::default() }
     }
 
-    /// Starts it. Its certificates live for `life` seconds, and it asks for proof at `port`.
+    /// Starts it. Its certificates live for `life` seconds, and it asks for proof at `port`, or at that of HTTPS.
     fn start(&self, life: u32, port: u16) {
+        self.start_asking(life, port, HTTPS);
+    }
+
+    /// The same; in handshakes it asks for proof at `tls_port`.
+    fn start_asking(&self, life: u32, port: u16, tls_port: u16) {
         let Self { address, folder, .. } = self;
         let config = format!(
             r#"{{"pebble": {{"listenAddress": "{address}:{DIRECTORY}", "managementListenAddress": "{address}:{MANAGEMENT}",
-                "certificate": "{}", "privateKey": "{}", "httpPort": {port}, "tlsPort": {HTTPS}, "certificateValidityPeriod": {life},
+                "certificate": "{}", "privateKey": "{}", "httpPort": {port}, "tlsPort": {tls_port}, "certificateValidityPeriod": {life},
                 "profiles": {{"default": {{"description": "", "validityPeriod": {life}}}}}}}}}"#,
             folder.file("certificate").display(),
             folder.file("key").display(),
@@ -91,8 +97,6 @@ impl Authority {
         [
             "--listen",
             &format!("https://{address}:{HTTPS}"),
-            "--listen",
-            &format!("http://{address}:{HTTP}"),
             "--acme",
             "a.example,b.example",
             "--acme-agree-terms",
@@ -110,6 +114,12 @@ impl Authority {
     }
 
     fn site(&self, language: Language, more: &[&str]) -> Site {
+        let plain = format!("http://{}:{HTTP}", self.address);
+        self.site_without_http(language, &[&["--listen", &plain], more].concat())
+    }
+
+    /// One that listens for TLS alone.
+    fn site_without_http(&self, language: Language, more: &[&str]) -> Site {
         let arguments = self.arguments();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain(more.iter().copied()).collect();
         Site::start(Launcher::Oribi, language, &arguments)
@@ -145,6 +155,14 @@ impl Authority {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
+    /// What `openssl s_client` says of a handshake for a.example in which it offers these protocols, and whether it succeeds.
+    fn shake_hands(&self, protocols: &str) -> (bool, String) {
+        let mut openssl = Command::new("openssl");
+        openssl.args(["s_client", "-connect", &format!("{}:{HTTPS}", self.address), "-servername", "a.example"]);
+        let output = openssl.args(["-alpn", protocols]).stdin(Stdio::null()).output().expect("openssl is installed");
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    }
+
     /// The files of the account and the certificate.
     fn files(&self) -> [PathBuf; 2] {
         let folder = self.folder.file("storage").join(format!("{}_{DIRECTORY}_dir", self.address));
@@ -173,6 +191,62 @@ fn certificates_are_ordered_and_renewed(language: Language) {
     let plain = format!("http://{}:{HTTP}/.well-known/acme-challenge/", authority.address);
     assert!(authority.curl(&[&format!("{plain}token")]).1.starts_with("token."));
     assert_eq!(authority.curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("{plain}a/b")]).1, "301");
+}
+
+fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    authority.start(9, HTTP);
+    // Who gives proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot open the file with it.
+    let edge = if language == Language::Ruby { &["--edge", "on", "--edge-sandbox", "try"][..] } else { &["--edge", "off"] };
+    let site = authority.site_without_http(language, edge);
+    wait_until("the authority's certificate is offered", || authority.ask("b.example").0);
+    let first = authority.shown();
+    assert!(first.contains("Pebble"), "{first}");
+    wait_until("it is renewed, and every client is answered", || {
+        assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "{}", site.server.log());
+        authority.shown() != first
+    });
+    let log = site.server.log();
+    assert!(!log.contains("no certificate:"), "{log}");
+}
+
+fn proof_is_given_in_handshakes_to_those_who_shall_have_it(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    // Nobody listens where it asks for proof.
+    authority.start_asking(3600, HTTP, HTTPS + 1);
+    let more = ["--acme-challenge", "tls-alpn-01", "--edge-sandbox", "try"];
+    let mut site = authority.site(language, &more);
+    site.server.wait_for_log("; port 443 of this name must reach");
+    let plain = format!("http://{}:{HTTP}/.well-known/acme-challenge/token", authority.address);
+    assert!(!authority.curl(&[&plain]).1.starts_with("token."), "it is a request like all others");
+    // A server that has been killed left this one.
+    let [account, _] = authority.files();
+    let file = account.with_file_name("proof");
+    assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"", "what was not believed is gone");
+    let proof = std::fs::read_to_string(account.with_file_name("a.example.pem")).expect("it is there");
+    std::fs::write(&file, format!("a.example\n{proof}")).expect("it is ours");
+    let (good, told) = authority.shake_hands("acme-tls/1");
+    assert!(good && told.contains("ALPN protocol: acme-tls/1"), "{told}");
+    // Nobody else gets it, and who asks for no proof speaks HTTP.
+    let (_, told) = authority.shake_hands("acme-tls/1,http/1.1");
+    assert!(told.contains("ALPN protocol: http/1.1"), "{told}");
+    std::fs::write(&file, "").expect("it is ours");
+    for protocols in ["acme-tls/1", "acme-tls/1,other"] {
+        let (good, told) = authority.shake_hands(protocols);
+        assert!(!good && told.contains("no application protocol"), "{told}");
+    }
+    assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "the server serves");
+    // One that is believed.
+    site.server.signal(Signal::TERM);
+    drop(site);
+    authority.stop();
+    authority.start(3600, HTTP + 1);
+    let _site = authority.site(language, &more);
+    wait_until("the authority's certificate is offered", || authority.ask("a.example").0);
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"");
 }
 
 fn an_authority_that_is_down_is_asked_again(language: Language) {

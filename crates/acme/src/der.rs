@@ -1,5 +1,6 @@
 //! Writes documents in DER (X.690, section 8), as far as requests for certificates need it.
 
+pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
 pub(crate) const BITS: u8 = 0x03;
 pub(crate) const OCTETS: u8 = 0x04;

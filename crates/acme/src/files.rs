@@ -3,22 +3,32 @@
 use crate::account_key::AccountKey;
 use crate::pem::{PRIVATE_KEY, pem};
 use crate::request::placeholder;
-use crate::settings::Settings;
+use crate::settings::{Challenge, Settings};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// What a server needs that answers challenges.
+#[derive(Debug)]
+pub enum Answers {
+    /// The thumbprint of the account's key, for [`answer`](crate::answer).
+    Http(String),
+    /// The file in which the proof stands when the authority asks for it, open for reading: see [`Challenges`](oribi_tls::Challenges).
+    TlsAlpn(OwnedFd),
+}
+
 /// Makes what must be there before a server listens: the folder, the key of the account, and placeholders for certificates that
-/// were not ordered yet. Returns the thumbprint of the key, for [`answer`](crate::answer).
+/// were not ordered yet.
 ///
 /// # Errors
 /// Says which file or folder cannot be used, and why.
-pub fn prepare(settings: &Settings) -> Result<String, String> {
+pub fn prepare(settings: &Settings) -> Result<Answers, String> {
     let folder = settings.folder();
     make_private(&settings.storage, &folder)?;
     let path = folder.join(ACCOUNT);
@@ -35,7 +45,48 @@ pub fn prepare(settings: &Settings) -> Result<String, String> {
             );
         }
     }
-    Ok(key.thumbprint())
+    match settings.challenge {
+        Challenge::Http => Ok(Answers::Http(key.thumbprint())),
+        Challenge::TlsAlpn => open_proof(&settings.proof()).map(Answers::TlsAlpn),
+    }
+}
+
+/// Opens the file for proof, which is empty as long as none is asked for. It is written and never replaced: edges and workers have it
+/// open, and can open no other, because they have other rights, or run in a sandbox. None of them can write it.
+fn open_proof(path: &Path) -> Result<OwnedFd, String> {
+    if !path.exists() {
+        write_if_absent(path, b"")?;
+    }
+    File::open(path).map(OwnedFd::from).map_err(|error| format!("cannot read {}: {error}", path.display()))
+}
+
+/// Proof that stands where the authority looks for it, as long as this is kept.
+#[derive(Debug)]
+pub(crate) struct Shown(File);
+
+impl Shown {
+    /// Shows `certificate`, with its key in PEM, to whoever asks for proof of `name`.
+    pub(crate) fn new(settings: &Settings, name: &str, certificate: &str) -> Result<Self, String> {
+        let path = settings.proof();
+        let write = || {
+            let mut file = OpenOptions::new().write(true).open(&path)?;
+            file.set_len(0)?;
+            file.write_all(format!("{name}\n{certificate}").as_bytes())?;
+            Ok(Self(file))
+        };
+        write().map_err(|error: io::Error| match error.kind() {
+            ErrorKind::NotFound => format!("{} was removed; restart the server, which keeps it open", path.display()),
+            _ => format!("cannot write {}: {error}", path.display()),
+        })
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.set_len(0) {
+            log::warn!("cannot empty the file with the proof for an authority (ACME): {error}");
+        }
+    }
 }
 
 /// The file with the key of the account.
@@ -126,7 +177,15 @@ impl Right {
         let failed = |error: io::Error| format!("cannot lock {}: {error}", path.display());
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(failed)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { _file: file })),
+            Ok(()) => {
+                // One that had it may have been killed while its proof was shown.
+                if let Err(error) = OpenOptions::new().write(true).open(settings.proof()).and_then(|proof| proof.set_len(0))
+                    && error.kind() != ErrorKind::NotFound
+                {
+                    return Err(format!("cannot write {}: {error}", settings.proof().display()));
+                }
+                Ok(Some(Self { _file: file }))
+            }
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(failed(error.into())),
         }
@@ -147,6 +206,7 @@ mod tests {
             storage: storage.to_owned(),
             authorities: None,
             agreed: true,
+            challenge: Challenge::TlsAlpn,
         }
     }
 
@@ -158,22 +218,56 @@ mod tests {
     fn only_the_owner_reads_what_is_kept() {
         let place = tempfile::tempdir().expect("a folder");
         let settings = settings(&place.path().join("a/b"));
-        let thumbprint = prepare(&settings).expect("it can be made");
+        prepare(&settings).expect("it can be made");
         let folder = settings.folder();
         assert_eq!((mode(&settings.storage), mode(&folder)), (0o700, 0o700));
         let mut names: Vec<_> =
             fs::read_dir(&folder).expect("it is there").map(|entry| entry.expect("an entry").file_name()).collect();
         names.sort();
-        assert_eq!(names, ["account.pem", "www.example.org.pem"], "nothing else is left");
+        assert_eq!(names, ["account.pem", "proof", "www.example.org.pem"], "nothing else is left");
         for name in &names {
             assert_eq!(mode(&folder.join(name)), 0o600, "{name:?}");
         }
         let before = fs::read(folder.join("www.example.org.pem")).expect("it is there");
-        assert_eq!(prepare(&settings), Ok(thumbprint), "the account stays");
+        let account = fs::read(folder.join(ACCOUNT)).expect("it is there");
+        prepare(&settings).expect("it is there");
+        assert_eq!(fs::read(folder.join(ACCOUNT)).expect("it is there"), account, "the account stays");
         assert_eq!(fs::read(folder.join("www.example.org.pem")).expect("it is there"), before, "and what is there");
         replace(&folder.join("www.example.org.pem"), b"new").expect("it is ours");
         assert_eq!(mode(&folder.join("www.example.org.pem")), 0o600);
-        assert_eq!(fs::read_dir(&folder).expect("it is there").count(), 2);
+        assert_eq!(fs::read_dir(&folder).expect("it is there").count(), 3);
+    }
+
+    #[test]
+    fn who_has_opened_the_file_for_proof_sees_it_come_and_go_and_cannot_write_it() {
+        let place = tempfile::tempdir().expect("a folder");
+        let settings = settings(place.path());
+        assert!(Shown::new(&settings, "a.org", "").is_err_and(|why| why.contains("restart")), "it is made before");
+        let Ok(Answers::TlsAlpn(opened)) = prepare(&settings) else { panic!("it can be made") };
+        let content = || {
+            let mut content = [0; 100];
+            let size = rustix::io::pread(&opened, &mut content, 0).expect("it is open for that");
+            String::from_utf8_lossy(&content[..size]).into_owned()
+        };
+        let first = Shown::new(&settings, "a.org", "a long text\n").expect("it is ours");
+        assert_eq!(content(), "a.org\na long text\n");
+        drop(first);
+        assert_eq!(content(), "");
+        std::mem::forget(Shown::new(&settings, "b.org", "text\n").expect("it is ours"));
+        prepare(&settings).expect("it is there");
+        assert_eq!(content(), "b.org\ntext\n", "another server that starts leaves it alone");
+        drop(Right::take(&settings).expect("it can be locked"));
+        assert_eq!(content(), "", "what is left of one that was killed");
+        assert!(rustix::io::pwrite(&opened, b"x", 0).is_err());
+    }
+
+    #[test]
+    fn challenges_of_http_need_the_thumbprint() {
+        let place = tempfile::tempdir().expect("a folder");
+        let settings = Settings { challenge: Challenge::Http, ..settings(place.path()) };
+        let Ok(Answers::Http(thumbprint)) = prepare(&settings) else { panic!("it can be made") };
+        assert_eq!(thumbprint, account_key(&settings).expect("it is there").thumbprint());
+        assert!(!settings.proof().exists());
     }
 
     #[test]

@@ -4,9 +4,11 @@
 //! is not there yet. A [`Client`] then orders what is due and writes it in the place of the placeholder; whoever serves the
 //! files reads them again when they change. The client waits and blocks, so it has a process of its own.
 //!
-//! Who orders a certificate proves that the domains are theirs by answering `http-01` challenges. The right answer is the
-//! challenge's token and, behind it, the thumbprint of the account's key (RFC 8555, section 8.1). So a server that knows the
-//! thumbprint answers every challenge at once, and client and server need not talk to one another: [`token`], [`answer`].
+//! Who orders a certificate proves that the domains are theirs by answering challenges. The right answer to one of `http-01` is its
+//! token and, behind it, the thumbprint of the account's key (RFC 8555, section 8.1). So a server that knows the thumbprint
+//! answers every challenge at once, and client and server need not talk to one another: [`token`], [`answer`]. The answer to one of
+//! `tls-alpn-01` is a certificate that depends on a token which the server is not told. So the client writes it into a file that
+//! whoever serves has open: [`Answers::TlsAlpn`].
 #![forbid(unsafe_code)]
 
 mod account_key;
@@ -26,5 +28,5 @@ mod settings;
 
 pub use challenge::{answer, token};
 pub use client::Client;
-pub use files::prepare;
-pub use settings::{LETS_ENCRYPT, Names, Settings};
+pub use files::{Answers, prepare};
+pub use settings::{Challenge, LETS_ENCRYPT, Names, Settings};

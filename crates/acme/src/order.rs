@@ -2,13 +2,14 @@
 
 use crate::account_key::encode;
 use crate::challenge::is_token;
+use crate::files::Shown;
 use crate::https::World;
 use crate::pem::{CERTIFICATE, pem};
 use crate::printable::printable;
 use crate::problem::Problem;
-use crate::request::Request;
+use crate::request::{Request, proof};
 use crate::session::{Document, Session, Trouble, link, nonsense};
-use crate::settings::Names;
+use crate::settings::{Challenge, Names};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     }
     for authorization in &authorizations {
         let url = link(authorization).ok_or_else(|| nonsense(&order.url, "an authorization has no URL"))?;
-        prove(session, url)?;
+        prove(session, url, names)?;
     }
     order = follow(session, order, &["pending"], "an order")?;
     let request = Request::new(names).map_err(Trouble::Unreachable)?;
@@ -60,34 +61,42 @@ pub(crate) fn order<W: World>(session: &mut Session<'_, W>, names: &Names) -> Re
     Ok(chain.iter().fold(request.key, |text, certificate| text + &pem(CERTIFICATE, certificate)))
 }
 
-/// Proves that a name is this server's.
-fn prove<W: World>(session: &mut Session<'_, W>, url: &str) -> Result<(), Trouble> {
+/// Proves that one of these names is this server's.
+fn prove<W: World>(session: &mut Session<'_, W>, url: &str, names: &Names) -> Result<(), Trouble> {
+    let (kind, mut shown) = (session.settings().challenge, None);
     let mut authorization = session.ask(url, "", "an authorization")?;
     authorization.url = url.to_owned();
     let name = authorization.value["identifier"]["value"].as_str().map(printable).unwrap_or_default();
     if authorization.status() == "pending" {
         let challenges = authorization.value["challenges"].as_array();
-        let challenge = challenges.into_iter().flatten().find(|challenge| challenge["type"] == "http-01");
+        let challenge = challenges.into_iter().flatten().find(|challenge| challenge["type"] == kind.name());
         let Some(challenge) = challenge else {
-            return Err(nonsense(
-                url,
-                &format!("it lets nobody prove by http-01 that {name} is theirs, and Oribi knows nothing else"),
-            ));
+            let why = format!("it lets nobody prove by {} that {name} is theirs; there is --acme-challenge", kind.name());
+            return Err(nonsense(url, &why));
         };
         let place = link(&challenge["url"]).ok_or_else(|| nonsense(url, "a challenge has no URL"))?.to_owned();
-        if !challenge["token"].as_str().is_some_and(is_token) {
+        let Some(token) = challenge["token"].as_str().filter(|token| is_token(token)) else {
             return Err(nonsense(url, "the token of a challenge is none"));
+        };
+        if kind == Challenge::TlsAlpn {
+            let Some(name) = names.all().iter().find(|ordered| **ordered == name) else {
+                return Err(nonsense(url, "it wants proof for a name that was not ordered"));
+            };
+            let certificate = proof(name, &format!("{token}.{}", session.thumbprint())).map_err(Trouble::Unreachable)?;
+            shown = Some(Shown::new(session.settings(), name, &certificate).map_err(Trouble::Unreachable)?);
         }
         session.ask(&place, "{}", "a challenge")?;
     }
     let authorization = follow(session, authorization, &["pending", "processing"], &name)?;
+    drop(shown);
     if authorization.status() == "valid" {
         return Ok(());
     }
     let challenges = authorization.value["challenges"].as_array();
     let error = challenges.into_iter().flatten().map(|challenge| &challenge["error"]).find(|error| error.is_object());
     let problem = Problem::of(error.unwrap_or(&Value::Null));
-    Err(Trouble::Refused { what: format!("to believe that {name} is this server's"), problem, retry_after: None })
+    let what = format!("to believe that {name} is this server's");
+    Err(Trouble::Refused { what, problem, retry_after: None, challenge: Some(kind) })
 }
 
 /// Reads a document again until its status is none of these.
@@ -112,7 +121,7 @@ fn follow<W: World>(
     }
     if document.status() == "invalid" && document.value["error"].is_object() {
         let problem = Problem::of(&document.value["error"]);
-        return Err(Trouble::Refused { what: what.to_owned(), problem, retry_after: None });
+        return Err(Trouble::Refused { what: what.to_owned(), problem, retry_after: None, challenge: None });
     }
     Ok(document)
 }

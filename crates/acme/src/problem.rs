@@ -1,6 +1,7 @@
 //! What an authority says when it refuses something: problem documents (RFC 7807; RFC 8555, section 6.7).
 
 use crate::printable::printable;
+use crate::settings::Challenge;
 use serde_json::Value;
 use std::fmt;
 
@@ -46,14 +47,26 @@ impl Problem {
         self.kind == kind
     }
 
-    /// What the operator can do about it; empty: nothing that is known here.
-    pub(crate) fn advice(&self) -> &'static str {
+    /// What the operator can do about it; empty: nothing that is known here. `challenge`: it was said of a proof of this kind.
+    pub(crate) fn advice(&self, challenge: Option<Challenge>) -> &'static str {
+        use Challenge::{Http, TlsAlpn};
+        match (self.kind.as_str(), challenge) {
+            ("connection", Some(Http)) => {
+                return "; port 80 of this name must reach an http:// address of this server from the Internet";
+            }
+            ("connection", Some(TlsAlpn)) => {
+                return "; port 443 of this name must reach an https:// address of this server from the Internet";
+            }
+            ("unauthorized" | "incorrectResponse", Some(Http)) => {
+                return "; port 80 of this name must reach this server, and nothing in front may answer /.well-known/acme-challenge/";
+            }
+            ("unauthorized" | "incorrectResponse" | "tls", Some(TlsAlpn)) => {
+                return "; port 443 of this name must reach this server, and nothing in front may do TLS in its place";
+            }
+            _ => {}
+        }
         match self.kind.as_str() {
             "dns" => "; see to it that DNS leads from this name to this server",
-            "connection" => "; port 80 of this name must reach an http:// address of this server from the Internet",
-            "unauthorized" | "incorrectResponse" => {
-                "; port 80 of this name must reach this server, and nothing in front may answer /.well-known/acme-challenge/"
-            }
             "caa" => "; a CAA record in DNS does not allow this authority",
             "rateLimited" => "; the authority's limits are reached, so it is asked more rarely",
             "rejectedIdentifier" | "unsupportedIdentifier" => "; this authority gives no certificates for this name",
@@ -96,7 +109,10 @@ mod tests {
         let problem = Problem::of_body(body);
         assert_eq!(problem.to_string(), "some names are bad (malformed); a.org: no (rejectedIdentifier)");
         assert!(problem.is("malformed"));
-        assert!(Problem::of_body(br#"{"type":"urn:ietf:params:acme:error:connection"}"#).advice().contains("port 80"));
+        let problem = Problem::of_body(br#"{"type":"urn:ietf:params:acme:error:connection"}"#);
+        assert!(problem.advice(Some(Challenge::Http)).contains("port 80"));
+        assert!(problem.advice(Some(Challenge::TlsAlpn)).contains("port 443"));
+        assert_eq!(problem.advice(None), "", "it was said of something else");
     }
 
     #[test]

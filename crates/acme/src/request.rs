@@ -1,20 +1,25 @@
-//! What is signed with the key of a certificate: the request for it, and the placeholder that is offered before it is there.
+//! What is signed with the key of a certificate: the request for it, the placeholder that is offered before it is there, and the proof
+//! that an authority sees in a handshake.
 
-use crate::der::{GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, bits, element, numbered};
+use crate::der::{
+    BOOLEAN, GENERALIZED_TIME, IDENTIFIER, INTEGER, OCTETS, SEQUENCE, SET, TEXT, UTC_TIME, bits, element, numbered,
+};
 use crate::pem::{CERTIFICATE, PRIVATE_KEY, pem};
 use crate::settings::Names;
+use ring::digest::{SHA256, digest};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair as _};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Identifiers of objects, as they stand in documents: RFC 5480, section 2.1.1; RFC 5758, section 3.2; RFC 2985, section 5.4.2; RFC
-/// 5280, section 4.2.1.6, and appendix A.1.
+/// 5280, section 4.2.1.6, and appendix A.1; RFC 8737, section 6.1.
 const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const P_256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 const ECDSA_WITH_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];
 const ALTERNATIVE_NAMES: &[u8] = &[0x55, 0x1d, 0x11];
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const ACME_IDENTIFIER: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x1f];
 
 /// The tag of a host among the alternative names.
 const HOST: u8 = 0x82;
@@ -33,7 +38,7 @@ impl Request {
     /// A request for `names`, with a new key.
     pub(crate) fn new(names: &Names) -> Result<Self, String> {
         let key = Key::generate()?;
-        let extensions = element(SEQUENCE, &[&alternative_names(names)]);
+        let extensions = element(SEQUENCE, &[&alternative_names(names.all())]);
         let attribute = element(SEQUENCE, &[&element(IDENTIFIER, &[EXTENSION_REQUEST]), &element(SET, &[&extensions])]);
         // The names stand among the alternative ones; the subject has none.
         let (version, subject) = (element(INTEGER, &[&[0]]), element(SEQUENCE, &[]));
@@ -44,8 +49,23 @@ impl Request {
 
 /// A certificate that nobody vouches for, and its key, in PEM.
 pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
+    self_signed("Oribi's placeholder", &[&alternative_names(names.all())])
+}
+
+/// A certificate that proves to an authority that `name` is this server's (RFC 8737, section 3), and its key, in PEM. `authorization` is
+/// the key authorization.
+pub(crate) fn proof(name: &str, authorization: &str) -> Result<String, String> {
+    let digest = digest(&SHA256, authorization.as_bytes());
+    let critical = element(BOOLEAN, &[&[0xff]]);
+    let content = element(OCTETS, &[&element(OCTETS, &[digest.as_ref()])]);
+    let identifier = element(SEQUENCE, &[&element(IDENTIFIER, &[ACME_IDENTIFIER]), &critical, &content]);
+    self_signed("Oribi's proof", &[&alternative_names(&[name.to_owned()]), &identifier])
+}
+
+/// A certificate that is signed with its own key, and this key, in PEM.
+fn self_signed(name: &str, extensions: &[&[u8]]) -> Result<String, String> {
     let key = Key::generate()?;
-    let name = element(SEQUENCE, &[&element(IDENTIFIER, &[COMMON_NAME]), &element(TEXT, &[b"Oribi's placeholder"])]);
+    let name = element(SEQUENCE, &[&element(IDENTIFIER, &[COMMON_NAME]), &element(TEXT, &[name.as_bytes()])]);
     let name = element(SEQUENCE, &[&element(SET, &[&name])]);
     // It has been valid for so long that it is to be renewed from its first day on.
     let times = element(SEQUENCE, &[&new_year(1975), &new_year(this_year() + 2)]);
@@ -60,7 +80,7 @@ pub(crate) fn placeholder(names: &Names) -> Result<String, String> {
             &times,
             &name,
             &key.public(),
-            &element(numbered(3), &[&element(SEQUENCE, &[&alternative_names(names)])]),
+            &element(numbered(3), &[&element(SEQUENCE, extensions)]),
         ],
     );
     Ok(key.pem.clone() + &pem(CERTIFICATE, &key.sign(&content)?))
@@ -101,8 +121,8 @@ fn algorithm() -> Vec<u8> {
 }
 
 /// The extension with the hosts.
-fn alternative_names(names: &Names) -> Vec<u8> {
-    let hosts: Vec<Vec<u8>> = names.all().iter().map(|name| element(HOST, &[name.as_bytes()])).collect();
+fn alternative_names(names: &[String]) -> Vec<u8> {
+    let hosts: Vec<Vec<u8>> = names.iter().map(|name| element(HOST, &[name.as_bytes()])).collect();
     let hosts: Vec<&[u8]> = hosts.iter().map(Vec::as_slice).collect();
     element(SEQUENCE, &[&element(IDENTIFIER, &[ALTERNATIVE_NAMES]), &element(OCTETS, &[&element(SEQUENCE, &hosts)])])
 }
@@ -155,6 +175,29 @@ mod tests {
         assert!(identity.end > now + 300 * 86_400 && identity.start + (identity.end - identity.start) / 3 * 2 < now);
         let told = openssl(&["x509", "-noout", "-subject", "-ext", "subjectAltName"], text.as_bytes());
         assert!(told.contains("Oribi's placeholder") && told.contains("DNS:www.example.org, DNS:example.org"), "{told}");
+    }
+
+    #[test]
+    fn a_proof_is_for_one_name_and_has_the_digest_of_the_authorization() {
+        let text = proof("a.example", "token.thumbprint").expect("it is made");
+        let told = openssl(&["x509", "-noout", "-text"], text.as_bytes());
+        let digest = openssl(&["dgst", "-sha256", "-hex", "-c"], b"token.thumbprint").to_uppercase();
+        let digest = digest.trim().rsplit(' ').next().expect("it is the last word");
+        let lines: Vec<&str> = told.lines().map(str::trim).collect();
+        let behind = |line: &str| lines.iter().position(|found| *found == line).map(|place| lines[place + 1]);
+        assert_eq!(behind("X509v3 Subject Alternative Name:"), Some("DNS:a.example"), "{told}");
+        assert!(lines.contains(&"1.3.6.1.5.5.7.1.31: critical"), "{told}");
+        // An octet string of 32 bytes within that of the extension.
+        let outline = openssl(&["asn1parse", "-i"], &text.as_bytes()[text.find("-----BEGIN CERT").expect("it is there")..]);
+        let shown: Vec<&str> = outline.lines().skip_while(|line| !line.contains("1.3.6.1.5.5.7.1.31")).take(3).collect();
+        let expected = format!("[HEX DUMP]:0420{}", digest.replace(':', ""));
+        assert!(shown[1].ends_with(":255") && shown[2].ends_with(&expected), "{digest}: {outline}");
+        // What openssl can check of it: it is signed with its own key.
+        let certificate = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(certificate.path(), &text).expect("it is ours");
+        let path = certificate.path().to_str().expect("UTF-8");
+        let checked = ["verify", "-check_ss_sig", "-ignore_critical", "-CAfile", path, path];
+        assert!(openssl(&checked, b"").contains("OK"));
     }
 
     #[test]

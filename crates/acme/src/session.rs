@@ -4,7 +4,7 @@ use crate::account_key::{AccountKey, Signer};
 use crate::https::{Answer, World};
 use crate::printable::printable;
 use crate::problem::Problem;
-use crate::settings::Settings;
+use crate::settings::{Challenge, Settings};
 use serde_json::{Value, json};
 use std::fmt;
 use std::time::Duration;
@@ -26,6 +26,8 @@ pub(crate) enum Trouble {
         what: String,
         problem: Problem,
         retry_after: Option<Duration>,
+        /// How it was to be proved that a domain is this server's, if it was refused to believe that.
+        challenge: Option<Challenge>,
     },
 }
 
@@ -33,8 +35,8 @@ impl fmt::Display for Trouble {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(why) => formatter.write_str(why),
-            Self::Refused { what, problem, .. } => {
-                write!(formatter, "the authority has refused {what}: {problem}{}", problem.advice())
+            Self::Refused { what, problem, challenge, .. } => {
+                write!(formatter, "the authority has refused {what}: {problem}{}", problem.advice(*challenge))
             }
         }
     }
@@ -72,6 +74,7 @@ pub(crate) fn link(value: &Value) -> Option<&str> {
 pub(crate) struct Session<'a, W> {
     world: &'a W,
     key: &'a AccountKey,
+    settings: &'a Settings,
     new_nonce: String,
     new_order: String,
     account: String,
@@ -80,13 +83,14 @@ pub(crate) struct Session<'a, W> {
 
 impl<'a, W: World> Session<'a, W> {
     /// Reads the directory and finds the account of this key, or makes one.
-    pub(crate) fn begin(world: &'a W, key: &'a AccountKey, settings: &Settings) -> Result<Self, Trouble> {
+    pub(crate) fn begin(world: &'a W, key: &'a AccountKey, settings: &'a Settings) -> Result<Self, Trouble> {
         let answer = world.send(&settings.directory, None).map_err(Trouble::Unreachable)?;
         let directory = read(&settings.directory, &answer, "its directory")?;
         let new_account = directory.link("newAccount")?.to_owned();
         let mut session = Self {
             world,
             key,
+            settings,
             new_nonce: directory.link("newNonce")?.to_owned(),
             new_order: directory.link("newOrder")?.to_owned(),
             account: String::new(),
@@ -103,6 +107,15 @@ impl<'a, W: World> Session<'a, W> {
             account.as_ref().and_then(link).ok_or_else(|| nonsense(&new_account, "it does not say which account it is"))?;
         session.account = account.to_owned();
         Ok(session)
+    }
+
+    pub(crate) fn settings(&self) -> &'a Settings {
+        self.settings
+    }
+
+    /// What stands behind the token in the authorization of a key (RFC 8555, section 8.1).
+    pub(crate) fn thumbprint(&self) -> String {
+        self.key.thumbprint()
     }
 
     pub(crate) fn new_order(&self) -> String {
@@ -183,7 +196,7 @@ fn refused(answer: &Answer, url: &str, what: &str) -> Trouble {
         status => {
             let problem = Problem::of_body(&answer.body);
             let what = format!("{what} with status {status}");
-            Trouble::Refused { what, problem, retry_after: answer.retry_after }
+            Trouble::Refused { what, problem, retry_after: answer.retry_after, challenge: None }
         }
     }
 }

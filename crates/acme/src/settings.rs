@@ -77,6 +77,27 @@ fn check(name: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// How an authority is shown that a domain is this server's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Challenge {
+    /// By an answer to a request without TLS, at port 80 (RFC 8555, section 8.3).
+    #[default]
+    Http,
+    /// By a certificate in a handshake, at port 443 (RFC 8737).
+    TlsAlpn,
+}
+
+impl Challenge {
+    /// What it is called in the protocol, and by users.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Http => "http-01",
+            Self::TlsAlpn => "tls-alpn-01",
+        }
+    }
+}
+
 /// What is ordered, from whom, and where it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -92,6 +113,8 @@ pub struct Settings {
     pub authorities: Option<PathBuf>,
     /// The user agrees to the authority's terms.
     pub agreed: bool,
+    /// How it is shown whose the domains are.
+    pub challenge: Challenge,
 }
 
 impl Default for Settings {
@@ -103,6 +126,7 @@ impl Default for Settings {
             storage: PathBuf::new(),
             authorities: None,
             agreed: false,
+            challenge: Challenge::default(),
         }
     }
 }
@@ -125,6 +149,11 @@ impl Settings {
             found.is_none_or(|identity| identity.is_self_signed)
         };
         self.certificates.iter().map(|names| (names, self.file(names))).filter(move |(_, file)| is_missing(file))
+    }
+
+    /// The file with the proof that the authority is to find in a handshake, if it has been told to look.
+    pub(crate) fn proof(&self) -> PathBuf {
+        self.folder().join("proof")
     }
 
     /// The file with the certificate for these names, and its key.
@@ -175,6 +204,7 @@ mod tests {
             storage: PathBuf::from("/s"),
             authorities: None,
             agreed: true,
+            challenge: Challenge::Http,
         };
         assert_eq!(settings.folder(), PathBuf::from("/s/acme-v02.api.letsencrypt.org_directory"));
         settings.directory = "https://../[::1]:14000/dir?x".to_owned();

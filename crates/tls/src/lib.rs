@@ -8,6 +8,7 @@
 
 mod backend;
 mod certificates;
+mod challenges;
 mod clients;
 mod der;
 mod distinguished_name;
@@ -24,6 +25,7 @@ mod tickets;
 mod validity;
 
 pub use backend::{Socket, Start, Tls};
+pub use challenges::Challenges;
 pub use clients::Verify;
 pub use identity::Identity;
 pub use material::{CertificateFiles, Material};

@@ -1,6 +1,7 @@
 //! What a listener offers: its certificates, which can be exchanged while it serves, and the rules of its handshakes.
 
 use crate::certificates::Certificates;
+use crate::challenges::{ACME, Challenges, is_asked};
 use crate::clients::{Verify, verifier};
 use crate::material::Material;
 use crate::suites::Suites;
@@ -12,13 +13,14 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The protocols that clients may choose from (ALPN), in the server's order.
 pub(crate) const HTTP_2: &[u8] = b"h2";
 const HTTP_1: &[u8] = b"http/1.1";
 /// What clients offer that are told to speak it, such as `curl --http1.0`.
 const HTTP_1_0: &[u8] = b"http/1.0";
+const PROTOCOLS: &[&[u8]] = &[HTTP_2, HTTP_1, HTTP_1_0];
 
 /// The tickets that a client gets with a full handshake: browsers open several connections at once.
 const TICKETS: usize = 2;
@@ -52,6 +54,8 @@ pub struct Server {
     edition: AtomicU32,
     options: Options,
     secret: Secret,
+    /// Where to look when an authority asks for proof that a domain is this server's.
+    challenges: OnceLock<Arc<Challenges>>,
 }
 
 impl Server {
@@ -62,7 +66,7 @@ impl Server {
     pub fn new(material: Material, options: Options, secret: Secret) -> Result<Self, String> {
         let Checked(certificates, material) = check(material, &options)?;
         let present = Mutex::new((certificates, material));
-        Ok(Self { present, edition: AtomicU32::new(0), options, secret })
+        Ok(Self { present, edition: AtomicU32::new(0), options, secret, challenges: OnceLock::new() })
     }
 
     /// Checks other certificates.
@@ -89,6 +93,17 @@ impl Server {
     #[must_use]
     pub fn secret(&self) -> &Secret {
         &self.secret
+    }
+
+    /// Has authorities get their proof from there, at lanes that begin from now on. It stays as it was said first.
+    pub fn answer_challenges(&self, challenges: Arc<Challenges>) {
+        let _ = self.challenges.set(challenges);
+    }
+
+    /// Where authorities get their proof from; `None`: they get none here.
+    #[must_use]
+    pub fn challenges(&self) -> Option<&Arc<Challenges>> {
+        self.challenges.get()
     }
 
     /// What an operator should know of the certificates: those that have expired, or will soon.
@@ -128,6 +143,8 @@ pub(crate) struct Told {
     pub(crate) name: Option<String>,
     /// The place of the certificate that it is shown.
     pub(crate) place: Option<usize>,
+    /// It speaks nothing but the protocol of authorities, and there is nothing to be proved to it.
+    pub(crate) is_refused: bool,
 }
 
 /// Chooses certificates for the connections of one lane, and notes what the latest client has asked for: rustls tells nobody
@@ -137,6 +154,9 @@ pub(crate) struct Witness {
     pub(crate) certificates: Arc<Certificates>,
     told: Mutex<Option<Told>>,
     clients: Verify,
+    challenges: Option<Arc<Challenges>>,
+    /// What clients choose from otherwise.
+    protocols: &'static [&'static [u8]],
 }
 
 impl Witness {
@@ -148,13 +168,24 @@ impl Witness {
     pub(crate) fn take(&self) -> Option<Told> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
+
+    fn note(&self, told: Told) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+    }
 }
 
 impl ResolvesServerCert for Witness {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let name = hello.server_name().map(str::to_owned);
+        if let Some(challenges) = &self.challenges
+            && is_asked(&hello, self.protocols)
+        {
+            let proof = challenges.proof(&hello);
+            self.note(Told { name, place: None, is_refused: proof.is_none() });
+            return proof;
+        }
         let place = self.certificates.choose(&hello);
-        let told = Told { name: hello.server_name().map(str::to_owned), place };
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(told);
+        self.note(Told { name, place, is_refused: false });
         Some(self.certificates.at(place?))
     }
 }
@@ -199,7 +230,9 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
     provider.cipher_suites = suites.chosen();
     let provider = Arc::new(provider);
     let verifier = verifier(*clients, certificates.authorities.clone(), &provider)?;
-    let witness = Arc::new(Witness { certificates, told: Mutex::new(None), clients: *clients });
+    let (challenges, protocols) = (server.challenges.get().cloned(), &PROTOCOLS[usize::from(!http2)..]);
+    let told = Mutex::new(None);
+    let witness = Arc::new(Witness { certificates, told, clients: *clients, challenges: challenges.clone(), protocols });
     let versions: &[_] = match oldest {
         Version::Tls12 => &[&TLS13, &TLS12],
         Version::Tls13 => &[&TLS13],
@@ -208,8 +241,9 @@ fn configure(server: &Server, http2: bool) -> Result<(Arc<ServerConfig>, Arc<Wit
         .with_protocol_versions(versions)?
         .with_client_cert_verifier(verifier)
         .with_cert_resolver(witness.clone());
-    let protocols = [HTTP_2, HTTP_1, HTTP_1_0];
-    config.alpn_protocols = protocols[usize::from(!http2)..].iter().map(|protocol| protocol.to_vec()).collect();
+    // That of authorities is the last one: who offers any other as well is no authority, and gets that.
+    let of_authorities = challenges.map(|_| ACME);
+    config.alpn_protocols = protocols.iter().copied().chain(of_authorities).map(<[u8]>::to_vec).collect();
     config.ticketer = Arc::new(Tickets::new(server.secret.clone(), &clients.context(material.authorities.as_ref())));
     config.send_tls13_tickets = TICKETS;
     // No process could look up a session that another one has stored; tickets carry theirs.

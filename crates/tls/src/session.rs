@@ -4,6 +4,7 @@
 //! stand in a buffer that all connections share, and only what is left of an incomplete record is kept.
 
 use crate::certificates::Aim;
+use crate::challenges::ACME;
 use crate::clients::{has_expired, words};
 use crate::facts::facts;
 use crate::server::{Told, Witness};
@@ -23,6 +24,11 @@ const INCOMPLETE_BYTES: usize = 80 << 10;
 const SPOKE_PLAINLY: &[u8] =
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
     This port speaks HTTPS: write https:// in the address\n";
+
+/// What a client gets that asks for a proof which there is none of: the alert no_application_protocol (RFC 7301, section 3.2), as from
+/// a server that does not know the protocol. rustls would speak of rights (access_denied), because to it a certificate is missing.
+/// Nothing is encrypted yet when a certificate is chosen.
+const NO_PROOF: &[u8] = &[21, 3, 3, 0, 2, 2, 120];
 
 /// Why nothing more comes from the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +123,7 @@ impl Session {
     fn give_up(&mut self) {
         log::error!("a TLS session failed, and its connection is closed; please report this with the message of the panic");
         self.failed = true;
+        let _ = self.witness.take();
         self.over = Some(Over::Broken);
         self.said_goodbye = true;
         self.incomplete = Vec::new();
@@ -171,7 +178,9 @@ impl Session {
         if self.facts.is_none() {
             // Before another client's handshake goes on.
             self.told = self.witness.take().or(self.told.take());
-            if !self.connection.is_handshaking() {
+            if !self.connection.is_handshaking() && self.connection.alpn_protocol() == Some(ACME) {
+                self.end_proof();
+            } else if !self.connection.is_handshaking() {
                 if self.shows_what_has_expired() {
                     // Nobody has looked since the session was begun.
                     log::info!("refused a TLS client because of its certificate: it has expired since its session was begun");
@@ -179,12 +188,28 @@ impl Session {
                     self.said_goodbye = true;
                 }
                 let told = self.told.take();
-                if let Some(Told { name: Some(name), place: Some(place) }) = &told {
+                if let Some(Told { name: Some(name), place: Some(place), .. }) = &told {
                     self.aim = self.witness.certificates.aim(name, *place).map(Box::new);
                 }
                 self.facts = Some(Arc::new(facts(&self.connection, told, self.witness.asks_clients())));
             }
         }
+    }
+
+    /// An authority has seen in the handshake what it wanted to see. Nothing is said in its protocol (RFC 8737, section 4), so whatever has
+    /// come with the end of the handshake reaches nobody.
+    fn end_proof(&mut self) {
+        log::debug!("an authority has asked for proof that a domain is this server's, and was given it");
+        self.decrypted = Vec::new();
+        if self.over.is_none() {
+            let mut waiting = std::mem::take(&mut self.waiting);
+            #[allow(clippy::redundant_closure_for_method_calls, reason = "the method is that of one lifetime")]
+            self.write(&mut waiting, |traffic, room| traffic.queue_close_notify(room));
+            self.waiting = waiting;
+            self.over = Some(Over::Ended);
+        }
+        self.incomplete = Vec::new();
+        self.said_goodbye = true;
     }
 
     /// Whether a session is resumed whose certificate of the client is not valid any more.
@@ -221,6 +246,8 @@ impl Session {
         }
         self.over = Some(Over::Broken);
         self.incomplete = Vec::new();
+        // It would be taken for what the next client has asked for.
+        let is_refused = self.witness.take().is_some_and(|told| told.is_refused);
         let plain = self.facts.is_none() && received.first().is_some_and(u8::is_ascii_uppercase) && self.waiting.is_empty();
         // The alert.
         while self.connection.wants_write()
@@ -233,6 +260,9 @@ impl Session {
         if plain {
             self.waiting.clear();
             self.waiting.extend_from_slice(SPOKE_PLAINLY);
+        } else if is_refused {
+            self.waiting.clear();
+            self.waiting.extend_from_slice(NO_PROOF);
         }
         self.said_goodbye = true;
     }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::client::renewed;
 use crate::pem::{CERTIFICATE, pem};
-use crate::settings::{LETS_ENCRYPT, Names};
+use crate::settings::{Challenge, LETS_ENCRYPT, Names};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 
@@ -100,6 +100,7 @@ fn settings(storage: &Path) -> Settings {
         storage: storage.to_owned(),
         authorities: None,
         agreed: true,
+        challenge: Challenge::Http,
     }
 }
 
@@ -138,6 +139,43 @@ fn an_order_takes_its_steps_and_what_is_no_certificate_is_not_kept() {
     nonces.sort_unstable();
     nonces.dedup();
     assert!(count > 5 && nonces.len() == count, "no nonce is used twice");
+}
+
+#[test]
+fn the_proof_for_a_handshake_is_there_as_long_as_the_authority_may_look() {
+    let place = tempfile::tempdir().expect("a folder");
+    let settings = Settings { challenge: Challenge::TlsAlpn, ..settings(place.path()) };
+    crate::prepare(&settings).expect("it can be made");
+    let shown = || std::fs::read_to_string(settings.proof()).expect("it is there");
+    let offers = |name: &str, before: usize| {
+        let status = if before < 2 { "pending" } else { "invalid" };
+        let error = json!({"type": "urn:ietf:params:acme:error:connection", "detail": "refused"});
+        let challenges = json!([{"type": "http-01", "url": "https://ca/other", "token": "xyz"},
+            {"type": "tls-alpn-01", "url": "https://ca/challenge", "token": "abc-_1", "error": error}]);
+        json_answer(200, &json!({"status": status, "identifier": {"value": name}, "challenges": challenges}))
+    };
+    let seen = RefCell::new(Vec::new());
+    let script = Script::new(|path: &str, before: usize| {
+        seen.borrow_mut().push((path.to_owned(), shown()));
+        if path == "/proof" { offers("a.org", before) } else { good(path, before) }
+    });
+    let told = trouble_in(&settings, &script);
+    assert!(told.contains("refused (connection); port 443 of this name"), "{told}");
+    assert_eq!((script.payloads("/challenge"), script.payloads("/other")), (vec![json!({})], Vec::new()));
+    let seen = seen.borrow();
+    let asked = seen.iter().position(|(path, _)| path == "/challenge").expect("it was told to look");
+    assert!(seen[..asked].iter().all(|(_, content)| content.is_empty()), "it is written when it is known");
+    assert_eq!(seen.len(), asked + 3, "it was asked twice how far it is");
+    for (_, content) in &seen[asked..] {
+        let parts = ["a.org\n-----BEGIN PRIVATE KEY-----\n", "-----BEGIN CERTIFICATE-----\n"];
+        assert!(content.starts_with(parts[0]) && content.contains(parts[1]), "{content}");
+    }
+    assert_eq!(shown(), "");
+    // No proof is given for what was not ordered.
+    let script =
+        Script::new(|path: &str, before: usize| if path == "/proof" { offers("b.org", before) } else { good(path, before) });
+    let told = trouble_in(&settings, &script);
+    assert!(told.contains("a name that was not ordered") && script.payloads("/challenge").is_empty(), "{told}");
 }
 
 #[test]

@@ -2,11 +2,16 @@
 
 use super::error::SettingError;
 use super::settings::{ListenAddress, Protocol, Settings};
+use oribi_acme::Challenge;
+use oribi_tls::Verify;
 use std::path::PathBuf;
 
-/// Where a server listens that orders certificates, if nobody says it: proof is asked for at port 80 (RFC 8555, section 8.3).
-pub(super) fn addresses() -> Vec<ListenAddress> {
-    vec![ListenAddress::tcp("", 80).speaking(Protocol::Http), ListenAddress::tcp("", 443).encrypted(Vec::new())]
+/// Where a server listens that orders certificates, if nobody says it: proof is asked for at port 80 (RFC 8555, section 8.3), or at port
+/// 443 (RFC 8737, section 3).
+pub(super) fn addresses(choice: Option<Challenge>) -> Vec<ListenAddress> {
+    let plain = ListenAddress::tcp("", 80).speaking(Protocol::Http);
+    let needs_plain = choice != Some(Challenge::TlsAlpn);
+    needs_plain.then_some(plain).into_iter().chain([ListenAddress::tcp("", 443).encrypted(Vec::new())]).collect()
 }
 
 /// Decides where certificates are kept, and refuses what cannot be ordered.
@@ -36,8 +41,11 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
     Ok(())
 }
 
-/// Refuses addresses at which no certificate can be ordered or offered.
-pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
+/// Decides how authorities are shown whose the domains are, and refuses addresses at which no certificate can be ordered or offered.
+///
+/// Where there is an address without TLS, it is taken: at port 80 a proxy in front that does TLS is no hindrance. A server that
+/// has none cannot be asked there.
+pub(super) fn choose_challenge(settings: &mut Settings) -> Result<(), SettingError> {
     let Some(first) = settings.acme.certificates.first() else { return Ok(()) };
     let bad = |why| Err(SettingError::bad("acme", first.to_string(), why));
     let is_encrypted = |address: &&ListenAddress| settings.offer_of(address).is_some();
@@ -51,11 +59,22 @@ pub(super) fn check(settings: &Settings) -> Result<(), SettingError> {
     if !settings.listen.iter().any(offers) {
         return bad("no address offers it: --listen http://:80 --listen https://:443");
     }
-    if !settings.listen.iter().any(|address| is_plain(&address)) {
+    let has_plain = settings.listen.iter().any(|address| is_plain(&address));
+    let automatic = if has_plain { Challenge::Http } else { Challenge::TlsAlpn };
+    let challenge = settings.acme_challenge.unwrap_or(automatic);
+    if challenge == Challenge::Http && !has_plain {
+        return bad("by http-01 proof is asked for without TLS, at port 80: give --listen http://:80, too, or leave \
+                    --acme-challenge out, for proof at port 443");
+    }
+    let asks_all =
+        |address: &ListenAddress| settings.offer_of(address).is_none_or(|offer| offer.options.clients == Verify::Required);
+    if challenge == Challenge::TlsAlpn && settings.listen.iter().all(asks_all) {
         return bad(
-            "whoever gives certificates asks for proof without TLS, at port 80: --listen http://:80 --listen https://:443",
+            "an authority that asks for proof by tls-alpn-01 shows no certificate of its own, and clients must show one: give \
+                    --listen http://:80, too, for proof by http-01",
         );
     }
+    settings.acme.challenge = challenge;
     Ok(())
 }
 
@@ -76,6 +95,7 @@ fn default_storage() -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use crate::config::{Config, Origin, Settings};
+    use oribi_acme::Challenge;
 
     fn settings(given: &[(&str, &str)]) -> Result<Settings, String> {
         let mut config = Config::with(|_| None, 1);
@@ -100,9 +120,14 @@ mod tests {
         );
         for (given, why) in [
             (&[("acme", "a.org")][..], "agree to their terms"),
-            (&[("acme", "a.org"), agreed, ("port", "5000")], "http://:80"),
+            (&[("acme", "a.org"), agreed, ("port", "5000"), ("acme-challenge", "http-01")], "http://:80"),
             (&[("acme", "a.org"), agreed, ("listen", "http://:80")], "no address offers it"),
-            (&[("acme", "a.org"), agreed, ("listen", "https://:443")], "at port 80"),
+            (&[("acme", "a.org"), agreed, ("listen", "https://:443"), ("acme-challenge", "http-01")], "at port 80"),
+            (
+                &[("acme", "a.org"), agreed, ("listen", "https://:443?verify_mode=force_peer&ca=/c.pem")],
+                "shows no certificate of its own",
+            ),
+            (&[("acme-challenge", "dns-01")], "expected http-01, tls-alpn-01 or auto"),
             (&[("acme", "a.org"), agreed, ("listen", "https://:443?cert=a"), ("listen", "http://:80")], "no address offers it"),
             (&[("acme", "a.org"), ("acme", "a.org,b.org"), agreed], "two certificates"),
             (&[("acme", "*.a.org")], "DNS"),
@@ -111,6 +136,24 @@ mod tests {
         ] {
             let message = settings(given).expect_err(why);
             assert!(message.contains(why), "{message}");
+        }
+    }
+
+    #[test]
+    fn proof_is_given_where_the_server_listens() {
+        let (http, https) = (("listen", "http://:80"), ("listen", "https://:443"));
+        for (given, addresses, challenge) in [
+            (&[][..], "http://*:80 https://*:443", Challenge::Http),
+            (&[http, https], "http://*:80 https://*:443", Challenge::Http),
+            (&[https], "https://*:443", Challenge::TlsAlpn),
+            (&[("acme-challenge", "tls-alpn-01")], "https://*:443", Challenge::TlsAlpn),
+            (&[("acme-challenge", "auto")], "http://*:80 https://*:443", Challenge::Http),
+            (&[http, https, ("acme-challenge", "tls-alpn-01")], "http://*:80 https://*:443", Challenge::TlsAlpn),
+            (&[https, ("ssl-verify-client", "optional"), ("ssl-ca", "/c.pem")], "https://*:443", Challenge::TlsAlpn),
+        ] {
+            let given = [&[("acme", "a.org"), ("acme-agree-terms", "on")][..], given].concat();
+            assert_eq!(listens(&given), addresses, "{given:?}");
+            assert_eq!(settings(&given).map(|settings| settings.acme.challenge), Ok(challenge), "{given:?}");
         }
     }
 

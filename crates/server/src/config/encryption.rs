@@ -44,7 +44,7 @@ impl Settings {
                 let before = offer.files.len();
                 offer.files.retain(|files| files.certificate != file);
                 if offer.files.len() < before {
-                    lines.push(format!("{names} (ordered when the server runs: --acme)"));
+                    lines.push(format!("{names} (ordered when the server runs: --acme, {})", self.acme.challenge.name()));
                 }
             }
             if offer.files.is_empty() {
@@ -85,9 +85,9 @@ pub(super) fn settle(settings: &mut Settings) -> Result<(), SettingError> {
         let why = "there is no certificate for this response: give as many --ssl-cert FILE, in the same order";
         return Err(SettingError::bad("ssl-ocsp", status.display().to_string(), why));
     }
+    acme::choose_challenge(settings)?;
     let offers = settings.listen.iter().filter_map(|address| Some((Some(address), settings.offer_of(address)?)));
     let offers: Vec<_> = offers.chain(settings.default_offer().map(|offer| (None, offer))).collect();
-    acme::check(settings)?;
     for (address, offer) in &offers {
         let why = match () {
             () if offer.files.is_empty() => NEEDED,

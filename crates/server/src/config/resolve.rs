@@ -149,7 +149,7 @@ fn settle_listeners(draft: &mut Draft, given: &[Given]) -> Result<Option<Origin>
     let port_by_environment =
         given.iter().any(|given| given.row == row("port") && matches!(given.origin, Origin::Environment(_)));
     if tcp.is_none() && !draft.settings.acme.certificates.is_empty() {
-        draft.settings.listen = acme::addresses();
+        draft.settings.listen = acme::addresses(draft.settings.acme_challenge);
         return Ok(None);
     }
     // A container or platform that sets the port in the environment connects from another host.
@@ -478,6 +478,7 @@ mod tests {
             "acme-directory=https://example.org/dir",
             "acme-storage=/srv/acme",
             "acme-ca=/authority.pem",
+            "acme-challenge=tls-alpn-01",
             "static=/assets=/usr/lib",
             "static=/=/usr/share",
             "sendfile-root=/usr/lib",

@@ -255,6 +255,8 @@ pub struct Settings {
     pub tls: Tls,
     /// The certificates that are ordered from an authority.
     pub acme: oribi_acme::Settings,
+    /// How an authority is shown whose the domains are, as the user says it; `None`: as it can be, where the server listens.
+    pub acme_challenge: Option<oribi_acme::Challenge>,
     /// The addresses from which FastCGI requests are accepted; empty: all. Does not affect Unix sockets.
     pub fastcgi_clients: Vec<IpAddr>,
     /// Whether other processes may listen on the same TCP addresses (SO_REUSEPORT).
@@ -418,6 +420,7 @@ impl Default for Settings {
             proxy_protocol: ProxyProtocol::Off,
             tls: Tls::default(),
             acme: oribi_acme::Settings::default(),
+            acme_challenge: None,
             fastcgi_clients: Vec::new(),
             reuse_port: false,
             socket_mode: None,

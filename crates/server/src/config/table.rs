@@ -94,6 +94,7 @@ static TABLE: &[Setting] = &[
     tls::STATUS,
     acme::CERTIFICATE,
     acme::TERMS,
+    acme::CHALLENGE,
     acme::EMAIL,
     acme::DIRECTORY,
     acme::STORAGE,

@@ -8,6 +8,7 @@ use crate::config::Settings;
 use crate::listen::Listener;
 use crate::scoreboard::Prospect;
 use crate::source::{LentRequest, Source};
+use oribi_acme::Challenge;
 use oribi_files::Mounts;
 use oribi_host::Reply;
 use oribi_message::{FieldPair, ResponseHead};
@@ -41,7 +42,7 @@ impl<S: Source> Lane<'_, S> {
             let mounts = Mounts::open(&files.mounts, &files.options)?;
             self.front.get_or_insert_default().files = Some(RefCell::new(mounts));
         }
-        if !settings.acme.certificates.is_empty() {
+        if !settings.acme.certificates.is_empty() && settings.acme.challenge == Challenge::Http {
             self.front.get_or_insert_default().challenges = true;
         }
         if settings.redirect_https.is_some() {

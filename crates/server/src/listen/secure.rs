@@ -7,7 +7,7 @@
 use super::kept::Kept;
 use super::listener::{self, Listener};
 use crate::config::Settings;
-use oribi_tls::{Material, Secret, Server};
+use oribi_tls::{Challenges, Material, Secret, Server};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::pread;
 use std::fs::File;
@@ -84,6 +84,21 @@ pub(crate) fn read_again(listeners: &[Listener]) -> Result<bool, String> {
         }
     }
     Ok(any)
+}
+
+/// Has authorities that ask for proof in a handshake (`acme-tls/1`, RFC 8737) get what stands in `file`. It is opened by the first
+/// process, and open in all that serve: those with other rights, or in a sandbox, could not open it.
+pub(crate) fn answer_in_handshakes(listeners: &[Listener], file: OwnedFd) {
+    let challenges = Arc::new(Challenges::of(file));
+    listeners
+        .iter()
+        .filter_map(|listener| listener.tls.as_ref())
+        .for_each(|server| server.answer_challenges(challenges.clone()));
+}
+
+/// The file of [`answer_in_handshakes`], for a process that is executed.
+pub(crate) fn proof(listeners: &[Listener]) -> Option<&OwnedFd> {
+    listeners.iter().find_map(|listener| Some(listener.tls.as_ref()?.challenges()?.file()))
 }
 
 /// What encrypted listeners need, for a process that cannot read their files.

@@ -1,7 +1,8 @@
 //! The certifier: the process that orders and renews certificates (ACME).
 //!
 //! It talks to an authority, waits for it and blocks, so the process that forks it, the master or a supervisor without one, need
-//! not. No request passes through it: lanes answer the authority's challenges by themselves. What it has ordered it writes into
+//! not. No request passes through it: lanes answer the authority's challenges by themselves, those that are made in a handshake from a
+//! file which it writes (`listen/secure.rs`). What it has ordered it writes into
 //! files, and the first process sees that they have changed. It keeps the rights that the server was started with, so that keys
 //! stay readable for that user alone.
 
@@ -11,8 +12,8 @@ use super::privileges::Privileges;
 use super::signals::{self, Signals};
 use super::{describe_end, reopen_error_log};
 use crate::config::{Protocol, Settings};
-use crate::listen::Listener;
-use oribi_acme::Client;
+use crate::listen::{self, Listener};
+use oribi_acme::{Answers, Client};
 use oribi_io::process::{Effect, Fork, Heirs, Watch, exit_now, watch};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::{PipeFlags, pipe_with};
@@ -28,20 +29,28 @@ use std::time::{Duration, Instant};
 /// The pause before the next start of a certifier that has failed. Nobody waits for it.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Makes what must be there before certificates are read: see [`oribi_acme::prepare`]. Returns what listeners answer challenges
-/// with; `None`: no certificate is ordered.
+/// Makes what must be there before certificates are read: see [`oribi_acme::prepare`]. Returns what listeners need to answer
+/// challenges; `None`: no certificate is ordered.
 ///
 /// # Errors
 /// Says which file or folder cannot be used, and why.
-pub(super) fn prepare(settings: &Settings) -> Result<Option<Arc<str>>, String> {
+pub(super) fn prepare(settings: &Settings) -> Result<Option<Answers>, String> {
     let is_wanted = !settings.acme.certificates.is_empty();
-    is_wanted.then(|| oribi_acme::prepare(&settings.acme).map(Arc::from)).transpose()
+    is_wanted.then(|| oribi_acme::prepare(&settings.acme)).transpose()
 }
 
 /// Has challenges answered at these listeners.
-pub(super) fn answer_challenges(listeners: &mut [Listener], thumbprint: Option<&Arc<str>>) {
+pub(super) fn answer_challenges(listeners: &mut [Listener], answers: Option<Answers>) {
+    let thumbprint: Option<Arc<str>> = match answers {
+        Some(Answers::Http(thumbprint)) => Some(thumbprint.into()),
+        Some(Answers::TlsAlpn(file)) => {
+            listen::answer_in_handshakes(listeners, file);
+            None
+        }
+        None => None,
+    };
     for listener in listeners.iter_mut().filter(|listener| listener.protocol == Protocol::Http) {
-        listener.thumbprint = thumbprint.cloned();
+        listener.thumbprint.clone_from(&thumbprint);
     }
 }
 

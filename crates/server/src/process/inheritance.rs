@@ -43,6 +43,8 @@ pub(super) const GENERATION: &str = "ORIBI_GENERATION";
 pub(super) const BOARD: &str = "ORIBI_BOARD";
 /// Names the file with the certificates and keys.
 pub(super) const VAULT: &str = "ORIBI_TLS";
+/// Names the file with what authorities are shown in handshakes.
+pub(super) const PROOF: &str = "ORIBI_ACME_PROOF";
 
 /// Messages between master and mold, one byte each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,6 +274,8 @@ pub(super) struct Inheritance {
     pub(super) board: Option<OwnedFd>,
     /// The certificates and keys of encrypted listeners.
     pub(super) vault: Option<Vault>,
+    /// The file with what authorities are shown in handshakes.
+    pub(super) proof: Option<OwnedFd>,
     /// How many times the app has been loaded, including this time.
     pub(super) generation: u64,
 }
@@ -298,13 +302,14 @@ pub fn claim_inheritance() {
     }
     let board = number_of_board().filter(|_| master.is_some());
     let vault = number_of_vault();
+    let proof = number_of_proof().filter(|_| master.is_some());
     let guardian = socket(GUARDIAN).filter(|_| before.is_some());
     let totals = std::env::var(TOTALS).ok().and_then(|value| value.parse().ok()).filter(|_| before.is_some());
     let metrics = metrics_left().filter(|_| before.is_some()).map(|(_, listeners)| listeners);
     let values = std::env::var(LISTENERS).ok().into_iter().chain(metrics);
     let entries = values.filter_map(|value| parse(&value).ok()).flatten();
     let numbers = entries.flat_map(|entry| entry.numbers);
-    for number in numbers.chain(board).chain(vault).chain(master).chain(before).chain(guardian).chain(totals) {
+    for number in numbers.chain(board).chain(vault).chain(proof).chain(master).chain(before).chain(guardian).chain(totals) {
         // The later take-over reports what is wrong.
         let _ = claim(number);
     }
@@ -355,10 +360,11 @@ pub(super) fn inherit() -> Result<Option<Inheritance>, String> {
     let generation = number_of_generation();
     let board = number_of_board().and_then(|number| adopt(number).ok());
     let vault = inherit_vault();
+    let proof = number_of_proof().and_then(|number| adopt(number).ok());
     // The app is loaded. From now on the end of the socket tells that the master has died, and what was begun is finished then.
     let _ = set_parent_process_death_signal(None);
     master.say(Word::Loaded);
-    Ok(Some(Inheritance { master, listeners, pools, board, vault, generation }))
+    Ok(Some(Inheritance { master, listeners, pools, board, vault, proof, generation }))
 }
 
 /// Takes over the listeners that the environment names.
@@ -415,6 +421,11 @@ fn number_of_board() -> Option<i32> {
 /// The descriptor of the file with the certificates and keys.
 fn number_of_vault() -> Option<i32> {
     std::env::var(VAULT).ok()?.parse().ok()
+}
+
+/// The descriptor of the file with what authorities are shown.
+fn number_of_proof() -> Option<i32> {
+    std::env::var(PROOF).ok()?.parse().ok()
 }
 
 /// The certificates and keys that another process has left for this one.

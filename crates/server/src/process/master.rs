@@ -155,9 +155,9 @@ impl<'a> Master<'a> {
         // Workers whose mold has died become children of this process, so that it can wait for them.
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
             .map_err(|error| failed("become the parent of orphans", error.into()))?;
-        let thumbprint = certifier::prepare(settings)?;
+        let answers = certifier::prepare(settings)?;
         let mut listeners = inherited.map_or_else(|| adopt_or_open(settings), secured)?;
-        certifier::answer_challenges(&mut listeners, thumbprint.as_ref());
+        certifier::answer_challenges(&mut listeners, answers);
         let pid_file = privileges
             .hand_over(settings, &listeners)
             .and_then(|()| settings.pid_file.as_deref().filter(|_| is_first).map(PidFile::write).transpose())

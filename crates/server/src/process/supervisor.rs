@@ -186,15 +186,18 @@ impl<'a> Supervisor<'a> {
         let descriptors = raise_descriptor_limit();
         let io = io_model::explain(settings, runtime)?;
         let (master, listeners, pools, board, generation) = match inheritance::inherit()? {
-            Some(Inheritance { master, mut listeners, pools, board, vault, generation }) => {
+            Some(Inheritance { master, mut listeners, pools, board, vault, proof, generation }) => {
                 listen::secure(&mut listeners, vault)?;
+                if let Some(proof) = proof {
+                    listen::answer_in_handshakes(&listeners, proof);
+                }
                 (Some(master), listeners, pools, board, generation)
             }
             None => {
                 privileges.look_up_edges(settings)?;
-                let thumbprint = certifier::prepare(settings)?;
+                let answers = certifier::prepare(settings)?;
                 let mut listeners = before.map_or_else(|| adopt_or_open(settings), secured)?;
-                certifier::answer_challenges(&mut listeners, thumbprint.as_ref());
+                certifier::answer_challenges(&mut listeners, answers);
                 (None, listeners, Vec::new(), None, 1)
             }
         };

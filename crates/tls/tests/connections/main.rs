@@ -6,6 +6,7 @@ mod ends;
 mod handshakes;
 mod pair;
 mod passing;
+mod proof;
 
 use pair::{Kernel, Pair, Peer};
 
@@ -42,4 +43,8 @@ over_each_backend! {
     clients::a_session_is_resumed_only_under_its_own_rules
     clients::suites_are_chosen
     clients::what_is_stapled_is_sent
+    proof::an_authority_is_shown_its_proof_and_nothing_else_happens
+    proof::who_asks_for_proof_that_there_is_none_of_is_refused
+    proof::who_speaks_http_as_well_is_no_authority
+    proof::a_client_that_is_refused_is_not_taken_for_another
 }

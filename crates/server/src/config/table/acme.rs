@@ -2,14 +2,14 @@
 
 use super::super::setting::{Section, Setting};
 use super::super::value::{boolean, path, show_switch};
-use oribi_acme::{LETS_ENCRYPT, Names};
+use oribi_acme::{Challenge, LETS_ENCRYPT, Names};
 
 pub(super) const CERTIFICATE: Setting = Setting::new(
     "acme",
     Section::Listening,
     "DOMAIN",
-    "Order a certificate for this domain, or for several with commas between them, by ACME, and renew it; port 80 of the domains must \
-     reach this server. May be given several times",
+    "Order a certificate for this domain, or for several with commas between them, by ACME, and renew it; port 80 of the domains \
+     must reach this server, or port 443 (see --acme-challenge). May be given several times",
 )
 .default_words("none")
 .apply(|draft, text| Names::parse(text).map(|names| draft.settings.acme.certificates.push(names)))
@@ -20,6 +20,16 @@ pub(super) const TERMS: Setting =
         .aliases(&["agree-tos"])
         .apply(|draft, text| boolean(text).map(|agreed| draft.settings.acme.agreed = agreed))
         .show(|settings| show_switch(settings.acme.agreed));
+
+pub(super) const CHALLENGE: Setting = Setting::new(
+    "acme-challenge",
+    Section::Listening,
+    "NAME",
+    "How the authority of --acme is shown that a domain is this server's: http-01 (at port 80, without TLS), tls-alpn-01 (at port 443, \
+     in the handshake) or auto (http-01 if an address is without TLS, otherwise tls-alpn-01)",
+)
+.apply(|draft, text| challenge(text).map(|choice| draft.settings.acme_challenge = choice))
+.show(|settings| settings.acme_challenge.map_or(AUTO, Challenge::name).to_owned());
 
 pub(super) const EMAIL: Setting =
     Setting::new("acme-email", Section::Listening, "EMAIL", "Where the authority of --acme may write to")
@@ -52,6 +62,17 @@ pub(super) const AUTHORITIES: Setting = Setting::new(
 .default_words("those of the system")
 .apply(|draft, text| path(text).map(|path| draft.settings.acme.authorities = Some(path)))
 .show(|settings| settings.acme.authorities.as_ref().map_or_else(String::new, |path| path.display().to_string()));
+
+const AUTO: &str = "auto";
+
+fn challenge(text: &str) -> Result<Option<Challenge>, String> {
+    let text = text.trim();
+    let kinds = [Challenge::Http, Challenge::TlsAlpn];
+    match kinds.into_iter().find(|kind| kind.name() == text) {
+        None if text != AUTO => Err("expected http-01, tls-alpn-01 or auto".to_owned()),
+        found => Ok(found),
+    }
+}
 
 fn directory(text: &str) -> Result<String, String> {
     let text = text.trim();

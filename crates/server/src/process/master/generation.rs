@@ -2,8 +2,8 @@
 
 use super::super::edges::pools;
 use super::super::inheritable::Inheritable;
-use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, VAULT, Word};
-use crate::listen::{Listener, Vault};
+use super::super::inheritance::{self, BOARD, GENERATION, LISTENERS, Link, MASTER, News, PROOF, VAULT, Word};
+use crate::listen::{self, Listener, Vault};
 use crate::scoreboard::Board;
 use crate::totals::Seen;
 use oribi_pool::Memory;
@@ -67,10 +67,16 @@ impl Generation {
             Some(vault) => mold.env(VAULT, vault.as_raw_fd().to_string()),
             None => mold.env_remove(VAULT),
         };
+        let proof = listen::proof(listeners);
+        match proof {
+            Some(proof) => mold.env(PROOF, proof.as_raw_fd().to_string()),
+            None => mold.env_remove(PROOF),
+        };
         let spawned = {
             let sockets =
                 listeners.iter().flat_map(Listener::sockets).chain([&given]).map(AsFd::as_fd).chain([board.descriptor()]);
             let others = pools.iter().flat_map(Memory::descriptors).chain(vault.as_ref().map(AsFd::as_fd));
+            let others = others.chain(proof.map(AsFd::as_fd));
             let _inherited = Inheritable::new(sockets.chain(others))?;
             mold.spawn()?
         };
