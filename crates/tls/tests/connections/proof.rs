@@ -147,17 +147,19 @@ pub fn a_client_that_is_refused_is_not_taken_for_another<B: Kernel>() {
         let (mut events, mut buffer) = (Vec::new(), [0; 100]);
         let end = std::time::Instant::now() + crate::pair::PATIENCE;
         loop {
+            // What the backend has begun to send leaves while it waits.
+            backend.wait(Some(std::time::Duration::from_millis(1)), &mut events).expect("waiting works");
             let attempt = backend.receive(socket, &mut buffer);
             if attempt == expected || backend.encryption(socket).is_some() {
                 return backend.encryption(socket).cloned();
             }
             assert!(std::time::Instant::now() < end, "{attempt:?}");
-            backend.wait(Some(std::time::Duration::from_millis(1)), &mut events).expect("waiting works");
         }
     };
     good.0.write_tls(&mut good.1).expect("there is room");
-    let mut answered = false;
+    let (mut answered, end) = (false, std::time::Instant::now() + crate::pair::PATIENCE);
     while !answered {
+        assert!(std::time::Instant::now() < end, "it is not answered");
         hear(&mut good.2, Attempt::Later);
         good.1.set_nonblocking(true).expect("it is ours");
         answered = good.0.read_tls(&mut good.1).is_ok();
