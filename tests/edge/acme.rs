@@ -177,13 +177,7 @@ fn certificates_are_ordered_and_renewed(language: Language) {
     // Who answers challenges: workers of a mold, edges of a master, workers of a supervisor.
     let edge = if language == Language::Ruby { "on" } else { "off" };
     let site = authority.site(language, &["--edge", edge, &format!("--redirect-https={HTTPS}")]);
-    wait_until("the authority's certificate is offered", || authority.ask("b.example").0);
-    let first = authority.shown();
-    assert!(first.contains("Pebble"), "{first}");
-    wait_until("it is renewed, and every client is answered", || {
-        assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "{}", site.server.log());
-        authority.shown() != first
-    });
+    expect_an_order_and_a_renewal(&authority, &site);
     for file in authority.files() {
         assert_eq!(std::fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600, "{file:?}");
     }
@@ -193,13 +187,8 @@ fn certificates_are_ordered_and_renewed(language: Language) {
     assert_eq!(authority.curl(&["-o", "/dev/null", "-w", "%{http_code}", &format!("{plain}a/b")]).1, "301");
 }
 
-fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
-    let _turn = turn::beside_others();
-    let authority = Authority::new();
-    authority.start(9, HTTP);
-    // Who gives proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot open the file with it.
-    let edge = if language == Language::Ruby { &["--edge", "on", "--edge-sandbox", "try"][..] } else { &["--edge", "off"] };
-    let site = authority.site_without_http(language, edge);
+/// The authority's certificate is offered, and another one after a while, and meanwhile every client is answered.
+fn expect_an_order_and_a_renewal(authority: &Authority, site: &Site) {
     wait_until("the authority's certificate is offered", || authority.ask("b.example").0);
     let first = authority.shown();
     assert!(first.contains("Pebble"), "{first}");
@@ -207,6 +196,16 @@ fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
         assert_eq!(authority.ask_anyhow(), (true, "fast 1\n".to_owned()), "{}", site.server.log());
         authority.shown() != first
     });
+}
+
+fn certificates_are_ordered_where_there_is_only_tls(language: Language) {
+    let _turn = turn::beside_others();
+    let authority = Authority::new();
+    authority.start(9, HTTP);
+    // Who gives proof: workers of a mold, edges of a master, workers of a supervisor. An edge in a sandbox cannot open the file with it.
+    let edge = if language == Language::Ruby { &["--edge", "on", "--edge-sandbox", "try"][..] } else { &["--edge", "off"] };
+    let site = authority.site_without_http(language, edge);
+    expect_an_order_and_a_renewal(&authority, &site);
     let log = site.server.log();
     assert!(!log.contains("no certificate:"), "{log}");
 }

@@ -6,6 +6,7 @@
 //! its first process serves `control` and `metrics`; `config` has the settings; `log` writes the logs.
 #![forbid(unsafe_code)]
 
+mod attended;
 mod attention;
 mod boot;
 pub mod config;

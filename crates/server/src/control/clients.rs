@@ -5,11 +5,12 @@
 
 use super::json::Object;
 use super::order::Order;
+use crate::attended::{self, Attended, Entrance, Next};
 use crate::outgoing::Outgoing;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
-use rustix::net::{RecvFlags, SendFlags, SocketFlags, accept_with, recv, send};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -52,18 +53,24 @@ enum Stage {
 pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
+    entrance: Entrance,
     /// When the log was last told of a stranger, and how many have come since.
     strangers: Option<(Instant, u32)>,
 }
 
 impl Clients {
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.connected.iter().map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), client.stage.awaited()))
+        self.connected.iter().map(Attended::polled)
     }
 
-    /// When the first of them has waited long enough for.
+    /// Whether new ones are accepted.
+    pub(super) fn are_welcome(&self) -> bool {
+        self.entrance.is_open()
+    }
+
+    /// When the first of them has waited long enough for, or new ones are accepted again.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.connected.iter().filter_map(|client| client.stage.until()).min()
+        self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
 
     /// Whether it is still connected.
@@ -74,11 +81,8 @@ impl Clients {
     /// Accepts those who wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let socket = match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => socket,
-                Err(Errno::INTR | Errno::CONNABORTED) => continue,
-                Err(_) => return,
-            };
+            let consequence = "orders to the control socket wait for a moment";
+            let Some(socket) = self.entrance.accept(listener, now, consequence) else { return };
             if let Err(why) = self.admit(&socket, now) {
                 let mut line = Object::failure(&why);
                 line.push('\n');
@@ -122,28 +126,8 @@ impl Clients {
 
     /// Goes on with all clients; returns the orders that have come.
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(Caller, Order)> {
-        if self.connected.is_empty() {
-            return Vec::new();
-        }
-        let mut polled: Vec<_> = self.polled().collect();
-        if poll(&mut polled, Some(&Timespec::default())).is_err() {
-            return Vec::new();
-        }
-        let seen: Vec<PollFlags> = polled.iter().map(PollFd::revents).collect();
-        let mut orders = Vec::new();
-        let mut seen = seen.into_iter();
-        self.connected.retain_mut(|client| {
-            let seen = seen.next().unwrap_or(PollFlags::empty());
-            match client.go_on(seen, now) {
-                Next::Stay => true,
-                Next::Order(order) => {
-                    orders.push((client.caller, order));
-                    true
-                }
-                Next::Leave => false,
-            }
-        });
-        orders
+        self.entrance.open_if_due(now);
+        attended::attend(&mut self.connected, now)
     }
 
     /// Gives a client its answer, one line of JSON, after which its connection ends.
@@ -166,13 +150,6 @@ impl Clients {
     }
 }
 
-/// What becomes of a client.
-enum Next {
-    Stay,
-    Order(Order),
-    Leave,
-}
-
 impl Stage {
     fn awaited(&self) -> PollFlags {
         match self {
@@ -191,8 +168,14 @@ impl Stage {
     }
 }
 
-impl Client {
-    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next {
+impl Attended for Client {
+    type Wish = (Caller, Order);
+
+    fn polled(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
+    }
+
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish> {
         if self.stage.until().is_some_and(|until| now >= until) {
             return Next::Leave;
         }
@@ -207,8 +190,10 @@ impl Client {
             Stage::Asking { .. } | Stage::Waiting | Stage::Answered(_) => Next::Stay,
         }
     }
+}
 
-    fn receive(&mut self, now: Instant) -> Next {
+impl Client {
+    fn receive(&mut self, now: Instant) -> Next<(Caller, Order)> {
         let Stage::Asking { line, .. } = &mut self.stage else { return Next::Stay };
         let mut bytes = [0; LINE];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -226,7 +211,7 @@ impl Client {
         match order {
             Ok(order) => {
                 self.stage = Stage::Waiting;
-                Next::Order(order)
+                Next::Asked((self.caller, order))
             }
             Err(why) => {
                 let answer = format!("{}\n", Object::failure(&why)).into_bytes();
@@ -250,7 +235,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket_with};
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, getsockname, listen, socket_with};
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
 

@@ -83,7 +83,8 @@ impl Control {
 
     /// What to wait for.
     pub(crate) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        std::iter::once(PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN)).chain(self.clients.polled())
+        let socket = self.clients.are_welcome().then(|| PollFd::from_borrowed_fd(self.socket.descriptor(), PollFlags::IN));
+        socket.into_iter().chain(self.clients.polled())
     }
 
     /// How long this process may wait at most; `None`: as long as nothing happens.

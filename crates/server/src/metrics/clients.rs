@@ -5,10 +5,11 @@
 
 use super::exchange::{Asked, Exchange, HEAD_BYTES};
 use super::text::Format;
+use crate::attended::{self, Attended, Entrance, Next};
 use crate::outgoing::Outgoing;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, SocketFlags, accept_with, recv, shutdown};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -18,8 +19,6 @@ const CLIENTS: usize = 32;
 const ACCEPTED_AT_ONCE: usize = 16;
 /// How long a client may take to send its request, and to take its response.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long nobody is accepted if the system refuses, for want of descriptors or memory.
-const PAUSE: Duration = Duration::from_secs(1);
 /// How long a client that has its response may go on sending. If its connection were closed before, what it has sent would make the
 /// system cut it, perhaps before it has read the response (RFC 9112, section 9.6).
 const LINGER: Duration = Duration::from_secs(1);
@@ -55,18 +54,17 @@ enum Stage {
 pub(super) struct Clients {
     connected: Vec<Client>,
     count: u64,
-    /// Until when nobody is accepted.
-    paused: Option<Instant>,
+    entrance: Entrance,
 }
 
 impl Clients {
     pub(super) fn polled(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.connected.iter().map(|client| PollFd::from_borrowed_fd(client.socket.as_fd(), client.stage.awaited()))
+        self.connected.iter().map(Attended::polled)
     }
 
     /// Whether new ones are accepted.
     pub(super) fn are_welcome(&self) -> bool {
-        self.paused.is_none()
+        self.entrance.is_open()
     }
 
     /// Whether nobody is connected.
@@ -76,24 +74,14 @@ impl Clients {
 
     /// When the first of them has waited long enough for, or new ones are accepted again.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.connected.iter().filter_map(|client| client.stage.until()).chain(self.paused).min()
+        self.connected.iter().filter_map(|client| client.stage.until()).chain(self.entrance.opens_at()).min()
     }
 
     /// Accepts those who wait at `listener`.
     pub(super) fn accept(&mut self, listener: BorrowedFd<'_>, now: Instant) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            if self.paused.is_some_and(|until| now < until) {
-                return;
-            }
-            match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
-                Ok(socket) => self.admit(socket, now),
-                Err(Errno::INTR | Errno::CONNABORTED) => {}
-                Err(Errno::AGAIN) => return,
-                Err(error) => {
-                    log::warn!("nobody is given metrics for a moment: {}", std::io::Error::from(error));
-                    self.paused = Some(now + PAUSE);
-                }
-            }
+            let Some(socket) = self.entrance.accept(listener, now, "nobody is given metrics for a moment") else { return };
+            self.admit(socket, now);
         }
     }
 
@@ -108,28 +96,8 @@ impl Clients {
 
     /// Goes on with all clients; returns those who have asked for metrics, which they get by [`Self::answer`].
     pub(super) fn attend(&mut self, now: Instant) -> Vec<(Scraper, Format)> {
-        self.paused = self.paused.filter(|until| now < *until);
-        if self.connected.is_empty() {
-            return Vec::new();
-        }
-        let mut polled: Vec<_> = self.polled().collect();
-        if poll(&mut polled, Some(&Timespec::default())).is_err() {
-            return Vec::new();
-        }
-        let seen: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
-        let (mut asked, mut seen) = (Vec::new(), seen.into_iter());
-        self.connected.retain_mut(|client| {
-            let seen = seen.next().unwrap_or(false);
-            match client.go_on(seen, now) {
-                Next::Stay => true,
-                Next::Metrics(format) => {
-                    asked.push((client.scraper, format));
-                    true
-                }
-                Next::Leave => false,
-            }
-        });
-        asked
+        self.entrance.open_if_due(now);
+        attended::attend(&mut self.connected, now)
     }
 
     /// Gives a client the metrics.
@@ -138,13 +106,6 @@ impl Clients {
         let response = client.exchange.metrics(format, text);
         client.respond(response, now);
     }
-}
-
-/// What becomes of a client.
-enum Next {
-    Stay,
-    Metrics(Format),
-    Leave,
 }
 
 impl Stage {
@@ -164,8 +125,15 @@ impl Stage {
     }
 }
 
-impl Client {
-    fn go_on(&mut self, seen: bool, now: Instant) -> Next {
+impl Attended for Client {
+    type Wish = (Scraper, Format);
+
+    fn polled(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.socket.as_fd(), self.stage.awaited())
+    }
+
+    fn go_on(&mut self, seen: PollFlags, now: Instant) -> Next<Self::Wish> {
+        let seen = !seen.is_empty();
         if self.stage.until().is_some_and(|until| now >= until) {
             return Next::Leave;
         }
@@ -179,8 +147,10 @@ impl Client {
             Stage::Asking { .. } | Stage::Asked | Stage::Answered(_) | Stage::Leaving { .. } => Next::Stay,
         }
     }
+}
 
-    fn receive(&mut self, now: Instant) -> Next {
+impl Client {
+    fn receive(&mut self, now: Instant) -> Next<(Scraper, Format)> {
         // One look takes the longest head that is accepted.
         let mut bytes = [0; HEAD_BYTES];
         let received = match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
@@ -193,7 +163,7 @@ impl Client {
             Asked::Nothing => Next::Stay,
             Asked::Metrics(format) => {
                 self.stage = Stage::Asked;
-                Next::Metrics(format)
+                Next::Asked((self.scraper, format))
             }
             Asked::Refused(response) => {
                 self.respond(response, now);
@@ -219,7 +189,7 @@ impl Client {
     }
 
     /// Reads what nobody wants to know.
-    fn disregard(&mut self) -> Next {
+    fn disregard(&mut self) -> Next<(Scraper, Format)> {
         let mut bytes = [0; READ_AT_ONCE];
         match recv(&self.socket, &mut bytes, RecvFlags::DONTWAIT) {
             Ok((1.., _)) | Err(Errno::INTR | Errno::AGAIN) => Next::Stay,
